@@ -1,0 +1,67 @@
+"""Harness filters: what is read out of the responses of a task, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from lm_eval.api.filter import Filter
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.relevance import nomiracl_label, robust_label
+from custom_metrics.response import final_answer
+
+__all__ = ["Abstention", "FinalAnswer", "NomiraclLabel"]
+
+Responses = Iterable[Sequence[Any]]
+
+
+def _each(
+    resps: Responses, docs: Iterable[dict[str, Any]], read: Callable[[Any, dict[str, Any]], str]
+) -> list[list[str]]:
+    return [[read(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)]
+
+
+class NomiraclLabel(Filter):  # type: ignore[misc]
+    """``nomiracl_label``: each response becomes one of the three NoMIRACL labels.
+
+    Args:
+        parser: ``strict`` is the released parser, ``robust`` reads more (see ``custom_metrics.relevance``).
+    """
+
+    def __init__(self, parser: str = "strict") -> None:
+        if parser not in ("strict", "robust"):
+            raise ValueError(f"filter nomiracl_label: parser must be 'strict' or 'robust', got {parser!r}")
+        self.parser = parser
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        if self.parser == "strict":
+            return _each(resps, docs, lambda response, _: nomiracl_label(response))
+        return _each(resps, docs, lambda response, doc: robust_label(response, doc.get("language")))
+
+
+class Abstention(Filter):  # type: ignore[misc]
+    """``abstention``: a response that abstains becomes one fixed word; any other stays as it is.
+
+    Args:
+        label: that word.
+        language: code of the answers' language; default the document's ``language``, else all languages.
+    """
+
+    def __init__(self, label: str = "unanswerable", language: str | None = None) -> None:
+        self.label = label
+        self.language = language
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        def read(response: Any, doc: dict[str, Any]) -> str:
+            text = response if isinstance(response, str) else ""
+            return self.label if is_abstention(final_answer(text), self.language or doc.get("language")) else text
+
+        return _each(resps, docs, read)
+
+
+class FinalAnswer(Filter):  # type: ignore[misc]
+    """``final_answer``: the response without reasoning blocks and chat debris (see ``custom_metrics.response``)."""
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return _each(resps, docs, lambda response, _: final_answer(response))

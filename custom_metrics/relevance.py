@@ -1,0 +1,118 @@
+"""NoMIRACL: does the model say that the passages answer the question?
+
+:func:`nomiracl_label` is the parser of the released code (``nomiracl`` 1.0.0), to the answer. :func:`robust_label` reads
+what the released parser calls Invalid: reasoning blocks, chat debris, yes and no in the prompt's language, abstentions in
+other words, and answers that simply answer. :func:`process_results` turns a label into the per-document values of the
+rates that the aggregations average (Thakur et al. 2024, section 4):
+
+- hallucination rate = FP / (FP + TN) over the non-relevant subset,
+- error rate = FN / (FN + TP) over the relevant subset.
+
+Invalid answers are in neither denominator; they are ``nan`` here, and counted by ``invalid_rate``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from custom_metrics.abstention import is_abstention, starts_with_yes_or_no, states_presence
+from custom_metrics.response import final_answer
+
+__all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
+
+ANSWER = "Yes, answer is present"
+NO_ANSWER = "I don't know"
+INVALID = "Invalid"
+
+_BREAKS = str.maketrans("\n\t", "  ")
+_BRACKETED_NUMBER = re.compile(r"\[\d+\]")
+# The prompt's own words, repeated: `respond as either "Yes, answer is present" or "I don't know"`.
+_ECHO = re.compile(
+    r"[\"'“”]?yes,? (?:the )?answer is present[.,]?[\"'“”]?(?: \([^)]{0,80}\)| if [^.\"]{0,120})?,? or (?:with )?"
+    r"[\"'“”]?i don['’]t know[.,]?[\"'“”]?",
+    re.IGNORECASE,
+)
+_SUBSTANCE = re.compile(r"[^\W_]")
+
+
+def nomiracl_label(response: str | None) -> str:
+    """The label that the released NoMIRACL parser gives an answer.
+
+    Returns:
+        ``"Yes, answer is present"``, ``"I don't know"`` or ``"Invalid"``; the last also for ``None``.
+    """
+    text = response.translate(_BREAKS).lower() if isinstance(response, str) else ""
+    answered, abstained = ANSWER.lower() in text, NO_ANSWER.lower() in text
+    if answered or abstained:
+        return INVALID if answered and abstained else ANSWER if answered else NO_ANSWER
+    if "answer is present" in text:
+        return ANSWER
+    if "answer is not present" in text:
+        return NO_ANSWER
+    return ANSWER if len(text) < 10 and _BRACKETED_NUMBER.search(text) else INVALID
+
+
+def robust_label(response: str | None, language: str | None = None) -> str:
+    """The label a careful reader gives an answer; Invalid only where there is nothing to read.
+
+    What stands in ``<think>`` blocks and the debris of chat templates does not count. An answer that holds both of the
+    prompt's phrases counts as the one it says first, repetitions of the instruction apart. An abstention in other words
+    or in the prompt's language is ``"I don't know"``, and an answer that simply answers ("Paris", "[3]") is
+    ``"Yes, answer is present"``: the model took the passages to answer the question.
+
+    Args:
+        response: the model's answer.
+        language: ISO 639 code of the prompt's language; ``None`` reads all languages.
+    """
+    text = final_answer(response)
+    if not _SUBSTANCE.search(text):
+        return INVALID
+    without_echo = _ECHO.sub(" ", text)
+    if _SUBSTANCE.search(without_echo):
+        text = without_echo
+    elif without_echo != text:
+        return INVALID  # the instruction and nothing else
+    lowered = text.translate(_BREAKS).replace("’", "'").lower()
+    first = {label: lowered.find(label.lower()) for label in (ANSWER, NO_ANSWER)}
+    if first[ANSWER] >= 0 and first[NO_ANSWER] >= 0:
+        return min(first, key=lambda label: first[label])
+    if first[ANSWER] >= 0:
+        return ANSWER
+    if is_abstention(text, language):
+        return NO_ANSWER
+    if states_presence(text, language):
+        return ANSWER
+    particle = starts_with_yes_or_no(text, language)
+    if particle == "no" and len(text.split()) <= 1:
+        return NO_ANSWER
+    return ANSWER
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
+    """Per-document values of the NoMIRACL metrics.
+
+    Args:
+        doc: a document of ``lm_eval_tasks.nomiracl.dataset`` (``subset``, ``label``).
+        results: one label, as the filter ``nomiracl_label`` gives it.
+
+    Returns:
+        Every metric for every document: 1.0, 0.0, or ``nan`` where the document is not in the denominator.
+    """
+    label = results[0]
+    hallucinated = erred = math.nan
+    if label != INVALID:
+        if doc["subset"] == "non_relevant":
+            hallucinated = float(label == ANSWER)
+        else:
+            erred = float(label == NO_ANSWER)
+    return {
+        **dict.fromkeys(
+            ("hallucination_rate", "hallucination_rate_ci_low", "hallucination_rate_ci_high"), hallucinated
+        ),
+        **dict.fromkeys(("error_rate", "error_rate_ci_low", "error_rate_ci_high"), erred),
+        "accuracy": float(label == doc["label"]),
+        "invalid_rate": float(label == INVALID),
+    }

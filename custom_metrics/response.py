@@ -1,0 +1,69 @@
+"""What of a model's output is its answer: without reasoning blocks, special tokens and further invented turns."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["final_answer"]
+
+# Reasoning blocks as models write them; an opening tag may be missing (it stood in the prompt) or the closing one (the
+# output was cut while the model was still thinking, so there is no answer).
+_THINKING_TAGS = ("think", "thinking", "thought", "reasoning", "reflection")
+_OPENING = re.compile(rf"<(?:{'|'.join(_THINKING_TAGS)})>|◁think▷|\[THINK\]", re.IGNORECASE)
+_CLOSING = re.compile(rf"</(?:{'|'.join(_THINKING_TAGS)})>|◁/think▷|\[/THINK\]", re.IGNORECASE)
+_FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>")
+_ANY_CHANNEL = "<|channel|>"
+# The start of a turn that is not the model's: what follows was invented.
+_NEXT_TURN = re.compile(
+    r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|"
+    r"\[INST\]|<\|(?:im_end|eot_id|end|endoftext|end_of_text|return|eom_id)\|>\s*\S|\n(?:user|human|### ?(?:user|human|instruction)):\s"
+    r"|\nQUESTION:[^\S\n]*\n",
+    re.IGNORECASE,
+)
+_TOKENS = re.compile(
+    r"<\|[a-zA-Z_]{1,30}\|>|</?s>|<eos>|<bos>|<pad>|<end_of_turn>|<start_of_turn>|\[/?INST\]|<</?SYS>>|<\uff5c[^<>\n]{1,40}\uff5c>"
+)
+_ROLE = re.compile(r"^\s*(?:assistant|model|### ?(?:assistant|response))\s*(?::|\n)\s*", re.IGNORECASE)
+
+
+def final_answer(response: str | None) -> str:
+    """A model's answer without its reasoning and without the debris of chat templates.
+
+    A response in which none of these occur comes back as it was, to the last space (lengths count it); where something
+    was taken away, white space at the ends goes too. ``None`` and anything else that is no text become ``""``, and so
+    does a reasoning block that never ends.
+    """
+    if not isinstance(response, str):
+        return ""
+    text = response
+    if "<" in text or "[" in text or "◁" in text or "\n" in text or ":" in text:
+        text = _after_reasoning(text)
+        text = text[_lead(text) :]
+        turn = _NEXT_TURN.search(text)
+        if turn:
+            text = text[: turn.start()]
+        text = _ROLE.sub("", _TOKENS.sub("", text), count=1)
+    return response if text == response else text.strip()
+
+
+def _lead(text: str) -> int:
+    """Length of the special tokens that open a text, so that they are not taken for the end of a turn."""
+    lead = re.match(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*", text)
+    return lead.end() if lead else 0
+
+
+def _after_reasoning(text: str) -> str:
+    final = None
+    for final in _FINAL_CHANNEL.finditer(text):
+        pass
+    if final is not None:
+        return text[final.end() :]
+    if _ANY_CHANNEL in text:
+        return ""
+    closing = None
+    for closing in _CLOSING.finditer(text):
+        pass
+    if closing is not None:
+        text = text[closing.end() :]
+    opening = _OPENING.search(text)
+    return text if opening is None else text[: opening.start()]

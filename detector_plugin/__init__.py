@@ -1,0 +1,1 @@
+"""The second model: hallucination detectors, their training and their calibration. (Empty for now.)"""

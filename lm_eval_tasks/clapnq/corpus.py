@@ -1,0 +1,142 @@
+"""The passages that are searched: a table on disk, read by row, so that a warm start parses nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lm_eval_tasks import sources
+from lm_eval_tasks.tables import read_quoted_tsv
+
+__all__ = ["Corpus", "Passage", "build_once"]
+
+log = logging.getLogger(__name__)
+
+_FORM = "1"  # of the table on disk; a new form gets a new key
+
+
+class Passage(NamedTuple):
+    """One passage of the corpus."""
+
+    id: str
+    title: str
+    text: str
+
+
+class Corpus:
+    """The passages of a corpus in file order.
+
+    Attributes:
+        key: names the content (SHA-256 of the file): caches that depend on the corpus carry it.
+    """
+
+    def __init__(self, table: Any, key: str) -> None:
+        self._table = table
+        self.key = key
+
+    @classmethod
+    def open(cls, tsv: Path) -> Corpus:
+        """The corpus of a TSV file with the columns ``id``, ``text`` and ``title``.
+
+        The first use writes an Arrow table into the cache; later ones map it into memory.
+
+        Raises:
+            CorruptSource: the file holds no passage, an id twice, or is no such table.
+        """
+        import pyarrow as pa
+
+        key = file_digest(tsv)
+        folder = build_once(
+            sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}", lambda new: _write_table(tsv, new)
+        )
+        return cls(pa.ipc.open_file(pa.memory_map(str(folder / "passages.arrow"))).read_all(), key)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __getitem__(self, row: int) -> Passage:
+        return Passage(*(self._table.column(name)[row].as_py() for name in ("id", "title", "text")))
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Every passage's id, in order."""
+        ids: list[str] = self._table.column("id").to_pylist()
+        return ids
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {passage: row for row, passage in enumerate(self.ids)}
+
+    def passage(self, id: str) -> Passage:
+        """The passage of that id; `KeyError` where there is none."""
+        return self[self._rows[id]]
+
+    def contents(self, start: int = 0, end: int | None = None) -> list[str]:
+        """Title and text of the passages of a range of rows, as they are searched."""
+        part = self._table.slice(start, None if end is None else end - start)
+        pairs = zip(part.column("title").to_pylist(), part.column("text").to_pylist(), strict=True)
+        return [f"{title} {text}" for title, text in pairs]
+
+    def ids_of_texts(self, texts: Sequence[str]) -> dict[str, str]:
+        """Text to the id of the passage that holds exactly it (white space at the ends apart)."""
+        wanted = {text.strip() for text in texts}
+        found: dict[str, str] = {}
+        for passage, text in zip(self.ids, self._table.column("text").to_pylist(), strict=True):
+            if text.strip() in wanted:
+                found.setdefault(text.strip(), passage)
+        return found
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as stream:
+        if hasattr(hashlib, "file_digest"):
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.sha256()  # Python 3.10
+        while block := stream.read(1 << 20):
+            digest.update(block)
+        return digest.hexdigest()
+
+
+def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
+    """A cached folder; built where it is not there, by one process at a time, and visible only when complete."""
+    from filelock import FileLock
+
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if folder.is_dir():
+            return folder
+        partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            build(partial)
+            os.replace(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _write_table(tsv: Path, folder: Path) -> None:
+    import pyarrow as pa
+
+    columns: dict[str, list[str]] = {"id": [], "title": [], "text": []}
+    for row in read_quoted_tsv(tsv, ("id", "text", "title")):
+        for name, values in columns.items():
+            values.append(row[name])
+    if not columns["id"]:
+        raise sources.CorruptSource(f"{tsv}: the corpus is empty; CLAPnq's retrieval needs passages to search")
+    doubled = len(columns["id"]) - len(set(columns["id"]))
+    if doubled:
+        raise sources.CorruptSource(f"{tsv}: {doubled} passage ids stand twice; an id must name one passage")
+    table = pa.table({name: pa.array(values, pa.large_string()) for name, values in columns.items()})
+    with pa.OSFile(str(folder / "passages.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)

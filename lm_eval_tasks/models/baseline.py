@@ -1,0 +1,185 @@
+"""``grounded-baseline``: what a number is worth is seen beside what no model at all would get.
+
+``--model grounded-baseline --model_args strategy=...``
+
+- ``abstain``: always "I don't know". No hallucination, every error.
+- ``answer``: always answers: "Yes, answer is present" (NoMIRACL), the first sentence of the first passage (CLAPnq).
+- ``full_passage``: the passages themselves, title, space, text: the paper's "Full Passage" row of CLAPnq.
+- ``lexical``: an extractive baseline without weights, see :class:`LexicalReader`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tqdm import tqdm
+
+from custom_metrics.relevance import ANSWER, NO_ANSWER
+from lm_eval_tasks.models.answering import DocumentAnswerer
+
+__all__ = ["GroundedBaseline", "LexicalReader"]
+
+STRATEGIES = ("abstain", "answer", "full_passage", "lexical")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One passage of a document: its title (may be empty) and text."""
+
+    title: str
+    text: str
+
+    @property
+    def grounding(self) -> str:
+        return f"{self.title} {self.text}" if self.title else self.text
+
+
+class GroundedBaseline(DocumentAnswerer):
+    """A model that needs no weights, for tasks whose documents hold a question and passages.
+
+    Args:
+        strategy: one of ``abstain``, ``answer``, ``full_passage``, ``lexical``.
+        threshold: of ``lexical``: abstain where less than this share of what is asked is covered.
+        sentences: of ``lexical``: at most so many sentences in an answer.
+        batch_size, device, max_batch_size: given by the harness to every model; of no use here.
+    """
+
+    def __init__(
+        self,
+        strategy: str = "lexical",
+        threshold: float = 0.45,
+        sentences: int = 3,
+        batch_size: Any = None,
+        device: Any = None,
+        max_batch_size: Any = None,
+    ) -> None:
+        super().__init__()
+        if strategy not in STRATEGIES:
+            raise ValueError(f"grounded-baseline: unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
+        self.strategy = strategy
+        self.reader = LexicalReader(float(threshold), int(sentences))
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        return [self.answer(r.doc) for r in tqdm(requests, desc=f"baseline {self.strategy}", disable=disable_tqdm)]
+
+    def answer(self, doc: dict[str, Any]) -> str:
+        """The answer to a document with ``query`` or ``question`` and ``passages``.
+
+        Raises:
+            ValueError: the document has none; the message names what it has.
+        """
+        if self.strategy == "abstain":
+            return NO_ANSWER
+        question, passages = _question(doc), _passages(doc)
+        judging = "query" in doc  # NoMIRACL asks whether the passages answer, not what the answer is
+        if self.strategy == "full_passage":
+            return "\n\n".join(passage.grounding for passage in passages)
+        if self.strategy == "answer":
+            return ANSWER if judging else next((s for p in passages for s in split_sentences(p.text)), "")
+        if judging:
+            best, covered = self.reader.best_passage(question, passages)
+            return f"{ANSWER} in [{best + 1}]." if covered >= self.reader.threshold else NO_ANSWER
+        return self.reader.extract(question, passages) or NO_ANSWER
+
+
+class LexicalReader:
+    """Picks the passage sentences that cover a question best, and abstains where too little of it is covered.
+
+    A question's terms are its words, cut to their first five letters (a stemmer for forty languages), and character
+    pairs in scripts without spaces. A term counts 1, or 0.3 where it is short (up to three letters: mostly function
+    words) or stands in the passage's title: the title names the subject, and what is asked *about* it are the other
+    terms. A sentence's coverage is the weighted share of the terms that it or the sentence before it holds.
+
+    Args:
+        threshold: of coverage, below which it abstains.
+        limit: of sentences in an answer.
+    """
+
+    def __init__(self, threshold: float, limit: int) -> None:
+        self.threshold = threshold
+        self.limit = limit
+
+    def coverage(self, question: str, passage: Passage) -> list[tuple[float, str]]:
+        """Each sentence of a passage with its coverage of the question, in [0, 1]."""
+        asked = terms(question)
+        title = terms(passage.title)
+        weights = {term: 0.3 if term in title or len(term) <= _short(term) else 1.0 for term in asked}
+        total = sum(weights.values()) or 1.0
+        scored = []
+        before: set[str] = set()
+        for sentence in split_sentences(passage.text):
+            held = terms(sentence)
+            scored.append(
+                (sum(w for t, w in weights.items() if t in held or t in before or t in title) / total, sentence)
+            )
+            before = held
+        return scored
+
+    def best_passage(self, question: str, passages: Sequence[Passage]) -> tuple[int, float]:
+        """Index and coverage of the passage with the best sentence; ``(0, 0.0)`` without passages."""
+        best = (0, 0.0)
+        for index, passage in enumerate(passages):
+            covered = max((score for score, _ in self.coverage(question, passage)), default=0.0)
+            if covered > best[1]:
+                best = (index, covered)
+        return best
+
+    def extract(self, question: str, passages: Sequence[Passage]) -> str:
+        """The answer, made of sentences of the best passage in their order; empty where it abstains."""
+        if not passages:
+            return ""
+        index, covered = self.best_passage(question, passages)
+        if covered < self.threshold:
+            return ""
+        scored = self.coverage(question, passages[index])
+        ranked = sorted(range(len(scored)), key=lambda i: (-scored[i][0], i))
+        kept = [i for i in ranked[: self.limit] if scored[i][0] >= 0.6 * covered]
+        return " ".join(scored[i][1] for i in sorted(kept))
+
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？।۔؟])\s*|\n+")
+_WORD = re.compile(r"[^\W_]+")
+_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of a text in any script; what no mark ends is one sentence."""
+    return [sentence.strip() for sentence in _SENTENCE.split(text) if sentence.strip()]
+
+
+def terms(text: str) -> set[str]:
+    """Words by their first five letters, and pairs of characters where a script has no spaces."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    found: set[str] = set()
+    for run in _NO_SPACES.findall(text):
+        found.update(run[i : i + 2] for i in range(max(1, len(run) - 1)))
+    found.update(word[:5] for word in _WORD.findall(_NO_SPACES.sub(" ", text)))
+    return found
+
+
+def _short(term: str) -> int:
+    return 0 if _NO_SPACES.match(term) else 3
+
+
+def _question(doc: dict[str, Any]) -> str:
+    for column in ("query", "question"):
+        if column in doc:
+            return str(doc[column])
+    raise ValueError(f"grounded-baseline: the document has no 'query' or 'question', only {sorted(doc)}")
+
+
+def _passages(doc: dict[str, Any]) -> list[Passage]:
+    if "passages" not in doc:
+        raise ValueError(f"grounded-baseline: the document has no 'passages', only {sorted(doc)}")
+    passages = []
+    for passage in doc["passages"]:
+        if isinstance(passage, str):
+            title, separator, text = passage.partition(": ")
+            passages.append(Passage(title, text) if separator else Passage("", passage))
+        else:
+            passages.append(Passage(passage["title"], passage["text"]))
+    return passages

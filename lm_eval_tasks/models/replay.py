@@ -1,0 +1,217 @@
+"""``replay``: answers that were given before, scored again with today's filters and metrics.
+
+``--model replay --model_args path=FILE[,model=NAME]``
+
+Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
+
+- one answer a line: ``{"query_id" or "id", "response", and where needed "task", "language", "subset", "model"}``;
+- the released NoMIRACL results: ``{"query_id", "results": {model: answer}, "template"}``, language and subset also from
+  the file's path (``.../relevant/en.test.vanilla_prompt.jsonl``);
+- the harness's own ``samples_<task>_<date>.jsonl`` (the unfiltered ``resps``).
+
+A stored answer belongs to a document with the same id when nothing else that it says of itself (task, language, subset)
+contradicts the document.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.tables import read_lines
+
+__all__ = ["Replay"]
+
+log = logging.getLogger(__name__)
+
+_SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl(?:\.gz)?$")
+_UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")
+_ID_COLUMNS = ("query_id", "id")
+_SAID_OF_ITSELF = ("task", "language", "subset")
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer and what is known of the document it was given to; ``None`` where nothing is."""
+
+    response: str
+    source: str
+    task: str | None = None
+    language: str | None = None
+    subset: str | None = None
+
+    def fits(self, task: str | None, doc: dict[str, Any]) -> bool:
+        asked = {"task": task, "language": doc.get("language"), "subset": doc.get("subset")}
+        return all(
+            mine is None or asked[name] is None or mine == asked[name]
+            for name in _SAID_OF_ITSELF
+            for mine in (getattr(self, name),)
+        )
+
+
+class Replay(DocumentAnswerer):
+    """A harness model that answers from files.
+
+    Args:
+        path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
+        model: which model's answers, where the files hold those of several.
+        batch_size, device, max_batch_size: given by the harness to every model; of no use here.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        ValueError: answers of several models and none was named, or no answer at all.
+    """
+
+    def __init__(
+        self,
+        path: str | None = None,
+        model: str | None = None,
+        batch_size: Any = None,
+        device: Any = None,
+        max_batch_size: Any = None,
+    ) -> None:
+        super().__init__()
+        if not path:
+            raise ValueError("replay: say where the answers are: --model_args path=FILE_OR_FOLDER")
+        self.path = path
+        self.model = model
+        self.answers, self.broken = _load(_paths(path), model)
+        if self.broken:
+            log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """The stored answers; ``""`` for a document that has none.
+
+        Raises:
+            ValueError: no document at all has a stored answer, or one has several that differ.
+        """
+        answers = [self._answer(request) for request in requests]
+        missing: dict[str, int] = {}
+        for request, answer in zip(requests, answers, strict=True):
+            if answer is None:
+                missing[request.task_name] = missing.get(request.task_name, 0) + 1
+        if requests and all(answer is None for answer in answers):
+            raise ValueError(
+                f"replay: none of the {len(requests)} documents of {', '.join(sorted(missing))} has a stored answer in "
+                f"{self.path} ({sum(map(len, self.answers.values()))} answers to {len(self.answers)} ids, e.g. "
+                f"{next(iter(self.answers))!r}; asked for e.g. {_identity(requests[0].doc)!r}). Do task, language, "
+                f"subset and ids fit?"
+            )
+        for task, number in sorted(missing.items()):
+            log.warning("replay: %d documents of %s found no stored answer and count as empty", number, task)
+        return [answer or "" for answer in answers]
+
+    def _answer(self, request: Any) -> str | None:
+        stored = [
+            s for s in self.answers.get(_identity(request.doc) or "", ()) if s.fits(request.task_name, request.doc)
+        ]
+        if not stored:
+            return None
+        # What names the task is nearer than what only names the document.
+        named = [answer for answer in stored if answer.task is not None] or stored
+        if len({answer.response for answer in named}) > 1:
+            sources = ", ".join(sorted({answer.source for answer in named}))
+            raise ValueError(
+                f"replay: several stored answers to {_identity(request.doc)!r} of {request.task_name} differ ({sources}); "
+                f"name fewer files"
+            )
+        return named[0].response
+
+
+def _identity(doc: dict[str, Any]) -> str | None:
+    return next((str(doc[column]) for column in _ID_COLUMNS if doc.get(column) is not None), None)
+
+
+def _paths(path: str) -> list[Path]:
+    place = Path(path).expanduser()
+    if place.is_dir():
+        found = sorted((*place.rglob("*.jsonl"), *place.rglob("*.jsonl.gz")))
+    else:
+        found = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
+    if not found:
+        raise FileNotFoundError(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
+    return found
+
+
+def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[StoredAnswer]], int]:
+    answers: dict[str, list[StoredAnswer]] = {}
+    models: set[str] = set()
+    broken = 0
+    for path in paths:
+        for number, line in read_lines(path):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                found = list(_stored(record, path, number))
+            except (json.JSONDecodeError, KeyError, TypeError, AttributeError, IndexError) as error:
+                broken += 1
+                log.warning("replay: %s, line %d is no stored answer and was passed over (%s)", path, number, error)
+                continue
+            for identity, name, answer in found:
+                if name is not None:
+                    models.add(name)
+                if model is None or name is None or name == model:
+                    answers.setdefault(identity, []).append(answer)
+    if model is None and len(models) > 1:
+        raise ValueError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
+    if not answers:
+        known = f"; they hold those of {sorted(models)}" if models else ""
+        raise ValueError(
+            f"replay: no answers{f' of model {model!r}' if model else ''} in {', '.join(map(str, paths))}{known}"
+        )
+    return answers, broken
+
+
+def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[str, str | None, StoredAnswer]]:
+    source = f"{path.name}:{number}"
+    if "resps" in record and "doc" in record:
+        yield from _harness_sample(record, path, source)
+        return
+    identity = _identity(record)
+    if identity is None:
+        raise KeyError(f"none of {', '.join(_ID_COLUMNS)}")
+    said = {name: record.get(name) for name in _SAID_OF_ITSELF}
+    if "results" in record:
+        upstream = _UPSTREAM_FILE.match(path.name)
+        template = record.get("template")
+        if upstream:
+            said["language"] = said["language"] or upstream["language"]
+            template = template or upstream["template"]
+        if path.parent.name in ("relevant", "non_relevant"):
+            said["subset"] = said["subset"] or path.parent.name
+        if template and said["language"] in LANGUAGES:
+            said["task"] = f"nomiracl_{said['language']}" + ("" if template == "vanilla" else f"_{template}")
+        for name, response in record["results"].items():
+            yield identity, str(name), StoredAnswer(_text(response), source, **said)
+        return
+    name = record.get("model")
+    yield identity, None if name is None else str(name), StoredAnswer(_text(record["response"]), source, **said)
+
+
+def _harness_sample(record: dict[str, Any], path: Path, source: str) -> Iterator[tuple[str, None, StoredAnswer]]:
+    doc = record["doc"]
+    identity = _identity(doc)
+    if identity is None:
+        raise KeyError(f"none of {', '.join(_ID_COLUMNS)} in doc")
+    named = _SAMPLES_FILE.search(path.name)
+    answer = StoredAnswer(
+        _text(record["resps"][0][0]),
+        source,
+        task=named["task"] if named else None,
+        language=doc.get("language"),
+        subset=doc.get("subset"),
+    )
+    yield identity, None, answer  # once for every filter that was logged; equal answers are no conflict
+
+
+def _text(response: Any) -> str:
+    return response if isinstance(response, str) else ""

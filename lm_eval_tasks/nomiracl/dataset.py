@@ -1,0 +1,263 @@
+"""NoMIRACL documents: a question and the ten passages that were retrieved for it, which answer it or do not.
+
+Read from the raw files of the public repository (topics, qrels and corpus of a language), because `datasets` no longer
+runs the repository's loading script.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from custom_metrics.relevance import ANSWER, NO_ANSWER
+from lm_eval_tasks import metadata, sources
+from lm_eval_tasks.tables import read_json_lines, read_tsv
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+__all__ = ["LANGUAGES", "load"]
+
+log = logging.getLogger(__name__)
+
+REPOSITORY = "miracl/nomiracl"
+LANGUAGES = {
+    "ar": "arabic",
+    "bn": "bengali",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "hi": "hindi",
+    "id": "indonesian",
+    "ja": "japanese",
+    "ko": "korean",
+    "ru": "russian",
+    "sw": "swahili",
+    "te": "telugu",
+    "th": "thai",
+    "yo": "yoruba",
+    "zh": "chinese",
+}
+"""Code of a language to its folder in the repository."""
+
+SPLITS = ("dev", "test")
+SUBSETS = ("relevant", "non_relevant")
+PASSAGES = 10  # per question, in the paper and in the released prompts
+PAPER_SEED = 42
+
+
+def load(
+    language: str,
+    split: str = "test",
+    subset: str = "both",
+    max_samples: int | str | None = 250,
+    seed: int = PAPER_SEED,
+    max_passage_tokens: int = 370,
+    passage_tokenizer: str | None = None,
+    mirror: str | None = None,
+    **ignored: Any,
+) -> dict[str, Dataset]:
+    """Load the questions of a language, as the harness's ``custom_dataset``.
+
+    The default is the paper's sample: after one ``random.seed(42)``, ``random.sample`` over the query ids in file order,
+    the relevant subset first, at most 250 of each.
+
+    Args:
+        language: ISO 639 code, a key of :data:`LANGUAGES`.
+        split: ``"test"`` or ``"dev"``.
+        subset: ``"relevant"``, ``"non_relevant"`` or ``"both"`` (alternating, so that ``--limit`` sees both). The sample
+            of a subset is the same whether or not the other is asked for.
+        max_samples: at most so many questions of each subset; ``None`` or ``"all"``: every question.
+        seed: of the sample.
+        max_passage_tokens: a passage's text is cut behind this many tokens. Tokens are words between white space
+            (scripts without spaces are hardly ever cut), or those of `passage_tokenizer`.
+        passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        ignored: the model's arguments, which the harness passes as well.
+
+    Returns:
+        ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
+        ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``docids``,
+        ``label`` (the answer that is right).
+
+    Raises:
+        ValueError: an unknown language, split or subset, or no question is left.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    task = f"nomiracl_{language}"
+    metadata.choice("language", language, LANGUAGES, task)
+    metadata.choice("split", split, SPLITS, task)
+    metadata.choice("subset", subset, (*SUBSETS, "both"), task)
+    metadata.warn_of_misspelt(ignored, _KNOWN, task)
+    limit = None if max_samples in (None, "all") else metadata.positive("max_samples", max_samples, task)
+    metadata.positive("max_passage_tokens", max_passage_tokens, task)
+    if seed != PAPER_SEED:
+        log.warning(
+            "%s: the questions are sampled with seed %s, not the paper's %s. (A model argument named `seed` arrives here "
+            "too; `--metadata seed=%s` keeps the paper's sample.)",
+            *(task, seed, PAPER_SEED, PAPER_SEED),
+        )
+    folder = sources.mirror_folder(mirror)
+    documents = _documents(
+        language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, str(folder) if folder else None
+    )
+    return {"evaluation": documents, split: documents}
+
+
+_KNOWN = ("split", "subset", "max_samples", "seed", "max_passage_tokens", "passage_tokenizer", "mirror")
+
+
+@lru_cache(maxsize=8)  # the four prompts of a language share their documents
+def _documents(
+    language: str,
+    split: str,
+    subset: str,
+    limit: int | None,
+    seed: int,
+    max_tokens: int,
+    tokenizer: str | None,
+    mirror: str | None,
+) -> Dataset:
+    from datasets import Dataset
+
+    def path(name: str) -> Path:
+        return sources.locate(REPOSITORY, f"data/{LANGUAGES[language]}/{name}", mirror)
+
+    seen: Counter[str] = Counter()
+    rng = random.Random(seed)  # noqa: S311 (a sample, not a secret)
+    chosen: dict[str, list[tuple[str, str]]] = {}
+    judged: dict[str, dict[str, list[str]]] = {}
+    for name in SUBSETS:
+        if name == "non_relevant" and subset == "relevant":
+            continue
+        topics = _topics(path(f"topics/{split}.{name}.tsv"), seen)
+        ids = list(topics)
+        sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
+        if subset in (name, "both"):
+            chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
+            judged[name] = _judged(path(f"qrels/{split}.{name}.tsv"), seen)
+
+    wanted = {
+        docid for name, queries in chosen.items() for query_id, _ in queries for docid in judged[name].get(query_id, ())
+    }
+    corpus = _corpus(path("corpus.jsonl.gz"), wanted, seen)
+    cut = _cutter(max_tokens, tokenizer)
+    rows = {
+        name: list(_rows(language, name, queries, judged[name], corpus, cut, seen)) for name, queries in chosen.items()
+    }
+    documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
+    _report(f"nomiracl_{language}", split, {name: len(found) for name, found in rows.items()}, seen)
+    if not documents:
+        raise ValueError(
+            f"nomiracl_{language}: no {subset} question of split {split!r} has {PASSAGES} passages ({dict(seen)})"
+        )
+    return Dataset.from_list(documents)
+
+
+def _topics(path: Path, seen: Counter[str]) -> dict[str, str]:
+    topics: dict[str, str] = {}
+    for query_id, query, *_ in read_tsv(path, 2):
+        if query_id in topics:
+            seen["questions listed twice (the first counts)"] += 1
+        else:
+            topics[query_id] = query
+    return topics
+
+
+def _judged(path: Path, seen: Counter[str]) -> dict[str, list[str]]:
+    """Passages of each question: the relevant before the others, each in file order."""
+    judgements: dict[str, dict[str, int]] = {}
+    for query_id, _, docid, relevance, *_ in read_tsv(path, 4):
+        passages = judgements.setdefault(query_id, {})
+        if docid in passages:
+            seen["judgements listed twice (the first counts)"] += 1
+        elif relevance.strip() not in ("0", "1"):
+            raise sources.CorruptSource(
+                f"{path}: relevance of {docid} for {query_id} is {relevance!r}, neither 0 nor 1"
+            )
+        else:
+            passages[docid] = int(relevance)
+    return {query: sorted(passages, key=passages.__getitem__, reverse=True) for query, passages in judgements.items()}
+
+
+def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> dict[str, tuple[str, str]]:
+    """Title and text of the wanted passages; the corpus is streamed, not held."""
+    corpus: dict[str, tuple[str, str]] = {}
+    for number, row in read_json_lines(path):
+        try:
+            docid, title, text = row["docid"], row["title"], row["text"]
+        except KeyError as error:
+            raise sources.CorruptSource(f"{path}, line {number}: no {error} in the passage") from None
+        if docid in corpus:
+            seen["passages listed twice (the first counts)"] += 1
+        elif docid in wanted:
+            corpus[docid] = (title or "", text or "")
+    return corpus
+
+
+def _rows(
+    language: str,
+    subset: str,
+    queries: Iterable[tuple[str, str]],
+    judged: dict[str, list[str]],
+    corpus: dict[str, tuple[str, str]],
+    cut: Callable[[str], str],
+    seen: Counter[str],
+) -> Iterable[dict[str, Any]]:
+    for query_id, query in queries:
+        docids = [docid for docid in judged.get(query_id, ()) if docid in corpus]
+        seen["passages missing from the corpus"] += len(judged.get(query_id, ())) - len(docids)
+        if len(docids) != PASSAGES:
+            seen[f"questions skipped, without exactly {PASSAGES} passages"] += 1
+            continue
+        yield {
+            "query_id": query_id,
+            "language": language,
+            "subset": subset,
+            "query": query,
+            "passages": [f"{title}: {cut(text)}" for title, text in map(corpus.__getitem__, docids)],
+            "docids": docids,
+            "label": ANSWER if subset == "relevant" else NO_ANSWER,
+        }
+
+
+_WORD = re.compile(r"\S+")
+
+
+def cut_words(text: str, limit: int) -> str:
+    """The text up to its `limit`-th word; white space between words stays as it is, and a shorter text too."""
+    for number, word in enumerate(_WORD.finditer(text), 1):
+        if number == limit:
+            return text[: word.end()] if text[word.end() :].strip() else text
+    return text
+
+
+def _cutter(limit: int, tokenizer: str | None) -> Callable[[str], str]:
+    if tokenizer is None:
+        return lambda text: cut_words(text, limit)
+    from transformers import AutoTokenizer
+
+    encoder = AutoTokenizer.from_pretrained(tokenizer)
+
+    def cut(text: str) -> str:
+        encoded = encoder(text, add_special_tokens=False)["input_ids"]
+        return text if len(encoded) <= limit else str(encoder.decode(encoded[:limit]))
+
+    return cut
+
+
+def _report(task: str, split: str, found: dict[str, int], seen: Counter[str]) -> None:
+    log.info("%s: %s questions of split %s", task, " + ".join(f"{n} {name}" for name, n in found.items()), split)
+    survived: Sequence[str] = [f"{number} {what}" for what, number in seen.items() if number]
+    if survived:
+        log.warning("%s: %s", task, "; ".join(survived))

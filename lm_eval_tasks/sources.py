@@ -1,0 +1,311 @@
+"""Where the public data comes from: (repository, pinned revision, path) becomes a local file.
+
+A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging Face datasets,
+``github/<owner>/<name>/<path>`` for GitHub. It is named by ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR``, and
+where it is named it is authoritative: what it lacks is an error, nothing is downloaded. ``mirror=sample`` is the
+miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
+switch) or from GitHub at a pinned commit, and are checked against the checksum in ``source_files.tsv``.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+__all__ = ["CorruptSource", "MissingSource", "SourceFile", "fetch", "fetch_into", "files", "find", "locate", "state"]
+
+MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
+CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
+SAMPLE = "sample"
+
+log = logging.getLogger(__name__)
+
+
+class MissingSource(FileNotFoundError):
+    """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded."""
+
+
+class CorruptSource(ValueError):
+    """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One public file.
+
+    Attributes:
+        host: ``"hub"`` (a Hugging Face dataset) or ``"github"``.
+        repository: ``owner/name``.
+        revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
+        path: inside the repository.
+        checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
+    """
+
+    host: str
+    repository: str
+    revision: str
+    path: str
+    checksum: str
+
+    @property
+    def mirror_path(self) -> str:
+        """Where a mirror holds it."""
+        prefix = "github/" if self.host == "github" else ""
+        return f"{prefix}{self.repository}/{self.path}"
+
+    @property
+    def url(self) -> str:
+        if self.host == "github":
+            return f"https://raw.githubusercontent.com/{self.repository}/{self.revision}/{self.path}"
+        return f"https://huggingface.co/datasets/{self.repository}/resolve/{self.revision}/{self.path}"
+
+    def __str__(self) -> str:
+        return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
+
+
+@lru_cache(maxsize=1)
+def files() -> tuple[SourceFile, ...]:
+    """Every file that the tasks may read, in the order of ``source_files.tsv``."""
+    table = resources.files("lm_eval_tasks").joinpath("source_files.tsv").read_text("utf-8")
+    return tuple(SourceFile(**row) for row in csv.DictReader(table.splitlines(), delimiter="\t"))
+
+
+def find(repository: str, path: str) -> SourceFile:
+    """The file of that repository and path.
+
+    Raises:
+        KeyError: it is not in ``source_files.tsv``.
+    """
+    for file in files():
+        if file.repository == repository and file.path == path:
+            return file
+    raise KeyError(f"{repository}: {path} is not in lm_eval_tasks/source_files.tsv")
+
+
+def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
+    """The mirror in force: the argument, else the environment variable, else none.
+
+    Raises:
+        MissingSource: the folder that was named does not exist.
+    """
+    named = mirror or os.environ.get(MIRROR_VARIABLE)
+    if not named:
+        return None
+    folder = Path(str(resources.files("lm_eval_tasks"))) / SAMPLE if str(named) == SAMPLE else Path(named).expanduser()
+    if not folder.is_dir():
+        how = f"--metadata mirror={named}" if mirror else f"{MIRROR_VARIABLE}={named}"
+        raise MissingSource(
+            f"The mirror folder {folder.resolve()} ({how}) does not exist. Name an existing folder, "
+            f"`{SAMPLE}` for the bundled miniature, or none to download."
+        )
+    return folder
+
+
+def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
+    """A local copy of a public file; downloads it where no mirror is set and it is in no cache.
+
+    Args:
+        repository: ``owner/name``.
+        path: inside the repository; the pair must stand in ``source_files.tsv``.
+        mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+
+    Raises:
+        MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
+        CorruptSource: what was downloaded does not have the expected checksum.
+    """
+    file = find(repository, path)
+    folder = mirror_folder(mirror)
+    if folder is not None:
+        local = folder / file.mirror_path
+        if not local.is_file():
+            raise MissingSource(
+                f"{file} is not in the mirror {folder.resolve()} (looked for {file.mirror_path}). "
+                f"On a machine with internet, `{_fetch_command(file, folder)}` puts it there."
+            )
+        return local
+    return fetch(file)
+
+
+def fetch(file: SourceFile) -> Path:
+    """A file from its own host or from the cache of earlier downloads, whatever mirror is set."""
+    return _from_github(file) if file.host == "github" else _from_hub(file)
+
+
+def fetch_into(file: SourceFile, folder: Path) -> Path:
+    """Download a file into a mirror folder (atomically); one that is there already is kept."""
+    import shutil
+
+    target = folder / file.mirror_path
+    if not target.is_file():
+        source = fetch(file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            shutil.copyfile(source, partial)
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+    return target
+
+
+def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
+    """What is known of a local copy, without downloading.
+
+    Returns:
+        One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
+        subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
+    """
+    folder = mirror_folder(mirror)
+    local = folder / file.mirror_path if folder is not None else _cached(file)
+    if local is None or not local.is_file():
+        return "missing", None
+    if file.checksum:
+        return ("verified" if _has_checksum(local, file.checksum) else "differs"), local
+    return ("readable" if _is_readable(local) else "unreadable"), local
+
+
+def cache_folder() -> Path:
+    """Where our own downloads and indexes are kept: ``LM_EVAL_GROUNDED_CACHE`` or the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("lm-eval-grounded"))
+
+
+def is_offline() -> bool:
+    """Whether the user has forbidden downloads (`HF_HUB_OFFLINE`)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
+
+
+# ---------------------------------------------------------------------------------------------------------- downloads
+
+
+def _from_hub(file: SourceFile) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    known = _cached(file)
+    try:
+        local = Path(
+            hf_hub_download(
+                file.repository,
+                file.path,
+                repo_type="dataset",
+                revision=file.revision,
+            )
+        )
+    except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
+        raise _missing(file, "the Hugging Face cache", error) from error
+    if known is None and file.checksum and not _has_checksum(local, file.checksum):
+        raise _corrupt(file, local)
+    return local
+
+
+def _from_github(file: SourceFile) -> Path:
+    from filelock import FileLock
+
+    local = _github_cache(file)
+    if local.is_file():
+        return local
+    if is_offline():
+        raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
+    local.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(str(local) + ".lock"):
+        if local.is_file():
+            return local
+        import pooch
+
+        partial = local.with_name(f".{local.name}.{os.getpid()}.part")
+        try:
+            pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
+            if not _has_checksum(partial, file.checksum):
+                raise _corrupt(file, partial)
+            os.replace(partial, local)
+        except CorruptSource:
+            raise
+        except Exception as error:
+            raise _missing(file, str(local.parent), error) from error
+        finally:
+            partial.unlink(missing_ok=True)
+    return local
+
+
+def _github_cache(file: SourceFile) -> Path:
+    return cache_folder() / "github" / file.repository / file.revision / file.path
+
+
+def _cached(file: SourceFile) -> Path | None:
+    if file.host == "github":
+        local = _github_cache(file)
+        return local if local.is_file() else None
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(file.repository, file.path, repo_type="dataset", revision=file.revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+def _fetch_command(file: SourceFile, folder: Path | None = None) -> str:
+    into = f" --into {folder}" if folder else ""
+    return f"lm-eval-grounded sources --fetch '{file.repository}/{file.path}'{into}"
+
+
+def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:
+    return MissingSource(
+        f"{file} is not here and could not be downloaded: {why}. No mirror is set ({MIRROR_VARIABLE} or "
+        f"--metadata mirror=DIR); looked in {looked}. With internet, `{_fetch_command(file)}` fetches it; for a cluster "
+        f"without, `{_fetch_command(file, Path('DIR'))}` puts it into a folder to copy there."
+    )
+
+
+def _corrupt(file: SourceFile, local: Path) -> CorruptSource:
+    return CorruptSource(
+        f"{file} was downloaded from {file.url}, but does not have the pinned checksum {file.checksum}: it has changed "
+        f"upstream or was damaged on the way. The download lies in {local}. To use it all the same, put it into a "
+        f"mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- checking
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            yield block
+
+
+def _has_checksum(path: Path, checksum: str) -> bool:
+    kind, _, expected = checksum.partition(":")
+    if kind == "git":  # a git blob's id is the SHA-1 of a header and the content; it identifies, it does not protect
+        digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    elif kind == "sha256":
+        digest = hashlib.sha256()
+    else:
+        raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
+    for block in _blocks(path):
+        digest.update(block)
+    return digest.hexdigest() == expected
+
+
+def _is_readable(path: Path) -> bool:
+    import gzip
+    import zlib
+
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path) as stream:
+                while stream.read(1 << 20):
+                    pass
+        else:
+            path.read_text("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        return False
+    return True
