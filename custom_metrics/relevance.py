@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.abstention import is_abstention, starts_with_yes_or_no, states_presence
+from custom_metrics.abstention import denies_presence, is_abstention
 from custom_metrics.response import final_answer
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
@@ -33,6 +33,11 @@ _BRACKETED_NUMBER = re.compile(r"\[\d+\]")
 _ECHO = re.compile(
     r"[\"'“”]?yes,? (?:the )?answer is present[.,]?[\"'“”]?(?: \([^)]{0,80}\)| if [^.\"]{0,120})?,? or (?:with )?"
     r"[\"'“”]?i don['’]t know[.,]?[\"'“”]?",
+    re.IGNORECASE,
+)
+# The model turns the task around ("Please answer the question ...", "Do you know the answer?"): there is no answer to read.
+_ASKS_BACK = re.compile(
+    r"please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like",
     re.IGNORECASE,
 )
 _SUBSTANCE = re.compile(r"[^\W_]")
@@ -58,10 +63,11 @@ def nomiracl_label(response: str | None) -> str:
 def robust_label(response: str | None, language: str | None = None) -> str:
     """The label a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    What stands in ``<think>`` blocks and the debris of chat templates does not count. An answer that holds both of the
-    prompt's phrases counts as the one it says first, repetitions of the instruction apart. An abstention in other words
-    or in the prompt's language is ``"I don't know"``, and an answer that simply answers ("Paris", "[3]") is
-    ``"Yes, answer is present"``: the model took the passages to answer the question.
+    What stands in ``<think>`` blocks and the debris of chat templates does not count, nor do repetitions of the
+    instruction; an answer that holds both of the prompt's phrases counts as the one it says first. An abstention in other
+    words or in the prompt's language, and a "no" in either, is ``"I don't know"``. An answer that simply answers ("Paris",
+    "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the question. Invalid remain what is
+    empty, has no letter or digit, or only turns the task around ("Please answer the question").
 
     Args:
         response: the model's answer.
@@ -70,24 +76,15 @@ def robust_label(response: str | None, language: str | None = None) -> str:
     text = final_answer(response)
     if not _SUBSTANCE.search(text):
         return INVALID
-    without_echo = _ECHO.sub(" ", text)
-    if _SUBSTANCE.search(without_echo):
-        text = without_echo
-    elif without_echo != text:
-        return INVALID  # the instruction and nothing else
-    lowered = text.translate(_BREAKS).replace("’", "'").lower()
-    first = {label: lowered.find(label.lower()) for label in (ANSWER, NO_ANSWER)}
-    if first[ANSWER] >= 0 and first[NO_ANSWER] >= 0:
-        return min(first, key=lambda label: first[label])
-    if first[ANSWER] >= 0:
-        return ANSWER
-    if is_abstention(text, language):
+    text = _ECHO.sub(" ", text)
+    lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
+    found = {label: at for label in (ANSWER, NO_ANSWER) if (at := lowered.find(label.lower())) >= 0}
+    if ANSWER in found or found.get(NO_ANSWER) == 0:
+        return min(found, key=found.__getitem__)
+    if is_abstention(text, language) or denies_presence(text, language):
         return NO_ANSWER
-    if states_presence(text, language):
-        return ANSWER
-    particle = starts_with_yes_or_no(text, language)
-    if particle == "no" and len(text.split()) <= 1:
-        return NO_ANSWER
+    if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
+        return INVALID
     return ANSWER
 
 

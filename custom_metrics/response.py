@@ -43,7 +43,8 @@ def final_answer(response: str | None) -> str:
         if turn:
             text = text[: turn.start()]
         text = _ROLE.sub("", _TOKENS.sub("", text), count=1)
-    return response if text == response else text.strip()
+    text = text.strip()
+    return response if text == response.strip() else text
 
 
 def _lead(text: str) -> int:

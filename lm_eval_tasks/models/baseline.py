@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 from tqdm import tqdm
@@ -105,17 +106,15 @@ class LexicalReader:
 
     def coverage(self, question: str, passage: Passage) -> list[tuple[float, str]]:
         """Each sentence of a passage with its coverage of the question, in [0, 1]."""
-        asked = terms(question)
         title = terms(passage.title)
-        weights = {term: 0.3 if term in title or len(term) <= _short(term) else 1.0 for term in asked}
-        total = sum(weights.values()) or 1.0
+        weights = {term: 0.3 if term in title or len(term) <= _short(term) else 1.0 for term in terms(question)}
+        total = fsum(weights.values()) or 1.0  # exact, so that the order of a set's terms does not matter
         scored = []
         before: set[str] = set()
         for sentence in split_sentences(passage.text):
             held = terms(sentence)
-            scored.append(
-                (sum(w for t, w in weights.items() if t in held or t in before or t in title) / total, sentence)
-            )
+            covered = fsum(weight for term, weight in weights.items() if term in held | before | title)
+            scored.append((covered / total, sentence))
             before = held
         return scored
 

@@ -1,0 +1,315 @@
+"""The phrase tables of `abstention_phrases/`: folded, compiled into one automaton, and found in a text.
+
+A phrase is a list of pieces with gaps between them; every piece is a literal in an Aho-Corasick automaton, so one pass
+over a text finds the phrases of all kinds, whatever their number.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+__all__ = ["EDGE", "Hits", "LANGUAGES", "Lexicon", "fold", "known", "lexicon_of", "opener_of", "phrases", "search"]
+
+GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
+GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
+
+LANGUAGES: tuple[str, ...] = tuple(
+    "ar bn ca cs de en eo es eu fa fi fr he hi hu id it ja ko la lt ms pl pt ro ru sd sr sw te th tr ur vi yo yue zh".split()
+)
+"""Codes with a phrase table: the union of NoMIRACL's and mFAVA's languages."""
+
+Hits = dict[str, list[tuple[int, int]]]
+"""Kind of phrase to the (start, end) of those found, in order of their ends."""
+
+_PHRASE_KEYS = ("material", "silent", "abstains", "but", "although", "reported", "offer", "except", "present")
+_LINE_KEYS = ("bare", "openers", "answer_marker", "no")
+_KEYS = frozenset(("language", "name", "spaces", "fold_marks", *_PHRASE_KEYS, *_LINE_KEYS))
+
+_QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
+_FOLD = str.maketrans(
+    {
+        **dict.fromkeys("’‘ʼ‛`´ʹ′", "'"),
+        **dict.fromkeys(_QUOTES, '"'),
+        "ı": "i",
+        "\u0307": None,  # left behind when Turkish İ is lowered
+        **dict.fromkeys("أإآٱ", "ا"),
+        **dict.fromkeys("ىيےېۓ", "ی"),
+        "ك": "ک",
+        "ة": "ه",
+        "ہ": "ه",
+        "ھ": "ه",
+        "ۀ": "ه",
+        "ۂ": "ه",
+        **dict.fromkeys(map(chr, (*range(0x064B, 0x0656), 0x0640, 0x0670)), None),  # vowel marks, tatweel
+        **dict.fromkeys(map(chr, range(0x05B0, 0x05BE)), None),  # Hebrew points
+        "\u05be": "-",
+        **dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad", None),
+        "ş": "ș",  # Romanian with the cedillas of old keyboards
+        "ţ": "ț",
+        **dict.fromkeys("*_#", " "),  # Markdown
+        **dict.fromkeys("‐‑‒–—―", "-"),
+    }
+)
+_NO_SPACES = re.compile("[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]")  # Thai, Lao, Han, kana
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_SPACES = re.compile(r"[^\S\n]+")
+EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷"
+"""Marks that do not count at the ends of a sentence."""
+_CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
+
+
+def fold(text: str, marks: bool = False) -> str:
+    """Fold what does not distinguish phrases: case, width, apostrophes, quotes, Arabic variants, Markdown, white space.
+
+    Args:
+        marks: also drop combining marks (tone marks of Yoruba).
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    text = text.casefold().translate(_FOLD)
+    if marks:
+        text = "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+    return _SPACES.sub(" ", _CONTROL.sub(" ", text))
+
+
+class _Piece(NamedTuple):
+    """One part of a phrase between gaps."""
+
+    literal: str
+    bound_left: bool  # a word must begin where it begins
+    bound_right: bool
+    clause_start: bool
+
+
+class _Phrase(NamedTuple):
+    """A phrase as its last piece knows it: what must stand before that piece."""
+
+    kind: str
+    last: _Piece
+    before: tuple[_Piece, ...]
+    gap: int
+
+
+@dataclass
+class Lexicon:
+    """The phrases of one or several languages, ready to be searched."""
+
+    automaton: Any
+    bare: frozenset[str]
+    openers: dict[str, tuple[str, ...]]  # by their first character, the longest first
+    openers_by_end: dict[str, tuple[str, ...]]  # by their last
+    no: tuple[str, ...]
+    answer_marker: re.Pattern[str]
+    citing: tuple[str, ...]  # how openers lead up to the material: "according to the", "laut"
+    fold_marks: bool
+
+
+@lru_cache(maxsize=None)
+def phrases(language: str) -> dict[str, Any]:
+    """The phrase table of one language.
+
+    Raises:
+        ValueError: an unknown key, or a value that is not a list of phrases; it names the file and the key.
+    """
+    import yaml
+
+    name = f"abstention_phrases/{language}.yaml"
+    table: dict[str, Any] = yaml.safe_load(resources.files("custom_metrics").joinpath(name).read_text("utf-8"))
+    unknown = set(table) - _KEYS
+    if unknown:
+        raise ValueError(f"{name}: unknown keys {sorted(unknown)}; known are {sorted(_KEYS)}")
+    for key in (*_PHRASE_KEYS, *_LINE_KEYS):
+        if not isinstance(table.get(key, []), list) or not all(isinstance(p, str) for p in table.get(key, [])):
+            raise ValueError(f"{name}: {key!r} must be a list of phrases (quote words that YAML reads otherwise)")
+    return table
+
+
+def known(language: str | None) -> str | None:
+    """The code of a table for a language tag (``"pt-BR"`` is ``"pt"``); ``None`` where there is none."""
+    code = re.split(r"[-_]", language.lower(), maxsplit=1)[0] if language else None
+    return code if code in LANGUAGES else None
+
+
+@lru_cache(maxsize=None)
+def lexicon_of(language: str | None) -> Lexicon:
+    """The compiled phrases of a language and of English; ``None``: of all, for texts whose language nobody knows."""
+    codes = LANGUAGES if language is None else tuple(dict.fromkeys((language, "en")))
+    return build_lexicon([phrases(code) for code in codes])
+
+
+def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
+    """Compile phrase tables.
+
+    A language's own table (with English beside it) decides by its `fold_marks` whether marks are folded in texts. Where
+    all are searched, the phrases of such a table stand with and without marks, and texts are left as they are.
+
+    Raises:
+        ValueError: a phrase that folds to nothing.
+    """
+    import ahocorasick
+
+    marks = len(tables) <= 2 and bool(tables[0].get("fold_marks"))
+    closing: dict[str, list[_Phrase]] = {}
+    opening: set[str] = set()
+    lines: dict[str, dict[str, None]] = {key: {} for key in _LINE_KEYS}
+    for table in tables:
+        spaces = table.get("spaces", True)
+        foldings = (marks, True) if table.get("fold_marks") else (marks,)
+        for kind in _PHRASE_KEYS:
+            for phrase in table.get(kind, []):
+                for pieces in {_pieces(phrase, spaces, folded) for folded in foldings}:
+                    if not pieces:
+                        raise ValueError(f"{table['language']}: the phrase {phrase!r} of {kind!r} is empty")
+                    *before, last = pieces
+                    closing.setdefault(last.literal, []).append(_Phrase(kind, last, tuple(before), GAP if spaces else GAP_WITHOUT_SPACES))
+                    opening.update(piece.literal for piece in before)
+        for key in _LINE_KEYS:
+            for phrase in table.get(key, []):
+                folded = fold(phrase, marks).strip(EDGE)
+                if folded:
+                    lines[key][folded] = None
+    automaton = ahocorasick.Automaton()
+    for literal in opening | closing.keys():
+        automaton.add_word(literal, (literal, literal in opening, tuple(dict.fromkeys(closing.get(literal, ())))))
+    automaton.make_automaton()
+    markers = "|".join(sorted(map(re.escape, lines["answer_marker"]), key=len, reverse=True))
+    lexicon = Lexicon(
+        automaton=automaton,
+        bare=frozenset(lines["bare"]),
+        openers=_grouped(lines["openers"], 0),
+        openers_by_end=_grouped(lines["openers"], -1),
+        no=tuple(lines["no"]),
+        answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
+        citing=(),
+        fold_marks=marks,
+    )
+    lexicon.citing = tuple(_citing(lines["openers"], lexicon))
+    return lexicon
+
+
+def _citing(openers: Iterable[str], lexicon: Lexicon) -> set[str]:
+    found = set()
+    for opener in openers:
+        material = search(opener, lexicon).get("material")
+        if material and len(opener[: material[0][0]].strip()) > 2:
+            found.add(opener[: material[0][0]].strip())
+    return found
+
+
+def _grouped(openers: Iterable[str], at: int) -> dict[str, tuple[str, ...]]:
+    grouped: dict[str, list[str]] = {}
+    for opener in sorted(openers, key=len, reverse=True):
+        grouped.setdefault(opener[at], []).append(opener)
+    return {character: tuple(group) for character, group in grouped.items()}
+
+
+_GAPS = re.compile(r"\.\.\.|(?<=\S\*) ")  # "..." and, in the middle of a phrase, the end of a word with any ending
+
+
+def _pieces(phrase: str, spaces: bool, marks: bool) -> tuple[_Piece, ...]:
+    pieces: list[_Piece] = []
+    for part in _GAPS.split(phrase.lstrip("^")):
+        part = part.strip()
+        literal = fold(part.strip("*"), marks).strip()
+        if literal:
+            starts_clause = phrase.startswith("^") and not pieces
+            left, right = spaces and not part.startswith("*"), spaces and not part.endswith("*")
+            pieces.append(_Piece(literal, left, right, starts_clause))
+    return tuple(pieces)
+
+
+def search(text: str, lexicon: Lexicon) -> Hits:
+    """The phrases in a folded text."""
+    hits: Hits = {}
+    seen: dict[str, list[tuple[int, int, bool, bool]]] = {}  # literal -> where, and whether words begin and end there
+    size = len(text)
+    for last, (literal, opens, phrases) in lexicon.automaton.iter(text):
+        end = last + 1
+        start = end - len(literal)
+        left = start == 0 or is_boundary(text[start - 1], literal[0])
+        right = end == size or is_boundary(text[end], literal[-1])
+        if opens:
+            seen.setdefault(literal, []).append((start, end, left, right))
+        for kind, piece, before, gap in phrases:
+            if (piece.bound_left and not left) or (piece.bound_right and not right):
+                continue
+            begin = _begin(before, start, seen, gap) if before else start
+            if begin is None:
+                continue
+            if (before[0] if before else piece).clause_start and not _at_clause_start(text, begin, lexicon):
+                continue
+            hits.setdefault(kind, []).append((begin, end))
+    spared = hits.get("except")
+    if spared:
+        for kind in list(hits):
+            if kind != "except":
+                kept = [h for h in hits[kind] if not any(a <= h[0] and h[1] <= b for a, b in spared)]
+                if kept:
+                    hits[kind] = kept
+                else:
+                    del hits[kind]
+    return hits
+
+
+def _begin(
+    before: tuple[_Piece, ...], start: int, seen: dict[str, list[tuple[int, int, bool, bool]]], gap: int
+) -> int | None:
+    """Where a phrase begins whose last piece starts at `start`; ``None`` where its earlier pieces are not near."""
+    for piece in reversed(before):
+        for begin, end, left, right in reversed(seen.get(piece.literal, ())):
+            if end <= start and (left or not piece.bound_left) and (right or not piece.bound_right):
+                break
+        else:
+            return None
+        if start - end > gap:
+            return None
+        start = begin
+    return start
+
+
+def opener_of(text: str, lexicon: Lexicon) -> str | None:
+    """The longest opener that a text begins with, something behind it."""
+    candidates = lexicon.openers.get(text[:1], ())
+    if not text.startswith(candidates):
+        return None
+    for opener in candidates:
+        if text.startswith(opener):
+            rest = text[len(opener) :]
+            if rest and (rest[0] in EDGE or _NO_SPACES.match(opener[-1])):
+                return opener
+    return None
+
+
+def _at_clause_start(text: str, start: int, lexicon: Lexicon) -> bool:
+    before = text[:start].rstrip(" ")
+    return not before or before[-1] in _CLAUSE_STARTS or ends_with_opener(before, lexicon)
+
+
+def ends_with_opener(text: str, lexicon: Lexicon) -> bool:
+    """Whether a text ends with an opener, as a word of its own."""
+    for opener in lexicon.openers_by_end.get(text[-1:], ()):
+        if text.endswith(opener) and (len(text) == len(opener) or is_boundary(text[-len(opener) - 1], opener[0])):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def is_word(char: str) -> bool:
+    """Whether a character belongs to a word: letters, digits, and the marks that stand on or beside letters."""
+    return char.isalnum() or unicodedata.category(char)[0] == "M"
+
+
+def is_boundary(outside: str, inside: str) -> bool:
+    """Whether a word may end between two characters: at a character that belongs to no word, between scripts without
+    spaces, and where such a script or any other than Latin begins behind an ASCII letter."""
+    if not is_word(outside) or _NO_SPACES.match(outside):
+        return True
+    return inside.isascii() and outside > "ɏ" and not "Ḁ" <= outside <= "ỿ"
+
+

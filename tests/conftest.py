@@ -1,0 +1,84 @@
+"""What the tests share: the shared material where it is there, the harness in this process and as a subprocess."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of public data and reference material beside the project."""
+    if not SHARED.is_dir():
+        pytest.skip("needs ../shared (public data beside the project), which is not here")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def hub(shared: Path) -> str:
+    """A mirror of real public data."""
+    return str(shared / "hub")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_world(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No network, no mirror but the one a test names, and a cache that no other run shares."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["HF_DATASETS_OFFLINE"] = "1"
+    os.environ.pop("LM_EVAL_GROUNDED_MIRROR", None)
+    os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any) -> dict[str, Any]:
+    """One harness run in this process over our tasks only; ``metadata`` as on the command line."""
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.autoload import task_folder
+
+    manager = TaskManager(
+        include_path=[task_folder(), *options.pop("include_path", [])],
+        include_defaults=False,
+        metadata=options.pop("metadata", {}),
+    )
+    results: dict[str, Any] = simple_evaluate(
+        model=model, model_args=model_args, tasks=tasks, task_manager=manager, **options
+    )
+    return results
+
+
+@pytest.fixture(scope="session")
+def harness() -> Callable[..., dict[str, Any]]:
+    return evaluate
+
+
+def command(name: str) -> str:
+    """A console script of the environment that runs the tests."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def run(arguments: list[str], cwd: Path, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A subprocess in a folder of its own; its output is shown where it fails."""
+    done = subprocess.run(
+        arguments, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600, check=False
+    )
+    if check and done.returncode:
+        raise AssertionError(f"{arguments} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+    return done
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    """The results file of the one run below a folder."""
+    (file,) = folder.rglob("results_*.json")
+    results: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return results

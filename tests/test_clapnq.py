@@ -1,0 +1,236 @@
+"""CLAPnq: documents, prompt, metrics, and the paper's own row."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.grounding import process_results, process_results_with_retrieval, score_answer
+from lm_eval_tasks import sources
+from lm_eval_tasks.clapnq import dataset
+from lm_eval_tasks.clapnq.dataset import load, load_gold, load_rag_bm25
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+
+SAMPLE = Path(sources.__file__).parent / "sample"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A copy of the bundled sample, to be damaged."""
+    dataset._documents.cache_clear()
+    return Path(shutil.copytree(SAMPLE, tmp_path / "mirror"))
+
+
+def test_the_sample_has_answerable_and_unanswerable_questions_in_turn() -> None:
+    documents = load_gold(mirror="sample")["evaluation"]
+    assert documents["answerable"][:6] == [True, False] * 3
+    first = documents[0]
+    assert first["groundings"] == [f"{first['passages'][0]['title']} {first['passages'][0]['text']}"]
+    assert first["target"] == first["answers"][0]
+    assert documents[1]["answers"] == []
+    assert documents[1]["target"] == "unanswerable"
+
+
+def test_the_train_split_is_loaded_when_asked_for() -> None:
+    assert len(load_gold(mirror="sample", split="train")["train"]) == 16
+
+
+def test_dev_files_are_enough(mirror: Path) -> None:
+    for file in (mirror / "PrimeQA" / "clapnq").glob("*train*"):
+        file.unlink()
+    assert len(load_gold(mirror=str(mirror))["evaluation"]) == 32
+    with pytest.raises(MissingSource, match=r"clapnq_train_answerable\.jsonl of hub repository PrimeQA/clapnq"):
+        load_gold(mirror=str(mirror), split="train")
+
+
+def template(task: str) -> str:
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    config: dict[str, Any] = load_yaml(Path(dataset.__file__).with_name(f"{task}.yaml"), resolve_func=False)
+    return str(config["doc_to_text"])
+
+
+@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_rag"])
+def test_the_prompt_is_the_papers_flan_t5_one(task: str) -> None:
+    from lm_eval.utils import apply_template
+
+    passages = [{"id": "", "title": "Tides", "text": "The Moon pulls."}, {"id": "", "title": "Moon", "text": "It is far."}]
+    end = 'Please answer a question about this article. If the question is unanswerable, say "unanswerable". user: why, answer:'
+    assert apply_template(template(task), {"question": "why", "passages": passages[:1]}) == f"Tides: The Moon pulls. {end}"
+    assert (
+        apply_template(template(task), {"question": "why", "passages": passages})
+        == f"Tides: The Moon pulls.\n\nMoon: It is far. {end}"
+    )
+
+
+def test_both_settings_have_the_same_metrics_and_retrieval_adds_its_own() -> None:
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    gold, rag = (
+        load_yaml(Path(dataset.__file__).with_name(f"{task}.yaml"), resolve_func=False)["metric_list"]
+        for task in ("clapnq_gold", "clapnq_rag")
+    )
+    assert rag[: len(gold)] == gold
+    assert [m["metric"] for m in rag[len(gold) :]] == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10"]
+    answerable = {"answerable": True, "answers": ["a"], "groundings": ["a"], "gold_ids": ["p"], "retrieved_ids": ["p"]}
+    for doc in (answerable, answerable | {"answerable": False, "answers": []}):
+        assert set(process_results(doc, ["x"])) == {m["metric"] for m in gold}
+        assert set(process_results_with_retrieval(doc, ["x"])) == {m["metric"] for m in rag}
+
+
+def test_an_answer_is_scored_against_its_best_reference() -> None:
+    references = ["the moon pulls the water", "", "  ", "gravity"]
+    scores = score_answer("the moon pulls", references, ["the moon pulls the water of the sea", "nothing"])
+    assert scores == {
+        "rougeL": pytest.approx(2 * 1.0 * 0.6 / 1.6),
+        "recall": pytest.approx(3 / 5),
+        "rougeLp": pytest.approx(2 * 1.0 * (3 / 8) / (1 + 3 / 8)),
+        "length": 14.0,
+    }
+
+
+def test_what_has_no_reference_is_nan_and_an_empty_answer_is_zero() -> None:
+    assert math.isnan(score_answer("x", ["", " "], ["x"])["rougeL"])
+    assert math.isnan(score_answer("x", ["x"], [])["rougeLp"])
+    assert score_answer("", ["x"], ["x"]) == {"rougeL": 0.0, "recall": 0.0, "rougeLp": 0.0, "length": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("answerable", "answer", "accuracy", "price"),
+    [
+        (True, "The Moon pulls the water.", math.nan, 0.0),
+        (True, "unanswerable", math.nan, 1.0),
+        (False, "unanswerable", 1.0, math.nan),
+        (False, "I'm sorry, but the passage does not mention the height.", 1.0, math.nan),
+        (False, "It is 300 metres high.", 0.0, math.nan),
+        (False, "", 0.0, math.nan),
+        (False, None, 0.0, math.nan),
+    ],
+)
+def test_abstention_counts_for_unanswerable_and_costs_for_answerable_questions(
+    answerable: bool, answer: str | None, accuracy: float, price: float
+) -> None:
+    values = process_results({"answerable": answerable, "answers": ["x"], "groundings": ["x"]}, [answer])
+    assert values["unanswerable_accuracy"] == pytest.approx(accuracy, nan_ok=True)
+    assert values["answerable_abstention_rate"] == pytest.approx(price, nan_ok=True)
+
+
+@pytest.mark.parametrize("answer", ["a" * 1_000_000, "\x00\x1b[31m" * 1000, "。" * 200_000, "word " * 200_000])
+def test_monstrous_answers_are_scored(answer: str) -> None:
+    doc = {"answerable": True, "answers": ["a b c"], "groundings": ["a b c d"]}
+    assert process_results(doc, [answer])["length"] == len(answer)
+
+
+PAPER = {"rougeL": "49.5", "recall": "97.4", "rougeLp": "100.0", "length": "912", "unanswerable_accuracy": "0.0"}
+
+
+def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Callable[..., dict[str, Any]]) -> None:
+    """Table 5, dev, "Full Passage"; from unrounded values through the harness."""
+    table = (shared / "reference" / "published" / "clapnq_table5_gold.csv").read_text("utf-8").splitlines()
+    assert next(row for row in table if row.startswith("Full Passage")).split(",")[2:7] == list(PAPER.values())
+    results = harness(["clapnq_gold"], "grounded-baseline", "strategy=full_passage", metadata={"mirror": hub})
+    row = {metric: results["results"]["clapnq_gold"][f"{metric},answer"] for metric in PAPER}
+    printed = {metric: f"{value if metric == 'length' else 100 * value:.{0 if metric == 'length' else 1}f}" for metric, value in row.items()}
+    assert printed == PAPER
+    assert results["n-samples"]["clapnq_gold"] == {"original": 600, "effective": 600}
+
+
+def test_retrieval_on_real_questions(hub: str) -> None:
+    """BM25 over the 5,494 passages of the mirror, answerable dev questions."""
+    documents = load_rag_bm25(mirror=hub)["evaluation"]
+    values = [process_results_with_retrieval(doc, [""]) for doc in documents if doc["answerable"]]
+    figures = {metric: sum(v[metric] for v in values) / len(values) for metric in ("ndcg@1", "ndcg@10", "recall@10")}
+    assert figures == {
+        "ndcg@1": pytest.approx(0.7933, abs=5e-5),
+        "ndcg@10": pytest.approx(0.8682, abs=5e-5),
+        "recall@10": pytest.approx(0.9333, abs=5e-5),
+    }
+
+
+def test_gold_passages_are_found_by_their_text_where_the_question_file_is_missing(
+    mirror: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    by_id = load_rag_bm25(mirror=str(mirror))["evaluation"]["gold_ids"]
+    shutil.rmtree(mirror / "github")
+    dataset._documents.cache_clear()
+    assert load_rag_bm25(mirror=str(mirror))["evaluation"]["gold_ids"] == by_id
+    assert "the gold passages were found by their text" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"split": "dev"}, "clapnq: unknown split 'dev'; known are train, validation"),
+        ({"retriever": "google"}, "clapnq: unknown retriever 'google'; known are bm25"),
+        ({"top_k": 0}, "clapnq: top_k must be a whole number of at least 1, got 0"),
+        ({"retriever": "bm25", "top_k": 61}, r"clapnq: top_k=61 is larger than the corpus \(60 passages\)"),
+    ],
+)
+def test_an_unknown_value_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(**{"mirror": "sample", **arguments})
+
+
+def test_a_tasks_retriever_is_in_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ValueError, match="clapnq_rag: --metadata retriever='google' does not fit"):
+        load_rag_bm25(mirror="sample", retriever="google")
+
+
+HEADER = "id\ttext\ttitle\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEADER, "the corpus is empty"),
+        ("", r"the header lacks the columns \['id', 'text', 'title'\]"),
+        ("id\ttext\n1\tx\n", r"the header lacks the columns \['title'\]"),
+        (HEADER + "1\tx\tT\n2\ty\n", r"line 3: too few columns, no value for \['title'\]"),
+        (HEADER + "1\tx\tT\n1\ty\tT\n", "1 passage ids stand twice"),
+    ],
+    ids=["no passage", "empty file", "no title column", "short row", "double id"],
+)
+def test_a_broken_corpus_is_named(mirror: Path, content: str, message: str) -> None:
+    (mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv").write_text(content, "utf-8")
+    with pytest.raises(CorruptSource, match=message):
+        load_rag_bm25(mirror=str(mirror))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "1"', "line 1: no JSON"),
+        ('{"id": "1", "input": "q"}', "line 1: not a CLAPnq annotation"),
+        ('{"id": "1", "input": "q", "passages": [{"title": "T"}], "output": []}', "not a CLAPnq annotation"),
+    ],
+)
+def test_a_broken_annotation_is_named(mirror: Path, line: str, message: str) -> None:
+    (mirror / "PrimeQA" / "clapnq" / "clapnq_dev_answerable.jsonl").write_text(line + "\n", "utf-8")
+    with pytest.raises(CorruptSource, match=message):
+        load_gold(mirror=str(mirror))
+
+
+def test_empty_extra_answers_are_dropped(mirror: Path) -> None:
+    path = mirror / "PrimeQA" / "clapnq" / "clapnq_dev_answerable.jsonl"
+    record = json.loads(path.read_text("utf-8").splitlines()[0])
+    record["output"].append({"answer": "", "selected_sentences": [], "meta": {}})
+    path.write_text(json.dumps(record) + "\n", "utf-8")
+    answers = load_gold(mirror=str(mirror))["evaluation"][0]["answers"]
+    assert answers
+    assert "" not in answers
+
+
+def test_a_corpus_with_fewer_than_ten_passages_is_searched(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv"
+    path.write_text("\n".join(path.read_text("utf-8").splitlines()[:5]) + "\n", "utf-8")
+    with caplog.at_level(logging.WARNING):
+        documents = load_rag_bm25(mirror=str(mirror))["evaluation"]
+    assert len(documents[0]["retrieved_ids"]) == 4
+    assert "have no gold passage in the corpus; retrieval is not scored there" in caplog.text

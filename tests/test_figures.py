@@ -1,0 +1,119 @@
+"""Intervals, aggregations, ROUGE and ranking: exact numbers, and the values of the reference libraries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from custom_metrics.aggregations import bootstrap_high, bootstrap_low, defined_mean, wilson_high, wilson_low
+from custom_metrics.intervals import bootstrap_mean, wilson
+from custom_metrics.ranking import ndcg, recall
+from custom_metrics.rouge import rouge1, rouge_l, tokens
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [
+        (0, 0, NAN, NAN),
+        (0, 10, 0.0, 0.2775),
+        (10, 10, 0.7225, 1.0),
+        (81, 263, 0.2553, 0.3662),  # Newcombe 1998, Table I, method 3
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_bounds(successes: int, trials: int, low: float, high: float) -> None:
+    assert wilson(successes, trials) == pytest.approx((low, high), abs=5e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 1), (1, 1), (3, 7), (220, 250), (1, 10_000)])
+def test_wilson_bounds_equal_scipys(successes: int, trials: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    bounds = stats.binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    assert wilson(successes, trials) == pytest.approx((bounds.low, bounds.high), abs=1e-12)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(2, 1), (-1, 5)])
+def test_more_successes_than_trials_are_refused(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match="successes must be between 0 and trials"):
+        wilson(successes, trials)
+
+
+@given(st.integers(0, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))).filter(lambda pair: pair[1] > 0))
+def test_wilson_bounds_hold_the_share(pair: tuple[int, int]) -> None:
+    low, high = wilson(*pair)
+    assert 0 <= low <= pair[0] / pair[1] <= high <= 1
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "low", "high"),
+    [
+        ([1.0, 0.0, NAN, 1.0, 0.0], 0.5, 0.15003898, 0.84996102),
+        ([NAN, NAN], NAN, NAN, NAN),
+        ([], NAN, NAN, NAN),
+        ([0.0, 0.0], 0.0, 0.0, 0.65761984),
+    ],
+)
+def test_a_rate_and_its_bounds_skip_what_is_not_in_the_denominator(
+    values: list[float], mean: float, low: float, high: float
+) -> None:
+    assert defined_mean(values) == pytest.approx(mean, nan_ok=True)
+    assert wilson_low(values) == pytest.approx(low, abs=1e-7, nan_ok=True)
+    assert wilson_high(values) == pytest.approx(high, abs=1e-7, nan_ok=True)
+
+
+def test_bootstrap_bounds_are_seeded_and_hold_the_mean() -> None:
+    values = [0.1, 0.9, NAN, 0.4, 0.6, 0.5] * 20
+    assert bootstrap_mean(values) == bootstrap_mean(values)
+    assert (bootstrap_low(values), bootstrap_high(values)) == bootstrap_mean(values)
+    assert bootstrap_low(values) < 0.5 < bootstrap_high(values)
+    # normal theory: 1.96 * sd / sqrt(n)
+    assert bootstrap_high(values) - bootstrap_low(values) == pytest.approx(2 * 1.96 * 0.2608 / 10, rel=0.05)
+    assert bootstrap_mean([0.7]) == (0.7, 0.7)
+    assert all(map(math.isnan, bootstrap_mean([NAN])))
+
+
+def reference(target: str, prediction: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    scores = RougeScorer(["rouge1", "rougeL"], use_stemmer=False).score(target, prediction)
+    return tuple(scores["rouge1"]), tuple(scores["rougeL"])
+
+
+WORDS = st.text(alphabet="ab cdAB.,-'é1 2\n", max_size=120)
+
+
+@given(WORDS, WORDS)
+def test_rouge_has_the_values_of_rouge_score(target: str, prediction: str) -> None:
+    assert (tuple(rouge1(target, prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_rouge_has_the_values_of_rouge_score_on_any_text(target: str, prediction: str) -> None:
+    assert (tuple(rouge1(target, prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
+
+
+def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
+    assert tokens("The `` S.S. Émile-7 '' ") == ("the", "s", "s", "mile", "7")
+
+
+@pytest.mark.parametrize(
+    ("ranked", "relevant", "k", "gain", "found"),
+    [
+        (["a", "b", "c"], ["a"], 1, 1.0, 1.0),
+        (["b", "a", "c"], ["a"], 1, 0.0, 0.0),
+        (["b", "a", "c"], ["a"], 3, 1 / math.log2(3), 1.0),
+        (["a", "x", "b"], ["a", "b"], 3, (1 + 0.5) / (1 + 1 / math.log2(3)), 1.0),
+        (["a"], ["a", "b", "c"], 1, 1.0, 1 / 3),
+        ([], ["a"], 10, 0.0, 0.0),
+        (["a"], [], 10, NAN, NAN),
+    ],
+)
+def test_ndcg_and_recall(ranked: list[str], relevant: list[str], k: int, gain: float, found: float) -> None:
+    assert ndcg(ranked, relevant, k) == pytest.approx(gain, nan_ok=True)
+    assert recall(ranked, relevant, k) == pytest.approx(found, nan_ok=True)

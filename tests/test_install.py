@@ -1,0 +1,154 @@
+"""What a user gets from pip: plain `lm_eval` knows the tasks, and nothing is left after uninstalling.
+
+Each test installs this project into a fresh environment that sees the dependencies of the one that runs the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, results_of, run
+
+pytestmark = pytest.mark.slow
+
+LIST = "from lm_eval.tasks import TaskManager; m = TaskManager(); print('nomiracl_de' in m.all_tasks, len(m.all_tasks))"
+KNOWN = (
+    "import lm_eval.api.metrics, lm_eval.filters, lm_eval.models\n"
+    "from lm_eval.api.registry import aggregation_registry, filter_registry, model_registry\n"
+    "print([model_registry.get(m).__name__ for m in ('grounded-baseline', 'replay', 'dummy')],"
+    " filter_registry.get('nomiracl_label').__name__, aggregation_registry.get('wilson_low').__name__,"
+    " 'mean' in aggregation_registry, 'hf' in model_registry)"
+)
+
+
+class Environment:
+    """A virtual environment with our dependencies, but without us."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=False, symlinks=True)
+        self.python = folder / "bin" / "python"
+        self.site = Path(self.path("purelib"))
+        # a plain path entry: packages are importable, but the .pth files beside them are not read
+        (self.site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        self.empty = folder / "empty"
+        self.empty.mkdir()
+        self.home = folder / "home"
+        self.environment = {"PYTHONPATH": "", "HOME": str(self.home), "HF_HUB_OFFLINE": "1"}
+
+    def path(self, name: str) -> str:
+        code = f"import sysconfig; print(sysconfig.get_path({name!r}))"
+        return subprocess.run([str(self.python), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+    def __call__(self, *arguments: str, **environment: str) -> str:
+        done = run([str(self.python), *arguments], self.empty, **{**self.environment, **environment})
+        return done.stdout
+
+    def pip(self, *arguments: str) -> None:
+        self("-m", "pip", *arguments, "--disable-pip-version-check", "-q")
+
+    def files(self) -> set[str]:
+        return {str(p.relative_to(self.site)) for p in self.site.rglob("*") if "__pycache__" not in p.parts}
+
+
+@pytest.fixture(scope="module", params=["wheel", "editable"])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    pytest.importorskip("hatchling", reason="building the project offline needs hatchling (extra dev)")
+    environment = Environment(tmp_path_factory.mktemp(request.param))
+    environment.before = environment.files()  # type: ignore[attr-defined]
+    source = environment.empty.parent / "source"  # a copy: building must not write into the tree under test
+    names = ["lm_eval_tasks", "custom_metrics", "detector_plugin"]
+    source.mkdir()
+    for name in names:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    mode = ["-e"] if request.param == "editable" else []
+    environment.pip("install", "--no-deps", "--no-build-isolation", *mode, str(source))
+    return environment
+
+
+def test_plain_lm_eval_lists_our_tasks_in_an_empty_folder(installed: Environment) -> None:
+    listed = installed("-m", "lm_eval", "ls", "tasks")
+    for name in ("nomiracl", "nomiracl_de", "nomiracl_zh_explanation", "clapnq_gold", "clapnq_rag", "hellaswag"):
+        assert re.search(rf"^\|{name} *\|", listed, re.MULTILINE), name
+
+
+def test_the_switch_hides_them(installed: Environment) -> None:
+    assert installed("-c", LIST, LM_EVAL_GROUNDED_AUTOLOAD="0").startswith("False")
+
+
+def test_models_filters_and_aggregations_are_registered_beside_the_harness_own(installed: Environment) -> None:
+    printed = installed("-c", KNOWN)
+    assert printed == "['GroundedBaseline', 'Replay', 'DummyLM'] NomiraclLabel wilson_low True True\n"
+
+
+def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("task: nomiracl_de\ndataset_path: mine\n")
+    code = (
+        "from lm_eval.tasks import TaskManager\n"
+        f"m = TaskManager(include_path={str(tmp_path)!r})\n"
+        "print(m.task_index['nomiracl_de'].yaml_path.name, m.task_index['nomiracl_en'].yaml_path.name, m.include_path)"
+    )
+    assert installed("-c", code) == f"mine.yaml nomiracl_en.yaml {tmp_path}\n"
+
+
+def test_starting_python_costs_next_to_nothing(installed: Environment) -> None:
+    done = run(
+        [str(installed.python), "-X", "importtime", "-c", "import sys; print(sorted(m for m in sys.modules if 'lm_eval' in m))"],
+        installed.empty,
+        **installed.environment,
+    )
+    assert done.stdout == "[]\n"
+    ours = [line for line in done.stderr.splitlines() if re.search("lm_eval_tasks|custom_metrics|detector_plugin", line)]
+    assert ours == []
+    line = (installed.site / "lm_eval_grounded.pth").read_text()
+    timing = f"import timeit; print(min(timeit.repeat(lambda: exec({line!r}), number=100, repeat=5)) / 100)"
+    assert float(installed("-c", timing)) < 200e-6
+
+
+def test_path_prints_a_folder_for_include_path(installed: Environment) -> None:
+    folder = installed("-m", "lm_eval_tasks.cli", "path").strip()
+    code = (
+        "from lm_eval.tasks import TaskManager\n"
+        f"print('clapnq_rag' in TaskManager(include_path={folder!r}, include_defaults=False).all_tasks)"
+    )
+    assert installed("-c", code, LM_EVAL_GROUNDED_AUTOLOAD="0") == "True\n"
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(installed: Environment, tmp_path: Path) -> None:
+    """The same task, the same cold cache, at the same time."""
+    command = [
+        *(str(installed.python), "-m", "lm_eval", "--model", "grounded-baseline", "--model_args", "strategy=lexical"),
+        *("--tasks", "nomiracl_de,clapnq_rag", "--metadata", "mirror=sample", "--log_samples", "--output_path"),
+    ]
+    environment = {**os.environ, **installed.environment, "LM_EVAL_GROUNDED_CACHE": str(tmp_path / "cache")}
+    runs = [
+        subprocess.Popen([*command, str(tmp_path / name)], cwd=installed.empty, env=environment, stdout=-3, stderr=-3)
+        for name in ("a", "b")
+    ]
+    assert [process.wait(timeout=300) for process in runs] == [0, 0]
+    a, b = (results_of(tmp_path / name)["results"] for name in ("a", "b"))
+    assert repr(a) == repr(b)  # repr: nan is nan
+
+
+def test_the_command_line_of_the_distribution_is_there(installed: Environment) -> None:
+    done = run([str(installed.python.with_name("lm-eval-grounded")), "sources", "--mirror", "sample"], installed.empty)
+    assert done.stdout.endswith("9 differs; 162 readable\n")
+
+
+def test_uninstalling_leaves_nothing(installed: Environment) -> None:
+    """Last in the file: the environment is empty afterwards."""
+    installed.pip("uninstall", "-y", "lm-eval-grounded")
+    assert installed.files() == installed.before  # type: ignore[attr-defined]
+    assert not installed.python.with_name("lm-eval-grounded").exists()
+    assert installed("-c", "import sys; print([f for f in sys.meta_path if 'Grounded' in str(f)])") == "[]\n"
+
+

@@ -1,0 +1,226 @@
+"""NoMIRACL's loader: which questions, in which order, and what it does with bad files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lm_eval_tasks.nomiracl import dataset
+from lm_eval_tasks.nomiracl.dataset import cut_words, load
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+
+Files = dict[str, str]
+Mirror = Callable[..., str]
+
+
+def passage(docid: str, text: str = "Some text.") -> str:
+    return json.dumps({"docid": docid, "title": "T", "text": text})
+
+
+IDS = [f"{n}#0" for n in range(1, 12)]
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Mirror:
+    """Makes a mirror with one German question a subset; keyword arguments replace a file's content."""
+
+    def make(**changed: str | bytes) -> str:
+        files: dict[str, str | bytes] = {
+            "topics_relevant": "a#0\tWhere?\n",
+            "topics_non_relevant": "b-0\tWhen?\n",
+            "qrels_relevant": "".join(f"a#0\tQ0\t{d}\t{int(d == '3#0')}\n" for d in IDS[:10]),
+            "qrels_non_relevant": "".join(f"b-0\tQ0\t{d}\t0\n" for d in IDS[:10]),
+            "corpus": "\n".join(map(passage, IDS)),
+            **changed,
+        }
+        folder = tmp_path / "mirror" / "miracl" / "nomiracl" / "data" / "german"
+        for kind in ("topics", "qrels"):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+            for subset in ("relevant", "non_relevant"):
+                (folder / kind / f"test.{subset}.tsv").write_text(str(files[f"{kind}_{subset}"]), "utf-8")
+        corpus = files["corpus"]
+        data = corpus if isinstance(corpus, bytes) else gzip.compress(corpus.encode())
+        (folder / "corpus.jsonl.gz").write_bytes(data)
+        dataset._documents.cache_clear()
+        return str(tmp_path / "mirror")
+
+    return make
+
+
+def test_a_question_has_ten_passages_the_relevant_first(mirror: Mirror) -> None:
+    documents = load("de", mirror=mirror())["evaluation"]
+    assert documents.column_names == [
+        "query_id",
+        "language",
+        "subset",
+        "query",
+        "passages",
+        "docids",
+        "label",
+    ]
+    relevant, other = documents
+    assert relevant["docids"] == ["3#0", *(d for d in IDS[:10] if d != "3#0")]
+    assert relevant["passages"][0] == "T: Some text."
+    assert (relevant["label"], other["label"]) == ("Yes, answer is present", "I don't know")
+    assert [relevant["subset"], other["subset"]] == ["relevant", "non_relevant"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reported"),
+    [
+        ({"corpus": "\n\n" + "\n\n".join(map(passage, IDS)) + "\n\n"}, None),
+        ({"topics_relevant": "\na#0\tWhere?\n\n"}, None),
+        ({"corpus": "\n".join(map(passage, [*IDS, "3#0"]))}, "1 passages listed twice"),
+        ({"topics_relevant": "a#0\tWhere?\na#0\tAgain?\n"}, "1 questions listed twice"),
+        ({"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in [*IDS[:10], IDS[0]])}, "1 judgements listed twice"),
+    ],
+    ids=["blank lines in the corpus", "blank lines in topics", "double passage", "double question", "double judgement"],
+)
+def test_blemishes_are_survived_and_counted(
+    mirror: Mirror, changed: Files, reported: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert len(load("de", mirror=mirror(**changed))["evaluation"]) == 2
+    warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
+    assert warnings == ([] if reported is None else [f"nomiracl_de: {reported} (the first counts)"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "reported"),
+    [
+        (
+            {"corpus": "\n".join(map(passage, IDS[1:]))},
+            "2 passages missing from the corpus; 2 questions skipped, without exactly 10 passages",
+        ),
+        (
+            {"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in IDS[:9])},
+            "1 questions skipped, without exactly 10 passages",
+        ),
+        (
+            {"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in IDS)},
+            "1 questions skipped, without exactly 10 passages",
+        ),
+        ({"qrels_relevant": ""}, "1 questions skipped, without exactly 10 passages"),
+    ],
+    ids=["missing passage", "nine passages", "eleven passages", "no judgement"],
+)
+def test_questions_without_ten_passages_are_skipped_and_counted(
+    mirror: Mirror, changed: Files, reported: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = mirror(**changed)
+    if "2 questions" in reported:
+        with pytest.raises(ValueError, match="no both question"):
+            load("de", mirror=where)
+    else:
+        assert [d["subset"] for d in load("de", mirror=where)["evaluation"]] == ["non_relevant"]
+    assert f"nomiracl_de: {reported}" in [r.message for r in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"topics_relevant": "a#0 Where?\n"}, r"test\.relevant\.tsv, line 1: 1 of 2 columns in 'a#0 Where\?'"),
+        ({"qrels_non_relevant": "b-0\tQ0\t1#0\n"}, r"test\.non_relevant\.tsv, line 1: 3 of 4 columns"),
+        ({"qrels_relevant": "a#0\tQ0\t1#0\tyes\n"}, "relevance of 1#0 for a#0 is 'yes', neither 0 nor 1"),
+        ({"corpus": "{broken"}, r"corpus\.jsonl\.gz, line 1: no JSON"),
+        ({"corpus": "[1]"}, "line 1: expected a JSON object, found list"),
+        ({"corpus": '{"docid": "1#0", "title": "T"}'}, "line 1: no 'text' in the passage"),
+        ({"corpus": gzip.compress("\n".join(map(passage, IDS)).encode())[:-20]}, "is cut or damaged after line"),
+        ({"corpus": b"no gzip at all"}, "is cut or damaged after line 0"),
+        ({"corpus": gzip.compress(b"\xff\xfe\xff\n")}, "is no UTF-8 text after line 0"),
+    ],
+    ids=["short topic", "short qrel", "bad relevance", "no JSON", "a list", "no text", "cut gzip", "no gzip", "no UTF-8"],
+)
+def test_a_damaged_file_is_named_with_its_line(mirror: Mirror, changed: Files, message: str) -> None:
+    with pytest.raises(CorruptSource, match=message):
+        load("de", mirror=mirror(**changed))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"language": "xx"}, "unknown language 'xx'; known are ar, bn, de"),
+        ({"split": "train"}, "unknown split 'train'; known are dev, test"),
+        ({"subset": "all"}, "unknown subset 'all'; known are both, non_relevant, relevant"),
+        ({"max_samples": 0}, "max_samples must be a whole number of at least 1, got 0"),
+        ({"max_samples": "many"}, "max_samples must be a whole number of at least 1, got 'many'"),
+        ({"max_passage_tokens": -1}, "max_passage_tokens must be a whole number of at least 1"),
+    ],
+)
+def test_an_unknown_value_is_refused_with_the_known_ones(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(**{"language": "de", "mirror": "sample", **arguments})  # type: ignore[arg-type]
+
+
+def test_a_mirror_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingSource, match=f"The mirror folder {tmp_path / 'nowhere'} .* does not exist"):
+        load("de", mirror=str(tmp_path / "nowhere"))
+
+
+def test_the_default_is_the_papers_sample(hub: str) -> None:
+    """One random.seed(42), random.sample over the ids in file order, relevant first, at most 250 of each."""
+    data = Path(hub) / "miracl" / "nomiracl" / "data" / "german" / "topics"
+    ids = {s: [line.split("\t")[0] for line in (data / f"test.{s}.tsv").open()] for s in ("relevant", "non_relevant")}
+    random.seed(42)
+    expected = {s: random.sample(ids[s], min(250, len(ids[s]))) for s in ("relevant", "non_relevant")}
+    documents = load("de", mirror=hub)["evaluation"]
+    sample = {s: [d["query_id"] for d in documents if d["subset"] == s] for s in expected}
+    # 250 and 193 questions are here; those that are skipped have not ten passages in this cut of the data
+    assert all([i for i in expected[s] if i in sample[s]] == sample[s] for s in expected)
+    assert {s: len(found) for s, found in sample.items()} == {"relevant": 250, "non_relevant": 193}
+
+
+def test_a_subset_alone_has_the_sample_it_has_with_the_other() -> None:
+    both = load("de", mirror="sample", max_samples=2)["evaluation"]
+    for subset in ("relevant", "non_relevant"):
+        alone = load("de", mirror="sample", max_samples=2, subset=subset)["evaluation"]
+        assert [d["query_id"] for d in alone] == [d["query_id"] for d in both if d["subset"] == subset]
+
+
+def test_subsets_alternate_so_that_a_limit_sees_both() -> None:
+    documents = load("de", mirror="sample")["evaluation"]
+    assert documents["subset"][:6] == ["relevant", "non_relevant"] * 3
+
+
+def test_another_seed_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    load("de", mirror="sample", seed=7)
+    assert "sampled with seed 7, not the paper's 42" in caplog.text
+
+
+def test_a_misspelt_key_is_said_aloud_and_model_arguments_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    load("de", mirror="sample", max_sample=3, pretrained="x", dtype="bfloat16", max_model_len=4096, temperature=0.1)
+    assert [r.message for r in caplog.records if r.levelno == logging.WARNING] == [
+        "nomiracl_de: --metadata key 'max_sample' is not known and was ignored; did you mean 'max_samples'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [
+        ("one two three", 2, "one two"),
+        ("one two three", 3, "one two three"),
+        ("one  two\nthree ", 3, "one  two\nthree "),
+        ("one  two\nthree four", 3, "one  two\nthree"),
+        ("", 3, ""),
+        ("没有空格的文字不会被切断", 1, "没有空格的文字不会被切断"),
+    ],
+)
+def test_passages_are_cut_behind_a_number_of_words(text: str, limit: int, cut: str) -> None:
+    assert cut_words(text, limit) == cut
+
+
+def test_a_tokenizer_can_do_the_counting(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="counting by a tokenizer needs transformers (extra hf)")
+    pytest.importorskip("torch", reason="the tiny model needs torch (extra hf)")
+    from tests.environment.tiny_llama import write
+
+    cut = dataset._cutter(3, str(write(tmp_path / "tiny")))
+    assert cut("The river Danube flows").startswith("The")
+    assert len(cut("The river Danube flows")) < len("The river Danube flows")
+    assert cut("A") == "A"

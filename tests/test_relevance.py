@@ -1,0 +1,140 @@
+"""NoMIRACL labels: the released parser to the answer, and the careful reader on what chat models write."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.filters import NomiraclLabel
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, process_results, robust_label
+
+CASES = [
+    # response, language, strict label, robust label
+    ("Yes, answer is present.", "en", ANSWER, ANSWER),
+    ("I don't know", "en", NO_ANSWER, NO_ANSWER),
+    ("YES, ANSWER IS PRESENT IN [3]", "en", ANSWER, ANSWER),
+    ("\nYes,\tanswer\nis present", "en", ANSWER, ANSWER),
+    ("The answer is present in context 2.", "en", ANSWER, ANSWER),
+    ("No, the answer is not present.", "en", NO_ANSWER, NO_ANSWER),
+    ("[3]", "en", ANSWER, ANSWER),
+    ("[3] and [12]", "en", INVALID, ANSWER),
+    ("I don’t know.", "en", INVALID, NO_ANSWER),
+    ("Yes, answer is present in [1]. I don't know about the others.", "en", INVALID, ANSWER),
+    ("I don't know.\n\nYes, answer is present in none.", "en", INVALID, NO_ANSWER),
+    ("Paris", "fr", INVALID, ANSWER),
+    ("1889", "de", INVALID, ANSWER),
+    ("", "en", INVALID, INVALID),
+    (None, "en", INVALID, INVALID),
+    ("   \n\t ", "en", INVALID, INVALID),
+    ("...", "en", INVALID, INVALID),
+    ("\x00\x07\x1b[0m", "en", INVALID, ANSWER),
+    ("Nein.", "de", INVALID, NO_ANSWER),
+    ("No", "en", INVALID, NO_ANSWER),
+    ("Ja.", "de", INVALID, ANSWER),
+    ("Nein, Lissabon ist nicht die Hauptstadt Spaniens.", "de", INVALID, ANSWER),
+    ("Ich weiß es nicht.", "de", INVALID, NO_ANSWER),
+    ("Das geht aus den Texten nicht hervor.", "de", INVALID, NO_ANSWER),
+    ("わかりません。", "ja", INVALID, NO_ANSWER),
+    ("我不知道。", "zh", INVALID, NO_ANSWER),
+    ("لا أعرف.", "ar", INVALID, NO_ANSWER),
+    ("Sijui.", "sw", INVALID, NO_ANSWER),
+    ("None of the contexts answers the question.", "sw", INVALID, NO_ANSWER),
+    ("<think>Is it there? I don't know. Yes, [4].</think>Yes, answer is present", "en", INVALID, ANSWER),
+    ("The contexts speak of Paris.</think>\n\nI don't know", "en", NO_ANSWER, NO_ANSWER),
+    ("<think>Let me look at the contexts one by one", "en", INVALID, INVALID),
+    ("<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>I don't know", "en", NO_ANSWER, NO_ANSWER),
+    ("I don't know<|im_end|>\n<|im_start|>user\nYes, answer is present?", "en", INVALID, NO_ANSWER),
+    ("I don't know\n\nQUESTION:\nWho?\n\nCONTEXTS:\nYes, answer is present", "en", INVALID, NO_ANSWER),
+    ("## Explanation: [2] names the year. ## Answer: \"Yes, answer is present\"", "en", ANSWER, ANSWER),
+    ("## Explanation: No context names the year. ## Answer: I do not know", "en", INVALID, NO_ANSWER),
+    ('Please respond with either "Yes, answer is present" or "I don\'t know".', "en", INVALID, INVALID),
+    ('Please answer "Yes" or "I don\'t know" for each question.', "en", NO_ANSWER, INVALID),
+    ("Do you know the answer to the question?", "sw", INVALID, INVALID),
+    ("I don't know. The contexts do not name it. However, they do mention the year 2011.", "en", NO_ANSWER, NO_ANSWER),
+    ("No, answer is present", "en", ANSWER, NO_ANSWER),
+]
+
+
+@pytest.mark.parametrize(("response", "language", "strict", "robust"), CASES)
+def test_a_response_has_its_two_labels(response: str | None, language: str, strict: str, robust: str) -> None:
+    assert nomiracl_label(response) == strict
+    assert robust_label(response, language) == robust
+
+
+def released(shared: Path, language: str) -> list[dict[str, str]]:
+    with gzip.open(shared / "reference" / "nomiracl_outputs" / f"{language}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+RELEASED = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")
+
+
+def test_strict_labels_equal_all_released_ones(shared: Path) -> None:
+    rows = [row for language in RELEASED for row in released(shared, language)]
+    assert len(rows) == 48_631
+    wrong = [row for row in rows if nomiracl_label(row["response"]) != row["label"]]
+    assert wrong == []
+
+
+def test_robust_labels_leave_hardly_any_answer_invalid_and_keep_what_is_said_plainly(shared: Path) -> None:
+    changed: Counter[tuple[str, str]] = Counter()
+    for language in RELEASED:
+        for row in released(shared, language):
+            changed[row["label"], robust_label(row["response"], language)] += 1
+    total = changed.total()
+    invalid = sum(n for (_, robust), n in changed.items() if robust == INVALID)
+    strict_invalid = sum(n for (strict, _), n in changed.items() if strict == INVALID)
+    assert strict_invalid / total > 0.15
+    assert invalid / total < 0.08  # hardly any but LLAMA-2's "Please answer the question"
+    # what is said plainly stays; the rest is "No, answer is present" and answers that repeat an instruction
+    assert changed[NO_ANSWER, NO_ANSWER] / sum(n for (s, _), n in changed.items() if s == NO_ANSWER) > 0.98
+    assert changed[ANSWER, ANSWER] / sum(n for (s, _), n in changed.items() if s == ANSWER) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("subset", "gold", "label", "expected"),
+    [
+        ("non_relevant", NO_ANSWER, ANSWER, {"hallucination_rate": 1.0, "error_rate": math.nan, "accuracy": 0.0}),
+        ("non_relevant", NO_ANSWER, NO_ANSWER, {"hallucination_rate": 0.0, "error_rate": math.nan, "accuracy": 1.0}),
+        ("non_relevant", NO_ANSWER, INVALID, {"hallucination_rate": math.nan, "invalid_rate": 1.0, "accuracy": 0.0}),
+        ("relevant", ANSWER, NO_ANSWER, {"error_rate": 1.0, "hallucination_rate": math.nan, "accuracy": 0.0}),
+        ("relevant", ANSWER, ANSWER, {"error_rate": 0.0, "hallucination_rate": math.nan, "accuracy": 1.0}),
+        ("relevant", ANSWER, INVALID, {"error_rate": math.nan, "invalid_rate": 1.0, "accuracy": 0.0}),
+    ],
+)
+def test_a_document_counts_in_the_denominators_of_its_subset(
+    subset: str, gold: str, label: str, expected: dict[str, float]
+) -> None:
+    values = process_results({"subset": subset, "label": gold}, [label])
+    assert len(values) == 8  # every metric for every document
+    for metric, value in expected.items():
+        assert values[metric] == pytest.approx(value, nan_ok=True)
+
+
+@settings(deadline=None)  # the first call reads the phrase tables
+@given(st.one_of(st.none(), st.text(max_size=300)), st.sampled_from([None, "de", "zh", "xx"]))
+def test_any_text_gets_a_label(response: str | None, language: str | None) -> None:
+    labels = {ANSWER, NO_ANSWER, INVALID}
+    assert nomiracl_label(response) in labels
+    assert robust_label(response, language) in labels
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "\n" * 1_000_000, "<think>" * 140_000, "[" * 1_000_000, ". " * 500_000])
+def test_a_response_of_a_megabyte_is_survived(text: str) -> None:
+    assert robust_label(text, "de") in {ANSWER, NO_ANSWER, INVALID}
+
+
+def test_the_filter_reads_every_response_of_every_document() -> None:
+    docs = [{"language": "de"}, {"language": "de"}]
+    resps = [["Ich weiß es nicht.", "Paris"], [None]]
+    assert NomiraclLabel(parser="robust").apply(resps, docs) == [[NO_ANSWER, ANSWER], [INVALID]]
+    assert NomiraclLabel().apply(resps, docs) == [[INVALID, INVALID], [INVALID]]
+    with pytest.raises(ValueError, match="parser must be 'strict' or 'robust', got 'loose'"):
+        NomiraclLabel(parser="loose")

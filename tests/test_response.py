@@ -1,0 +1,57 @@
+"""What of an output is its answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custom_metrics.response import final_answer
+
+CASES = [
+    ("plain", "Paris.", "Paris."),
+    ("outer white space stays where nothing was taken", "  Paris \n", "  Paris \n"),
+    ("none", None, ""),
+    ("no text", 7, ""),
+    ("thinking", "<think>Hm.</think>\n\nParis.", "Paris."),
+    ("thinking whose opening stood in the prompt", "Hm.</think>Paris.", "Paris."),
+    ("thinking that was cut", "<think>Hm, Paris or Ly", ""),
+    ("thinking twice", "<think>a</think>b<think>c</think>Paris", "Paris"),
+    ("thinking under other names", "<Reasoning>Hm.</reasoning>Paris", "Paris"),
+    ("kimi", "◁think▷Hm.◁/think▷Paris", "Paris"),
+    ("magistral", "[THINK]Hm.[/THINK]Paris", "Paris"),
+    ("harmony", "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Paris", "Paris"),
+    ("harmony, cut before the answer", "<|channel|>analysis<|message|>Hm, Par", ""),
+    ("chatml", "Paris.<|im_end|>", "Paris."),
+    ("chatml, a turn of its own making", "Paris.<|im_end|>\n<|im_start|>user\nAnd Rome?", "Paris."),
+    ("llama 3", "<|start_header_id|>assistant<|end_header_id|>\n\nParis.<|eot_id|>", "Paris."),
+    ("llama 2", "Paris. [INST] And Rome? [/INST]", "Paris."),
+    ("gemma", "Paris.<end_of_turn>\n<start_of_turn>user\nRome?", "Paris."),
+    ("end of text and more", "Paris.<|endoftext|>Human: next", "Paris."),
+    ("base model goes on with a user's line", "Paris.\nUser: And Rome?", "Paris."),
+    ("base model repeats the prompt's form", "Paris.\n\nQUESTION:\nWho?", "Paris."),
+    ("a role in front", "assistant\nParis.", "Paris."),
+    ("html and comparison are no debris", "if a < b and <b>c</b>", "if a < b and <b>c</b>"),
+]
+
+
+@pytest.mark.parametrize(("response", "answer"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_the_answer_is_what_remains(response: object, answer: str) -> None:
+    got = final_answer(response)  # type: ignore[arg-type]
+    assert got == answer
+
+
+@given(st.text(max_size=400))
+def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
+    if not set("<[◁:\n") & set(text):
+        assert final_answer(text) == text
+
+
+@given(st.text(alphabet="<>|/think[]INSTuser:\n ", max_size=300))
+def test_an_answer_is_always_a_text(text: str) -> None:
+    assert isinstance(final_answer(text), str)
+
+
+@pytest.mark.parametrize("unit", ["<think>", "</think>", "\n", "<|im_start|>", "[INST]", "<|", "\nQUESTION:", "<|channel|>"])
+def test_a_megabyte_of_marks_is_read_in_no_time(unit: str) -> None:
+    assert isinstance(final_answer(unit * (1_000_000 // len(unit))), str)

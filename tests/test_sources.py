@@ -1,0 +1,235 @@
+"""Public files: found in a mirror or a cache, downloaded and verified, or missed with a useful message."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lm_eval_tasks import sources
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.sources import CorruptSource, MissingSource, SourceFile, find, locate
+
+TRAIN = "retrieval/train/question_train_answerable.tsv"
+DEV = "retrieval/dev/question_dev_unanswerable.tsv"
+
+
+def test_the_table_names_every_public_file_once() -> None:
+    files = sources.files()
+    assert len(files) == len({(f.repository, f.path) for f in files}) == 18 * 9 + 4 + 1 + 4
+    assert all(f.checksum or f.revision == "ecd08778d0426a5ca28ac99763b0c9ddc2c78e68" for f in files)
+
+
+def test_github_files_carry_the_ids_of_the_pinned_commit(shared: Path) -> None:
+    rows = [r.split("\t") for r in (shared / "reference" / "upstream_files.tsv").read_text("utf-8").splitlines()[1:]]
+    known = {(repository, path): (commit, f"git:{blob}") for repository, commit, path, _, blob in rows}
+    for file in sources.files():
+        if file.host == "github":
+            assert known[file.repository, file.path] == (file.revision, file.checksum)
+
+
+def test_real_files_have_their_pinned_checksums(hub: str) -> None:
+    states = {f.path: sources.state(f, hub)[0] for f in sources.files() if not f.path.startswith("data/")}
+    assert states == {
+        "clapnq_dev_answerable.jsonl": "verified",
+        "clapnq_dev_unanswerable.jsonl": "verified",
+        "clapnq_train_answerable.jsonl": "missing",
+        "clapnq_train_unanswerable.jsonl": "missing",
+        "passages.tsv": "differs",  # the mirror's corpus is a part of the public one
+        "retrieval/dev/question_dev_answerable.tsv": "verified",
+        "retrieval/dev/question_dev_unanswerable.tsv": "verified",
+        "retrieval/train/question_train_answerable.tsv": "missing",
+        "retrieval/train/question_train_unanswerable.tsv": "missing",
+    }
+
+
+def test_the_environment_names_a_mirror_and_the_argument_is_stronger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        target = tmp_path / name / "github" / "primeqa" / "clapnq" / DEV
+        target.parent.mkdir(parents=True)
+        target.write_text(name)
+    monkeypatch.setenv("LM_EVAL_GROUNDED_MIRROR", str(tmp_path / "a"))
+    assert locate("primeqa/clapnq", DEV).read_text() == "a"
+    assert locate("primeqa/clapnq", DEV, tmp_path / "b").read_text() == "b"
+
+
+def test_the_sample_is_used_only_when_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "sample" in str(locate("PrimeQA/clapnq_passages", "passages.tsv", "sample"))
+    with pytest.raises(MissingSource):
+        locate("PrimeQA/clapnq_passages", "passages.tsv")
+
+
+def test_a_mirror_is_authoritative(tmp_path: Path) -> None:
+    with pytest.raises(MissingSource) as missing:
+        locate("primeqa/clapnq", TRAIN, tmp_path)
+    message = str(missing.value)
+    for part in (
+        TRAIN,
+        "github repository primeqa/clapnq",
+        "revision eb26840d130f4dcf4c4c5c12a47d0beffc9cc586",
+        f"mirror {tmp_path}",
+        f"github/primeqa/clapnq/{TRAIN}",
+        f"lm-eval-grounded sources --fetch 'primeqa/clapnq/{TRAIN}' --into {tmp_path}",
+    ):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("repository", "path"), [("primeqa/clapnq", TRAIN), ("miracl/nomiracl", "data/german/corpus.jsonl.gz")]
+)
+def test_offline_without_a_mirror_says_what_would_help(repository: str, path: str) -> None:
+    with pytest.raises(MissingSource) as missing:
+        locate(repository, path)
+    message = str(missing.value)
+    for part in (path, repository, "No mirror is set (LM_EVAL_GROUNDED_MIRROR or --metadata mirror=DIR)", "--into DIR"):
+        assert part in message
+
+
+def test_a_file_that_is_in_no_table_is_a_key_error() -> None:
+    with pytest.raises(KeyError, match=r"x/y: z is not in lm_eval_tasks/source_files\.tsv"):
+        find("x/y", "z")
+
+
+# ------------------------------------------------------------------------------------------- downloads, from this machine
+
+CONTENT = b"id\tquestion\n1\twhy\n"
+GOOD = "git:" + hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    requests = 0
+
+    def do_GET(self) -> None:
+        type(self).requests += 1
+        status = 404 if "gone" in self.path else 200
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        self.wfile.write(CONTENT)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Handler]]:
+    """GitHub on the loopback interface, and a cache of its own."""
+    Handler.requests = 0
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as host:
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{host.server_address[1]}"
+        monkeypatch.setattr(SourceFile, "url", property(lambda file: f"{address}/{file.path}"))
+        monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        yield Handler
+        host.shutdown()
+
+
+def github(path: str, checksum: str = GOOD) -> SourceFile:
+    return SourceFile("github", "o/n", "c0ffee", path, checksum)
+
+
+def test_a_download_is_verified_and_kept(server: type[Handler]) -> None:
+    first = sources.fetch(github("a.tsv"))
+    assert first.read_bytes() == CONTENT
+    assert sources.fetch(github("a.tsv")) == first
+    assert server.requests == 1
+    assert sources.state(github("a.tsv")) == ("verified", first)
+
+
+def test_a_download_with_another_checksum_leaves_nothing_behind(server: type[Handler], tmp_path: Path) -> None:
+    with pytest.raises(CorruptSource, match=r"a\.tsv of github repository o/n .* does not have the pinned checksum git:0"):
+        sources.fetch(github("a.tsv", "git:0"))
+    assert [p for p in (tmp_path / "cache").rglob("*") if p.is_file() and p.suffix != ".lock"] == []
+
+
+def test_a_download_that_fails_names_the_file(server: type[Handler]) -> None:
+    with pytest.raises(MissingSource, match=r"gone\.tsv of github repository o/n .* could not be downloaded: .*404"):
+        sources.fetch(github("gone.tsv"))
+
+
+def test_threads_download_once(server: type[Handler]) -> None:
+    threads = [threading.Thread(target=sources.fetch, args=(github("b.tsv"),)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.requests == 1
+
+
+def test_offline_means_no_request(server: type[Handler], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(MissingSource, match="HF_HUB_OFFLINE is set"):
+        sources.fetch(github("a.tsv"))
+    assert server.requests == 0
+
+
+def test_a_mirror_is_filled(server: type[Handler], tmp_path: Path) -> None:
+    target = sources.fetch_into(github("deep/a.tsv"), tmp_path / "mirror")
+    assert target == tmp_path / "mirror" / "github" / "o" / "n" / "deep" / "a.tsv"
+    assert target.read_bytes() == CONTENT
+
+
+# --------------------------------------------------------------------------------------------------------- command line
+
+
+def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sources", "--mirror", "sample"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(sources.files()) + 1
+    assert lines[0].startswith("readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /")
+    assert lines[-1] == "9 differs; 162 readable"
+
+
+def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = tmp_path / "miracl" / "nomiracl" / "data" / "german" / "corpus.jsonl.gz"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"\x1f\x8b\x08cut")
+    assert main(["sources", "--mirror", str(tmp_path), "--missing"]) == 1
+    assert "unreadable hub    miracl/nomiracl@ecd08778d042  data/german/corpus.jsonl.gz" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sources", "--mirror", "/no/where"], "The mirror folder /no/where (--metadata mirror=/no/where) does not exist"),
+        (["sources", "--fetch", "nothing*"], "no public file matches 'nothing*'"),
+        (["sources", "--into", "x"], "--into needs --fetch"),
+    ],
+)
+def test_the_command_line_says_what_is_wrong(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_fetching_offline_fails_per_file_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sources", "--fetch", "primeqa/clapnq/retrieval/train/*"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("could not be downloaded") == 2
+    assert "2 of 2 files could not be fetched" in error
+
+
+def test_path_prints_the_task_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["path"]) == 0
+    assert (Path(capsys.readouterr().out.strip()) / "nomiracl" / "_nomiracl_base").is_file()
+
+
+def test_importing_the_packages_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, custom_metrics, lm_eval_tasks, detector_plugin, lm_eval_tasks.sources, lm_eval_tasks.cli, "
+        "custom_metrics.abstention, custom_metrics.relevance, custom_metrics.grounding; "
+        "print([m for m in ('torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml') "
+        "if m in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"

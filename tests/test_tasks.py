@@ -1,0 +1,130 @@
+"""The tasks as the harness sees them: names, groups, generated files, and runs over the bundled sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lm_eval_tasks import nomiracl
+from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
+from lm_eval_tasks.nomiracl.generate import MACRO_AVERAGED, PROMPTS, suffix, yamls
+
+Harness = Callable[..., dict[str, Any]]
+
+
+def test_the_generated_yamls_are_current() -> None:
+    """`python -m lm_eval_tasks.nomiracl.generate` would change nothing."""
+    folder = Path(nomiracl.__file__).parent
+    on_disk = {str(path.relative_to(folder)): path.read_text("utf-8") for path in folder.rglob("*.yaml")}
+    assert on_disk == yamls()
+    assert len(on_disk) == 4 * (18 + 1)
+
+
+def test_the_harness_knows_every_task_and_group() -> None:
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=task_folder(), include_defaults=False)
+    assert set(manager.all_subtasks) == {
+        *(f"nomiracl_{language}{suffix(prompt)}" for language in LANGUAGES for prompt in PROMPTS),
+        "clapnq_gold",
+        "clapnq_rag",
+    }
+    assert set(manager.all_groups) == {"nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_sample_has_questions_of_every_language(language: str) -> None:
+    for split, number in (("test", 4), ("dev", 2)):
+        documents = load(language, split=split, mirror="sample")["evaluation"]
+        assert documents["subset"] == ["relevant", "non_relevant"] * number
+        assert all(len(set(passages)) == 10 for passages in documents["passages"])
+        assert {*documents["language"]} == {language}
+
+
+def test_a_group_gives_the_macro_average(harness: Harness) -> None:
+    results = harness(["nomiracl"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+    for metric in MACRO_AVERAGED:
+        for parser in ("strict", "robust"):
+            key = f"{metric},{parser}"
+            values = [results["results"][f"nomiracl_{language}"][key] for language in LANGUAGES]
+            assert results["groups"]["nomiracl"][key] == pytest.approx(sum(values) / 18)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hallucination", "error", "accuracy"),
+    [("abstain", 0.0, 1.0, 0.5), ("answer", 1.0, 0.0, 0.5)],
+)
+def test_the_trivial_strategies_have_the_trivial_rates(
+    harness: Harness, strategy: str, hallucination: float, error: float, accuracy: float
+) -> None:
+    prompts = [f"nomiracl_sw{suffix(prompt)}" for prompt in PROMPTS]
+    results = harness(prompts, "grounded-baseline", f"strategy={strategy}", metadata={"mirror": "sample"})
+    for task in prompts:
+        for parser in ("strict", "robust"):
+            values = results["results"][task]
+            assert values[f"hallucination_rate,{parser}"] == hallucination
+            assert values[f"error_rate,{parser}"] == error
+            assert values[f"accuracy,{parser}"] == accuracy
+            assert values[f"invalid_rate,{parser}"] == 0.0
+
+
+def test_bounds_hold_their_rate_and_an_empty_denominator_is_nan(harness: Harness) -> None:
+    metadata = {"mirror": "sample", "subset": "relevant"}
+    values = harness(["nomiracl_ja"], "grounded-baseline", "strategy=lexical", metadata=metadata)["results"]["nomiracl_ja"]
+    assert values["error_rate_ci_low,robust"] <= values["error_rate,robust"] <= values["error_rate_ci_high,robust"]
+    for metric in ("hallucination_rate", "hallucination_rate_ci_low", "hallucination_rate_ci_high"):
+        assert math.isnan(values[f"{metric},robust"])
+
+
+def test_a_limit_sees_both_subsets(harness: Harness) -> None:
+    results = harness(
+        ["nomiracl_de", "clapnq_gold"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, limit=2
+    )
+    assert {s["doc"]["subset"] for s in results["samples"]["nomiracl_de"]} == {"relevant", "non_relevant"}
+    assert {s["doc"]["answerable"] for s in results["samples"]["clapnq_gold"]} == {True, False}
+
+
+def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) -> None:
+    """The README's recipe, word for word."""
+    readme = Path(nomiracl.__file__).with_name("README.md").read_text("utf-8")
+    recipe = readme.split("```yaml\n")[1].split("```")[0]
+    assert "include: BASE" in recipe
+    base = Path(nomiracl.__file__).with_name("_nomiracl_base")
+    (tmp_path / "mine.yaml").write_text(recipe.replace("BASE", str(base)), "utf-8")
+    task = yaml.safe_load(recipe)["task"]
+    results = harness(
+        [task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, include_path=[str(tmp_path)]
+    )
+    (prompt, _) = results["samples"][task][0]["arguments"][0]
+    assert prompt.startswith("Do these passages answer the question")
+    assert results["results"][task]["error_rate,strict"] == 1.0
+
+
+@pytest.mark.parametrize("response", ["", None, "x" * 1_000_000, "\x00\x1b\x07" * 100, "<think>", "{{ 1 + 1 }}{% include 'x' %}"])
+def test_any_response_goes_through_the_harness(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, response: str | None
+) -> None:
+    from lm_eval_tasks.models.baseline import GroundedBaseline
+
+    monkeypatch.setattr(GroundedBaseline, "answer", lambda self, doc: response)
+    tasks = ["nomiracl_de", "clapnq_gold", "clapnq_rag"]
+    results = harness(tasks, "grounded-baseline", metadata={"mirror": "sample"}, limit=4)["results"]
+    assert results["clapnq_rag"]["length,answer"] == (0 if response in (None, "<think>") else len(response or ""))
+    assert results["nomiracl_de"]["invalid_rate,strict"] == 1.0
+
+
+@pytest.mark.parametrize("sample", sorted(Path(task_folder()).joinpath("sample").rglob("*.jsonl")), ids=lambda p: p.name)
+def test_sample_annotations_are_grounded_in_their_passages(sample: Path) -> None:
+    import json
+
+    for record in map(json.loads, sample.read_text("utf-8").splitlines()):
+        (passage,) = record["passages"]
+        assert passage["text"] == " ".join(passage["sentences"])
+        for output in record["output"]:
+            assert set(output["selected_sentences"]) <= set(passage["sentences"])
