@@ -19,6 +19,7 @@ characters are read: an abstention stands at the front or at the end of what a m
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,12 +40,9 @@ from custom_metrics.phrases import (
 __all__ = ["LANGUAGES", "denies_presence", "is_abstention"]
 
 HEAD, TAIL = 2000, 1000
+MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
 
-# Not behind a single letter or a short number: "J. S. Bach", "im 15. Jahrhundert", "V. mendean".
-_SENTENCE_END = re.compile(
-    r"(?<![.!?])(?<!\W\w)(?<!\W\d\d)(?<!\W[ivx]{2})(?<!\W[ivx]{3})[.!?]+(?=[\s\"')\]]|$)"
-    r"|[!?]+(?=[\u3040-\u9fff])|[。؟۔।॥\n;؛｡…]+"
-)
+_MARKS = re.compile(r"[.!?。؟۔।॥\n;؛｡…]+")
 _COMMA = re.compile("[,،、]")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
@@ -113,40 +111,60 @@ def _decide(text: str, lexicon: Lexicon) -> bool:
     text = _mask_quotes(_unquote(_last_answer(text, lexicon).strip()), lexicon)
     sentences = [_read(part, asks, lexicon) for part, asks in _sentences(text)]
     if not any(sentence.abstains_alone or "silent" in sentence.hits for sentence in sentences):
-        return _is_bare(text, lexicon)
-    spoke_of_material = abstained = only_bare = False
-    answers = 0  # sentences that answer directly
+        return len(sentences) != 1 and _is_bare(text, lexicon)
+    spoke_of_material = abstained = only_bare = alone = False
+    answers = 0  # sentences that answer directly, since the last abstention
+    statements = 0  # all that do
     for sentence in sentences:
         material = "material" in sentence.hits
         if _abstains(sentence, spoke_of_material, lexicon):
             turns = answers == 1 and sentence.opens_with("but", 4)
             if not answers or turns or sentence.abstains_alone:
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
+                alone = alone or sentence.abstains_alone
                 abstained, answers = True, 0
         elif sentence.asks or not sentence.text.strip(EDGE + _MASK):
             continue
         elif material and _cites(sentence, lexicon):
             answers += 1
+            statements += 1
             material = False  # named as a source, not spoken of
         elif _says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (only_bare or sentence.opens_with("but", 30)):
                 return False
             answers += 1
+            statements += 1
         spoke_of_material = spoke_of_material or material
-    return abstained
+    return abstained and (alone or statements <= MOST_STATEMENTS)
 
 
 def _sentences(text: str) -> list[tuple[str, bool]]:
     """Sentences without their ends, and whether each asks."""
     found, start = [], 0
-    for end in _SENTENCE_END.finditer(text):
-        if end.start() - start > 1:
-            found.append((text[start : end.start()], "?" in end[0] or "؟" in end[0]))
-        start = end.end()
+    for mark in _MARKS.finditer(text):
+        if _ends_sentence(text, mark.start(), mark.end()):
+            if mark.start() - start > 1:
+                found.append((text[start : mark.start()], "?" in mark[0] or "؟" in mark[0]))
+            start = mark.end()
     if len(text) - start > 1:
         found.append((text[start:], False))
     return found
+
+
+def _ends_sentence(text: str, start: int, end: int) -> bool:
+    """Whether a run of marks ends a sentence: not in "3.5", and not behind "J.", "15." or "V." ("V. mendean")."""
+    marks = text[start:end]
+    if not set(marks) <= set(".!?"):
+        return True
+    after = text[end : end + 1]
+    if after and after not in " \n\"')]" and not (marks != "." and "\u3040" <= after <= "\u9fff"):
+        return False
+    if marks != "." or not after:
+        return True
+    word = text[max(0, start - 4) : start].split(" ")[-1]
+    short = len(word) < 2 or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and set(word) <= set("ivx"))
+    return not (word and short)
 
 
 def _read(text: str, asks: bool, lexicon: Lexicon) -> _Sentence:
@@ -162,20 +180,25 @@ def _says_something(sentence: _Sentence, lexicon: Lexicon) -> bool:
 
 def _cites(sentence: _Sentence, lexicon: Lexicon) -> bool:
     """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
-    text = sentence.text.lstrip(EDGE)
     start, end = sentence.hits["material"][0]
-    return start < 60 and text.startswith(lexicon.citing) and len(sentence.text) - end > 12 and "offer" not in sentence.hits
+    comma = _COMMA.search(sentence.text, end, end + 12)  # "passage [3]," may stand before it
+    return (
+        start < 60
+        and comma is not None
+        and sentence.text.lstrip(EDGE).startswith(lexicon.citing)
+        and len(sentence.text) - comma.end() > 8
+        and "offer" not in sentence.hits
+    )
 
 
 def _last_answer(text: str, lexicon: Lexicon) -> str:
     """What stands behind the last "Answer:", where something does."""
     if ":" not in text:
         return text
-    last = None
-    for last in lexicon.answer_marker.finditer(text):
-        pass
-    if last is None:
+    markers = deque(lexicon.answer_marker.finditer(text), maxlen=1)
+    if not markers:
         return text
+    last = markers[0]
     if last.start() and not is_boundary(text[last.start() - 1], text[last.start()]):
         return text
     tail = text[last.end() :]
@@ -222,7 +245,7 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     """Keep a quotation that is the speaker's own verdict (``the answer is "unknown".``), mask any other."""
     before = match.string[max(0, match.start() - 60) : match.start()].rstrip(" :,-\"'")
     after = match.string[match.end() : match.end() + 3].strip(" .!\"')")
-    before = _SENTENCE_END.split(before)[-1].strip()
+    before = _MARKS.split(before)[-1].strip()
     own = not before or ends_with_opener(before, lexicon)
     if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
         return " " + match[0][1:-1] + " "
@@ -241,7 +264,7 @@ def _abstains(sentence: _Sentence, spoke_of_material: bool, lexicon: Lexicon) ->
         return False
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     for start, end in hits.get("but", ()):
-        if start >= last and _is_answer(text[end:], end, hits):
+        if start > first and _is_answer(text[end:], end, hits):
             return False
     for start, end in hits.get("although", ())[:1]:
         lead = text[:start]
@@ -258,7 +281,8 @@ def _abstains(sentence: _Sentence, spoke_of_material: bool, lexicon: Lexicon) ->
 def _is_reported(start: int, sentence: _Sentence) -> bool:
     """Whether a verb of saying stands before a phrase in its clause ("he said I don't know")."""
     return any(
-        end <= start and not _COMMA.search(sentence.text, end, start) for _, end in sentence.hits.get("reported", ())
+        end <= start and not _COMMA.search(sentence.text, end + 2, start)
+        for _, end in sentence.hits.get("reported", ())
     )
 
 

@@ -10,22 +10,28 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-__all__ = ["EDGE", "Hits", "LANGUAGES", "Lexicon", "fold", "known", "lexicon_of", "opener_of", "phrases", "search"]
+__all__ = ["EDGE", "LANGUAGES", "Hits", "Lexicon", "fold", "known", "lexicon_of", "opener_of", "phrases", "search"]
 
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
 
+_FOLDER = resources.files("custom_metrics").joinpath("abstention_phrases")
+
 LANGUAGES: tuple[str, ...] = tuple(
-    "ar bn ca cs de en eo es eu fa fi fr he hi hu id it ja ko la lt ms pl pt ro ru sd sr sw te th tr ur vi yo yue zh".split()
+    sorted(file.name.removesuffix(".yaml") for file in _FOLDER.iterdir() if file.name.endswith(".yaml"))
 )
 """Codes with a phrase table: the union of NoMIRACL's and mFAVA's languages."""
 
 Hits = dict[str, list[tuple[int, int]]]
 """Kind of phrase to the (start, end) of those found, in order of their ends."""
+
+_Seen = dict[
+    str, list[tuple[int, int, bool, bool]]
+]  # literal to where it stands, and whether words begin and end there
 
 _PHRASE_KEYS = ("material", "silent", "abstains", "but", "although", "reported", "offer", "except", "present")
 _LINE_KEYS = ("bare", "openers", "answer_marker", "no")
@@ -54,11 +60,13 @@ _FOLD = str.maketrans(
         "ţ": "ț",
         **dict.fromkeys("*_#", " "),  # Markdown
         **dict.fromkeys("‐‑‒–—―", "-"),
+        **dict.fromkeys(map(chr, (*range(10), *range(11, 32), 127)), " "),  # control characters; a line break stays
+        **dict.fromkeys("\x85\u2028\u2029", "\n"),
     }
 )
 _NO_SPACES = re.compile("[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]")  # Thai, Lao, Han, kana
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-_SPACES = re.compile(r"[^\S\n]+")
+_SPACES = re.compile(" {2,}")
+_MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
 EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷"
 """Marks that do not count at the ends of a sentence."""
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
@@ -74,8 +82,8 @@ def fold(text: str, marks: bool = False) -> str:
         text = unicodedata.normalize("NFKC", text)
     text = text.casefold().translate(_FOLD)
     if marks:
-        text = "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
-    return _SPACES.sub(" ", _CONTROL.sub(" ", text))
+        text = _MARKS.sub("", unicodedata.normalize("NFD", text))
+    return _SPACES.sub(" ", text) if "  " in text else text
 
 
 class _Piece(NamedTuple):
@@ -96,6 +104,15 @@ class _Phrase(NamedTuple):
     gap: int
 
 
+class _Literal(NamedTuple):
+    """What the automaton knows of a literal."""
+
+    literal: str
+    opens: bool  # it is a piece that others follow
+    phrases: tuple[_Phrase, ...]  # those that consist of it alone
+    gapped: dict[str, tuple[_Phrase, ...]]  # those that end with it, by the piece before
+
+
 @dataclass
 class Lexicon:
     """The phrases of one or several languages, ready to be searched."""
@@ -110,7 +127,7 @@ class Lexicon:
     fold_marks: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def phrases(language: str) -> dict[str, Any]:
     """The phrase table of one language.
 
@@ -120,7 +137,9 @@ def phrases(language: str) -> dict[str, Any]:
     import yaml
 
     name = f"abstention_phrases/{language}.yaml"
-    table: dict[str, Any] = yaml.safe_load(resources.files("custom_metrics").joinpath(name).read_text("utf-8"))
+    text = _FOLDER.joinpath(f"{language}.yaml").read_text("utf-8")
+    # the safe loader, in C where PyYAML has it: the tables are long
+    table: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     unknown = set(table) - _KEYS
     if unknown:
         raise ValueError(f"{name}: unknown keys {sorted(unknown)}; known are {sorted(_KEYS)}")
@@ -130,13 +149,14 @@ def phrases(language: str) -> dict[str, Any]:
     return table
 
 
+@lru_cache(maxsize=1024)
 def known(language: str | None) -> str | None:
     """The code of a table for a language tag (``"pt-BR"`` is ``"pt"``); ``None`` where there is none."""
     code = re.split(r"[-_]", language.lower(), maxsplit=1)[0] if language else None
     return code if code in LANGUAGES else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def lexicon_of(language: str | None) -> Lexicon:
     """The compiled phrases of a language and of English; ``None``: of all, for texts whose language nobody knows."""
     codes = LANGUAGES if language is None else tuple(dict.fromkeys((language, "en")))
@@ -167,7 +187,9 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
                     if not pieces:
                         raise ValueError(f"{table['language']}: the phrase {phrase!r} of {kind!r} is empty")
                     *before, last = pieces
-                    closing.setdefault(last.literal, []).append(_Phrase(kind, last, tuple(before), GAP if spaces else GAP_WITHOUT_SPACES))
+                    closing.setdefault(last.literal, []).append(
+                        _Phrase(kind, last, tuple(before), GAP if spaces else GAP_WITHOUT_SPACES)
+                    )
                     opening.update(piece.literal for piece in before)
         for key in _LINE_KEYS:
             for phrase in table.get(key, []):
@@ -176,7 +198,20 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
                     lines[key][folded] = None
     automaton = ahocorasick.Automaton()
     for literal in opening | closing.keys():
-        automaton.add_word(literal, (literal, literal in opening, tuple(dict.fromkeys(closing.get(literal, ())))))
+        phrases = dict.fromkeys(closing.get(literal, ()))
+        gapped: dict[str, list[_Phrase]] = {}
+        for phrase in phrases:
+            if phrase.before:
+                gapped.setdefault(phrase.before[-1].literal, []).append(phrase)
+        automaton.add_word(
+            literal,
+            _Literal(
+                literal,
+                literal in opening,
+                tuple(phrase for phrase in phrases if not phrase.before),
+                {before: tuple(group) for before, group in gapped.items()},
+            ),
+        )
     automaton.make_automaton()
     markers = "|".join(sorted(map(re.escape, lines["answer_marker"]), key=len, reverse=True))
     lexicon = Lexicon(
@@ -227,24 +262,31 @@ def _pieces(phrase: str, spaces: bool, marks: bool) -> tuple[_Piece, ...]:
 def search(text: str, lexicon: Lexicon) -> Hits:
     """The phrases in a folded text."""
     hits: Hits = {}
-    seen: dict[str, list[tuple[int, int, bool, bool]]] = {}  # literal -> where, and whether words begin and end there
+    seen: _Seen = {}
     size = len(text)
-    for last, (literal, opens, phrases) in lexicon.automaton.iter(text):
+    for last, (literal, opens, phrases, gapped) in lexicon.automaton.iter(text):
         end = last + 1
         start = end - len(literal)
-        left = start == 0 or is_boundary(text[start - 1], literal[0])
-        right = end == size or is_boundary(text[end], literal[-1])
+        left = start == 0 or text[start - 1] == " " or is_boundary(text[start - 1], literal[0])
+        right = end == size or text[end] == " " or is_boundary(text[end], literal[-1])
+        for phrase in phrases:
+            piece = phrase.last
+            if (left or not piece.bound_left) and (right or not piece.bound_right):
+                if piece.clause_start and not _at_clause_start(text, start, lexicon):
+                    continue
+                hits.setdefault(phrase.kind, []).append((start, end))
+        if gapped and seen:
+            for before in gapped.keys() & seen.keys():
+                for phrase in gapped[before]:
+                    piece = phrase.last
+                    if (left or not piece.bound_left) and (right or not piece.bound_right):
+                        begin = _begin(phrase, start, seen)
+                        if begin is not None and (
+                            not phrase.before[0].clause_start or _at_clause_start(text, begin, lexicon)
+                        ):
+                            hits.setdefault(phrase.kind, []).append((begin, end))
         if opens:
             seen.setdefault(literal, []).append((start, end, left, right))
-        for kind, piece, before, gap in phrases:
-            if (piece.bound_left and not left) or (piece.bound_right and not right):
-                continue
-            begin = _begin(before, start, seen, gap) if before else start
-            if begin is None:
-                continue
-            if (before[0] if before else piece).clause_start and not _at_clause_start(text, begin, lexicon):
-                continue
-            hits.setdefault(kind, []).append((begin, end))
     spared = hits.get("except")
     if spared:
         for kind in list(hits):
@@ -257,19 +299,20 @@ def search(text: str, lexicon: Lexicon) -> Hits:
     return hits
 
 
-def _begin(
-    before: tuple[_Piece, ...], start: int, seen: dict[str, list[tuple[int, int, bool, bool]]], gap: int
-) -> int | None:
+def _begin(phrase: _Phrase, start: int, seen: _Seen) -> int | None:
     """Where a phrase begins whose last piece starts at `start`; ``None`` where its earlier pieces are not near."""
-    for piece in reversed(before):
-        for begin, end, left, right in reversed(seen.get(piece.literal, ())):
-            if end <= start and (left or not piece.bound_left) and (right or not piece.bound_right):
-                break
-        else:
+    for piece in reversed(phrase.before):
+        near = next(
+            (
+                (begin, end)
+                for begin, end, left, right in reversed(seen.get(piece.literal, ()))
+                if end <= start and (left or not piece.bound_left) and (right or not piece.bound_right)
+            ),
+            None,
+        )
+        if near is None or start - near[1] > phrase.gap:
             return None
-        if start - end > gap:
-            return None
-        start = begin
+        start = near[0]
     return start
 
 
@@ -311,5 +354,3 @@ def is_boundary(outside: str, inside: str) -> bool:
     if not is_word(outside) or _NO_SPACES.match(outside):
         return True
     return inside.isascii() and outside > "ɏ" and not "Ḁ" <= outside <= "ỿ"
-
-

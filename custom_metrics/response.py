@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 
 __all__ = ["final_answer"]
 
@@ -16,7 +17,8 @@ _ANY_CHANNEL = "<|channel|>"
 # The start of a turn that is not the model's: what follows was invented.
 _NEXT_TURN = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|"
-    r"\[INST\]|<\|(?:im_end|eot_id|end|endoftext|end_of_text|return|eom_id)\|>\s*\S|\n(?:user|human|### ?(?:user|human|instruction)):\s"
+    r"\[INST\]|<\|(?:im_end|eot_id|end|endoftext|end_of_text|return|eom_id)\|>\s*\S|"
+    r"\n(?:user|human|### ?(?:user|human|instruction)):\s"
     r"|\nQUESTION:[^\S\n]*\n",
     re.IGNORECASE,
 )
@@ -54,17 +56,13 @@ def _lead(text: str) -> int:
 
 
 def _after_reasoning(text: str) -> str:
-    final = None
-    for final in _FINAL_CHANNEL.finditer(text):
-        pass
-    if final is not None:
-        return text[final.end() :]
+    final = deque(_FINAL_CHANNEL.finditer(text), maxlen=1)
+    if final:
+        return text[final[0].end() :]
     if _ANY_CHANNEL in text:
         return ""
-    closing = None
-    for closing in _CLOSING.finditer(text):
-        pass
-    if closing is not None:
-        text = text[closing.end() :]
+    closing = deque(_CLOSING.finditer(text), maxlen=1)
+    if closing:
+        text = text[closing[0].end() :]
     opening = _OPENING.search(text)
     return text if opening is None else text[: opening.start()]

@@ -121,7 +121,7 @@ def install() -> None:
     """Wait for the harness; extend at once what of it is already imported. Called on import; again does nothing."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())
     if "lm_eval" in sys.modules:
         for name in _WATCHED & sys.modules.keys():
             _extend(sys.modules[name])

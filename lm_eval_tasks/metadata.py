@@ -12,7 +12,7 @@ __all__ = ["choice", "positive", "warn_of_misspelt"]
 log = logging.getLogger(__name__)
 
 # What reaches a task without the user's doing: from the YAML, and the commonest model arguments that resemble our keys.
-_NOT_OURS = frozenset("version config_source max_length max_model_len max_tokens max_gen_toks tokenizer model".split())
+_NOT_OURS = {"version", "config_source", "max_length", "max_model_len", "max_tokens", "max_gen_toks", "tokenizer"}
 
 
 def warn_of_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:

@@ -61,9 +61,17 @@ def template(task: str) -> str:
 def test_the_prompt_is_the_papers_flan_t5_one(task: str) -> None:
     from lm_eval.utils import apply_template
 
-    passages = [{"id": "", "title": "Tides", "text": "The Moon pulls."}, {"id": "", "title": "Moon", "text": "It is far."}]
-    end = 'Please answer a question about this article. If the question is unanswerable, say "unanswerable". user: why, answer:'
-    assert apply_template(template(task), {"question": "why", "passages": passages[:1]}) == f"Tides: The Moon pulls. {end}"
+    passages = [
+        {"id": "", "title": "Tides", "text": "The Moon pulls."},
+        {"id": "", "title": "Moon", "text": "It is far."},
+    ]
+    end = (
+        'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
+        "user: why, answer:"
+    )
+    assert (
+        apply_template(template(task), {"question": "why", "passages": passages[:1]}) == f"Tides: The Moon pulls. {end}"
+    )
     assert (
         apply_template(template(task), {"question": "why", "passages": passages})
         == f"Tides: The Moon pulls.\n\nMoon: It is far. {end}"
@@ -137,7 +145,10 @@ def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Ca
     assert next(row for row in table if row.startswith("Full Passage")).split(",")[2:7] == list(PAPER.values())
     results = harness(["clapnq_gold"], "grounded-baseline", "strategy=full_passage", metadata={"mirror": hub})
     row = {metric: results["results"]["clapnq_gold"][f"{metric},answer"] for metric in PAPER}
-    printed = {metric: f"{value if metric == 'length' else 100 * value:.{0 if metric == 'length' else 1}f}" for metric, value in row.items()}
+    printed = {
+        metric: f"{value if metric == 'length' else 100 * value:.{0 if metric == 'length' else 1}f}"
+        for metric, value in row.items()
+    }
     assert printed == PAPER
     assert results["n-samples"]["clapnq_gold"] == {"original": 600, "effective": 600}
 

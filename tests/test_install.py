@@ -58,7 +58,10 @@ class Environment:
         return {str(p.relative_to(self.site)) for p in self.site.rglob("*") if "__pycache__" not in p.parts}
 
 
-@pytest.fixture(scope="module", params=["wheel", "editable"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(mode, marks=pytest.mark.xdist_group(mode)) for mode in ("wheel", "editable")],
+)
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     pytest.importorskip("hatchling", reason="building the project offline needs hatchling (extra dev)")
     environment = Environment(tmp_path_factory.mktemp(request.param))
@@ -102,12 +105,20 @@ def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Pa
 
 def test_starting_python_costs_next_to_nothing(installed: Environment) -> None:
     done = run(
-        [str(installed.python), "-X", "importtime", "-c", "import sys; print(sorted(m for m in sys.modules if 'lm_eval' in m))"],
+        [
+            str(installed.python),
+            "-X",
+            "importtime",
+            "-c",
+            "import sys; print(sorted(m for m in sys.modules if 'lm_eval' in m))",
+        ],
         installed.empty,
         **installed.environment,
     )
     assert done.stdout == "[]\n"
-    ours = [line for line in done.stderr.splitlines() if re.search("lm_eval_tasks|custom_metrics|detector_plugin", line)]
+    ours = [
+        line for line in done.stderr.splitlines() if re.search("lm_eval_tasks|custom_metrics|detector_plugin", line)
+    ]
     assert ours == []
     line = (installed.site / "lm_eval_grounded.pth").read_text()
     timing = f"import timeit; print(min(timeit.repeat(lambda: exec({line!r}), number=100, repeat=5)) / 100)"
@@ -150,5 +161,3 @@ def test_uninstalling_leaves_nothing(installed: Environment) -> None:
     assert installed.files() == installed.before  # type: ignore[attr-defined]
     assert not installed.python.with_name("lm-eval-grounded").exists()
     assert installed("-c", "import sys; print([f for f in sys.meta_path if 'Grounded' in str(f)])") == "[]\n"
-
-

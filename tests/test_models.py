@@ -126,7 +126,13 @@ def test_released_results_are_replayed(harness: Harness, tmp_path: Path) -> None
         write(
             tmp_path / subset / "de.test.vanilla_prompt.jsonl",
             *(
-                {"query_id": i, "docids": [], "prompt": "", "template": "vanilla", "results": {"a": "I don't know", "b": "?"}}
+                {
+                    "query_id": i,
+                    "docids": [],
+                    "prompt": "",
+                    "template": "vanilla",
+                    "results": {"a": "I don't know", "b": "?"},
+                }
                 for i in ids(subset)
             ),
         )
@@ -144,7 +150,9 @@ def test_a_model_must_be_named_where_there_are_several(tmp_path: Path) -> None:
         Replay(path=str(path), model="c")
 
 
-def test_missing_answers_are_counted_and_empty(harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_answers_are_counted_and_empty(
+    harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = write(tmp_path / "x.jsonl", {"query_id": ids()[0], "subset": "relevant", "response": "I don't know"})
     results = replay(harness, path, ["nomiracl_de"])["results"]["nomiracl_de"]
     assert results["invalid_rate,strict"] == 7 / 8
@@ -153,7 +161,7 @@ def test_missing_answers_are_counted_and_empty(harness: Harness, tmp_path: Path,
 
 def test_nothing_found_is_an_error_that_shows_both_sides(harness: Harness, tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", {"query_id": "elsewhere", "response": "x"})
-    with pytest.raises(ValueError, match="none of the 8 documents of nomiracl_de has a stored answer in .*'elsewhere'"):
+    with pytest.raises(ValueError, match=r"none of the 8 documents of nomiracl_de has a stored .*'elsewhere'"):
         replay(harness, path, ["nomiracl_de"])
 
 
@@ -182,7 +190,7 @@ def test_answers_that_contradict_each_other_are_refused(harness: Harness, tmp_pa
 
 @pytest.mark.parametrize("path", [None, "nowhere/at/all.jsonl"])
 def test_no_file_is_said(path: str | None) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match="say where the answers are|no file of answers"):
+    with pytest.raises((ValueError, FileNotFoundError), match=r"say where the answers are|no file of answers"):
         Replay(path=path)
 
 

@@ -135,7 +135,17 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
         ({"corpus": b"no gzip at all"}, "is cut or damaged after line 0"),
         ({"corpus": gzip.compress(b"\xff\xfe\xff\n")}, "is no UTF-8 text after line 0"),
     ],
-    ids=["short topic", "short qrel", "bad relevance", "no JSON", "a list", "no text", "cut gzip", "no gzip", "no UTF-8"],
+    ids=[
+        "short topic",
+        "short qrel",
+        "bad relevance",
+        "no JSON",
+        "a list",
+        "no text",
+        "cut gzip",
+        "no gzip",
+        "no UTF-8",
+    ],
 )
 def test_a_damaged_file_is_named_with_its_line(mirror: Mirror, changed: Files, message: str) -> None:
     with pytest.raises(CorruptSource, match=message):

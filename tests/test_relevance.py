@@ -49,10 +49,15 @@ CASES = [
     ("<think>Is it there? I don't know. Yes, [4].</think>Yes, answer is present", "en", INVALID, ANSWER),
     ("The contexts speak of Paris.</think>\n\nI don't know", "en", NO_ANSWER, NO_ANSWER),
     ("<think>Let me look at the contexts one by one", "en", INVALID, INVALID),
-    ("<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>I don't know", "en", NO_ANSWER, NO_ANSWER),
+    (
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>I don't know",
+        "en",
+        NO_ANSWER,
+        NO_ANSWER,
+    ),
     ("I don't know<|im_end|>\n<|im_start|>user\nYes, answer is present?", "en", INVALID, NO_ANSWER),
     ("I don't know\n\nQUESTION:\nWho?\n\nCONTEXTS:\nYes, answer is present", "en", INVALID, NO_ANSWER),
-    ("## Explanation: [2] names the year. ## Answer: \"Yes, answer is present\"", "en", ANSWER, ANSWER),
+    ('## Explanation: [2] names the year. ## Answer: "Yes, answer is present"', "en", ANSWER, ANSWER),
     ("## Explanation: No context names the year. ## Answer: I do not know", "en", INVALID, NO_ANSWER),
     ('Please respond with either "Yes, answer is present" or "I don\'t know".', "en", INVALID, INVALID),
     ('Please answer "Yes" or "I don\'t know" for each question.', "en", NO_ANSWER, INVALID),
@@ -126,7 +131,9 @@ def test_any_text_gets_a_label(response: str | None, language: str | None) -> No
     assert robust_label(response, language) in labels
 
 
-@pytest.mark.parametrize("text", ["a" * 1_000_000, "\n" * 1_000_000, "<think>" * 140_000, "[" * 1_000_000, ". " * 500_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 1_000_000, "\n" * 1_000_000, "<think>" * 140_000, "[" * 1_000_000, ". " * 500_000]
+)
 def test_a_response_of_a_megabyte_is_survived(text: str) -> None:
     assert robust_label(text, "de") in {ANSWER, NO_ANSWER, INVALID}
 

@@ -52,6 +52,8 @@ def test_an_answer_is_always_a_text(text: str) -> None:
     assert isinstance(final_answer(text), str)
 
 
-@pytest.mark.parametrize("unit", ["<think>", "</think>", "\n", "<|im_start|>", "[INST]", "<|", "\nQUESTION:", "<|channel|>"])
+@pytest.mark.parametrize(
+    "unit", ["<think>", "</think>", "\n", "<|im_start|>", "[INST]", "<|", "\nQUESTION:", "<|channel|>"]
+)
 def test_a_megabyte_of_marks_is_read_in_no_time(unit: str) -> None:
     assert isinstance(final_answer(unit * (1_000_000 // len(unit))), str)

@@ -98,7 +98,7 @@ def test_a_file_that_is_in_no_table_is_a_key_error() -> None:
         find("x/y", "z")
 
 
-# ------------------------------------------------------------------------------------------- downloads, from this machine
+# ----------------------------------------------------------------------------------------- downloads, from this machine
 
 CONTENT = b"id\tquestion\n1\twhy\n"
 GOOD = "git:" + hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
@@ -146,7 +146,9 @@ def test_a_download_is_verified_and_kept(server: type[Handler]) -> None:
 
 
 def test_a_download_with_another_checksum_leaves_nothing_behind(server: type[Handler], tmp_path: Path) -> None:
-    with pytest.raises(CorruptSource, match=r"a\.tsv of github repository o/n .* does not have the pinned checksum git:0"):
+    with pytest.raises(
+        CorruptSource, match=r"a\.tsv of github repository o/n .* does not have the pinned checksum git:0"
+    ):
         sources.fetch(github("a.tsv", "git:0"))
     assert [p for p in (tmp_path / "cache").rglob("*") if p.is_file() and p.suffix != ".lock"] == []
 
@@ -200,7 +202,10 @@ def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sources", "--mirror", "/no/where"], "The mirror folder /no/where (--metadata mirror=/no/where) does not exist"),
+        (
+            ["sources", "--mirror", "/no/where"],
+            "The mirror folder /no/where (--metadata mirror=/no/where) does not exist",
+        ),
         (["sources", "--fetch", "nothing*"], "no public file matches 'nothing*'"),
         (["sources", "--into", "x"], "--into needs --fetch"),
     ],
@@ -228,8 +233,8 @@ def test_importing_the_packages_imports_nothing_heavy() -> None:
     code = (
         "import sys, custom_metrics, lm_eval_tasks, detector_plugin, lm_eval_tasks.sources, lm_eval_tasks.cli, "
         "custom_metrics.abstention, custom_metrics.relevance, custom_metrics.grounding; "
-        "print([m for m in ('torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml') "
-        "if m in sys.modules])"
+        "heavy = 'torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml'; "
+        "print([m for m in heavy if m in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed == "[]\n"

@@ -76,7 +76,9 @@ def test_the_trivial_strategies_have_the_trivial_rates(
 
 def test_bounds_hold_their_rate_and_an_empty_denominator_is_nan(harness: Harness) -> None:
     metadata = {"mirror": "sample", "subset": "relevant"}
-    values = harness(["nomiracl_ja"], "grounded-baseline", "strategy=lexical", metadata=metadata)["results"]["nomiracl_ja"]
+    values = harness(["nomiracl_ja"], "grounded-baseline", "strategy=lexical", metadata=metadata)["results"][
+        "nomiracl_ja"
+    ]
     assert values["error_rate_ci_low,robust"] <= values["error_rate,robust"] <= values["error_rate_ci_high,robust"]
     for metric in ("hallucination_rate", "hallucination_rate_ci_low", "hallucination_rate_ci_high"):
         assert math.isnan(values[f"{metric},robust"])
@@ -106,7 +108,9 @@ def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) 
     assert results["results"][task]["error_rate,strict"] == 1.0
 
 
-@pytest.mark.parametrize("response", ["", None, "x" * 1_000_000, "\x00\x1b\x07" * 100, "<think>", "{{ 1 + 1 }}{% include 'x' %}"])
+@pytest.mark.parametrize(
+    "response", ["", None, "x" * 1_000_000, "\x00\x1b\x07" * 100, "<think>", "{{ 1 + 1 }}{% include 'x' %}"]
+)
 def test_any_response_goes_through_the_harness(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, response: str | None
 ) -> None:
@@ -119,7 +123,9 @@ def test_any_response_goes_through_the_harness(
     assert results["nomiracl_de"]["invalid_rate,strict"] == 1.0
 
 
-@pytest.mark.parametrize("sample", sorted(Path(task_folder()).joinpath("sample").rglob("*.jsonl")), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "sample", sorted(Path(task_folder()).joinpath("sample").rglob("*.jsonl")), ids=lambda p: p.name
+)
 def test_sample_annotations_are_grounded_in_their_passages(sample: Path) -> None:
     import json
 

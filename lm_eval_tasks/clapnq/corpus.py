@@ -95,13 +95,11 @@ class Corpus:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file."""
+    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        if hasattr(hashlib, "file_digest"):
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-        digest = hashlib.sha256()  # Python 3.10
         while block := stream.read(1 << 20):
             digest.update(block)
-        return digest.hexdigest()
+    return digest.hexdigest()
 
 
 def build_once(folder: Path, build: Callable[[Path], None]) -> Path:

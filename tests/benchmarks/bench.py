@@ -1,0 +1,161 @@
+"""What things cost on this machine: ``make bench``, or ``python -m tests.benchmarks.bench [NAME ...]``.
+
+Each benchmark prints what it measured beside the project's bar. Ratios come from one run; absolute times vary between
+machines and are no tests.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SHARED = Path(__file__).parents[3] / "shared"
+PUBLIC_PASSAGES = 178_891
+
+
+@contextmanager
+def timed() -> Iterator[list[float]]:
+    seconds = [0.0]
+    start = time.perf_counter()
+    yield seconds
+    seconds[0] = time.perf_counter() - start
+
+
+def report(what: str, value: str, bar: str) -> None:
+    print(f"{what:58} {value:>16}   bar: {bar}", flush=True)
+
+
+def abstention() -> None:
+    """Answers a second on one core: distinct answers, so that no cache helps."""
+    from custom_metrics.abstention import is_abstention
+
+    answers: dict[str, list[str]] = {}
+    folder = Path(__file__).parents[1] / "data" / "abstention"
+    for path in sorted(folder.glob("*.jsonl")):
+        answers[path.stem] = [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
+    for language in answers:
+        is_abstention("warm up", language)
+    total = sum(map(len, answers.values()))
+    with timed() as seconds:
+        for language, texts in answers.items():
+            for text in texts:
+                is_abstention(text, language)
+    report(
+        f"abstention, {total} test answers of {len(answers)} languages", f"{total / seconds[0]:,.0f}/s", ">= 50,000/s"
+    )
+    if SHARED.is_dir():
+        released = []
+        for path in sorted((SHARED / "reference" / "nomiracl_outputs").glob("*.jsonl.gz")):
+            with gzip.open(path, "rt", encoding="utf-8") as lines:
+                released += [(row["response"], row["language"]) for row in map(json.loads, lines)]
+        with timed() as seconds:
+            for text, language in released:
+                is_abstention(text, language)
+        report(
+            f"abstention, {len(released)} released model answers", f"{len(released) / seconds[0]:,.0f}/s", ">= 50,000/s"
+        )
+    hostile = "i don't know, but the text does not " * 3000
+    with timed() as seconds:
+        is_abstention(hostile)
+    report("abstention, 100 kB of hostile text", f"{seconds[0] * 1000:.1f} ms", "linear")
+
+
+def rouge() -> None:
+    """ROUGE of the 600 dev documents against rouge_score called per pair."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    from custom_metrics.grounding import score_answer
+    from custom_metrics.rouge import tokens
+    from lm_eval_tasks.clapnq.dataset import load_gold
+
+    documents = list(load_gold(mirror=str(SHARED / "hub"))["evaluation"])
+    pairs = [(doc["groundings"][0], doc["answers"] or ["unanswerable"], doc["groundings"]) for doc in documents]
+    with timed() as ours:
+        scores = [score_answer(*pair) for pair in pairs]
+    tokens.cache_clear()
+    scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
+    with timed() as theirs:
+        for (answer, references, groundings), score in zip(pairs, scores, strict=True):
+            found = [scorer.score(reference, answer) for reference in references]
+            assert score["rougeL"] == max(f["rougeL"].fmeasure for f in found)
+            assert score["recall"] == max((f["rouge1"] for f in found), key=lambda s: s.fmeasure).recall
+            assert score["rougeLp"] == max(scorer.score(g, answer)["rougeL"].fmeasure for g in groundings)
+    report("ROUGE, 600 dev documents, rouge_score per pair", f"{theirs[0]:.1f} s", "")
+    report("ROUGE, 600 dev documents, here, identical values", f"{theirs[0] / ours[0]:.0f} x faster", ">= 10 x")
+
+
+def retrieval() -> None:
+    """BM25 at the size of the public corpus, made by resampling the words of real passages."""
+    with tempfile.TemporaryDirectory() as folder:
+        tsv = Path(folder) / "passages.tsv"
+        _resample(SHARED / "hub" / "PrimeQA" / "clapnq_passages" / "passages.tsv", tsv)
+        environment = {**os.environ, "LM_EVAL_GROUNDED_CACHE": folder}
+        for start in ("cold", "warm"):
+            subprocess.run(
+                [sys.executable, "-m", "tests.benchmarks.bench", f"retrieval-{start}", str(tsv)],
+                env=environment,
+                check=True,
+            )
+
+
+def _resample(source: Path, target: Path) -> None:
+    """Passages of real sentences put together anew: real lengths and vocabulary, no two alike."""
+    rng = random.Random(1)
+    with source.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t"))
+    sentences = [s for row in rows for s in row["text"].split(" . ") if s.strip()]
+    per_passage = [row["text"].count(" . ") + 1 for row in rows]
+    with target.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
+        writer.writerow(["id", "text", "title"])
+        for number in range(PUBLIC_PASSAGES):
+            text = " . ".join(rng.choices(sentences, k=rng.choice(per_passage)))
+            writer.writerow([f"{number}_0-1", text, rng.choice(rows)["title"]])
+
+
+def _search(tsv: Path, start: str) -> None:
+    from lm_eval_tasks.clapnq.corpus import Corpus
+    from lm_eval_tasks.clapnq.dataset import load_gold
+    from lm_eval_tasks.clapnq.retrieval import open_retriever
+
+    questions = list(load_gold(mirror=str(SHARED / "hub"))["evaluation"]["question"])
+    with timed() as opened:
+        corpus = Corpus.open(tsv)
+        retriever = open_retriever("bm25", corpus)
+    with timed() as searched:
+        found = retriever.search(questions, 10)
+    assert len(found) == 600
+    size = f"{len(corpus):,} passages, {tsv.stat().st_size / 1e6:.0f} MB"
+    report(f"BM25 {start} start, {size}", f"{opened[0]:.1f} s", "<= 30 s" if start == "cold" else "<= 2 s")
+    report(f"BM25 {start}, search", f"{len(questions) / searched[0]:,.0f}/s", ">= 200/s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    report(f"BM25 {start}, peak memory of the process", f"{peak:.2f} GB", "<= 1.5 GB")
+
+
+BENCHMARKS: dict[str, Callable[[], None]] = {"abstention": abstention, "rouge": rouge, "retrieval": retrieval}
+
+
+def main(arguments: list[str]) -> None:
+    if arguments and arguments[0].startswith("retrieval-"):
+        _search(Path(arguments[1]), arguments[0].removeprefix("retrieval-"))
+        return
+    for name in arguments or BENCHMARKS:
+        if name != "abstention" and not SHARED.is_dir():
+            print(f"{name}: skipped, needs ../shared (public data beside the project)")
+            continue
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

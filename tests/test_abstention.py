@@ -1,0 +1,265 @@
+"""Abstention in 37 languages: the rules by example, the figures on answers nobody tuned on, and hostile text."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.abstention import LANGUAGES, denies_presence, is_abstention
+from custom_metrics.filters import Abstention
+from custom_metrics.phrases import build_lexicon, fold, lexicon_of, phrases, search
+
+DATA = Path(__file__).parent / "data" / "abstention"
+
+ABSTENTIONS = [
+    ("en", "I don't know"),
+    ("en", "I DON’T KNOW."),
+    ("en", "**I don't know.**"),
+    ("en", '"I don\'t know"'),
+    ("en", "unanswerable"),
+    ("en", "Unknown."),
+    ("en", "Sorry, no answer."),
+    ("en", "The answer is unknown."),
+    ("en", "Answer: not mentioned"),
+    ("en", "I'm sorry, but I cannot determine this from the given contexts."),
+    ("en", "The passages do not explicitly mention who built the tower."),
+    ("en", "The passages discuss the tower's height. They do not say who built it."),
+    ("en", "There is not enough information to answer the question."),
+    ("en", "None of the contexts answers the question. If you provide more, I can help."),
+    ("en", "Although the passages mention the tower, they do not say when it was built."),
+    ("en", '## Explanation: [2] names the city only.\n## Answer: "I don\'t know"'),
+    ("en", "It is 2,850 km long and flows through ten countries. I don't know its discharge."),
+    ("de", "Ich weiß es leider nicht."),
+    ("de", "Das geht aus den Texten nicht hervor."),
+    ("de", "The text does not mention it."),
+    ("fr", "Je ne sais pas."),
+    ("es", "No lo sé"),
+    ("ru", "В тексте об этом не говорится."),
+    ("zh", "我不知道。"),
+    ("zh", "文中没有提到！"),
+    ("ja", "わかりません。"),
+    ("ja", "回答:分かりません"),
+    ("ko", "모르겠습니다."),
+    ("ar", "لا أعرف"),
+    ("hi", "मुझे नहीं पता।"),
+    ("sw", "Sijui."),
+    ("yo", "N ko mo."),
+    ("th", "ไม่ทราบ"),
+    ("de-AT", "Keine Angabe"),
+    ("xx", "Das geht aus den Texten nicht hervor."),
+    (None, "В тексте об этом не говорится."),
+]
+
+ANSWERS = [
+    ("en", "The author is unknown, but the work dates from the 15th century."),
+    ("en", "He answered 'I don't know' to every question."),
+    ("en", 'She said "I don\'t know" and left the court.'),
+    ("en", "The film I Don't Know How She Does It was released in 2011."),
+    ("en", "I don't know exactly, but it was Paris."),
+    ("en", "I am not sure, but 42"),
+    ("en", "The passages do not give the exact date, but it was built in the 12th century."),
+    ("en", "The passages do not say it outright. However, Paris was the capital in 1800."),
+    ("en", "Although the text does not say so, it was Paris."),
+    ("en", "Paris, although the text does not mention it directly."),
+    ("en", "No, Lisbon is not the capital of Spain."),
+    ("en", "The drink contains no alcohol."),
+    ("en", "The contract did not mention slavery."),
+    ("en", "None. All of them survived."),
+    ("en", "Yes, answer is present in [3]."),
+    ("en", "Paris"),
+    ("en", ""),
+    ("en", "   "),
+    ("en", "?!"),
+    (None, None),
+    ("de", "Der Autor ist unbekannt, aber das Werk stammt aus dem 15. Jahrhundert."),
+    ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),
+    ("fr", "Le film « Je ne sais pas » date de 1966."),
+    ("es", "El autor es desconocido, pero la obra data del siglo XV."),
+    ("zh", "作者不详,但作品出自15世纪。"),
+    ("ja", "作者は不明ですが、作品は15世紀のものです。"),
+    ("ru", "Автор неизвестен, но произведение датируется XV веком."),
+]
+
+
+@pytest.mark.parametrize(("language", "text"), ABSTENTIONS)
+def test_an_abstention_is_read_as_one(language: str | None, text: str) -> None:
+    assert is_abstention(text, language)
+
+
+@pytest.mark.parametrize(("language", "text"), ANSWERS)
+def test_an_answer_with_words_of_not_knowing_is_an_answer(language: str | None, text: str | None) -> None:
+    assert not is_abstention(text, language)
+
+
+def rows(kind: str, language: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (DATA / kind / f"{language}.jsonl").read_text("utf-8").splitlines()]
+
+
+def f1(pairs: Iterable[tuple[bool, bool]]) -> float:
+    """Of the abstentions, from (expected, found)."""
+    pairs = list(pairs)
+    hit = sum(e and f for e, f in pairs)
+    return 2 * hit / (sum(e for e, _ in pairs) + sum(f for _, f in pairs))
+
+
+@pytest.mark.parametrize("kind", ["unseen", "tuning"])
+@pytest.mark.parametrize("told", [True, False], ids=["language told", "language unknown"])
+def test_f1_is_over_97_percent_and_nowhere_under_85(kind: str, told: bool) -> None:
+    pairs = {
+        language: [
+            (bool(row["abstains"]), is_abstention(str(row["text"]), language if told else None))
+            for row in rows(kind, language)
+        ]
+        for language in LANGUAGES
+    }
+    by_language = {language: f1(found) for language, found in pairs.items()}
+    assert f1(pair for found in pairs.values() for pair in found) >= 0.97, by_language
+    assert {language: value for language, value in by_language.items() if value < 0.85} == {}
+
+
+def test_there_is_data_for_every_language() -> None:
+    for kind, least in (("unseen", 40), ("tuning", 64)):
+        for language in LANGUAGES:
+            found = rows(kind, language)
+            assert len(found) >= least
+            assert 0.4 <= sum(bool(row["abstains"]) for row in found) / len(found) <= 0.6
+
+
+def test_gold_answers_and_passages_are_no_abstentions(hub: str) -> None:
+    """1,000 real texts: full passages and human answers; only an answer that says "NA" abstains."""
+    texts = set()
+    for kind in ("answerable", "unanswerable"):
+        path = Path(hub) / "PrimeQA" / "clapnq" / f"clapnq_dev_{kind}.jsonl"
+        for record in map(json.loads, path.read_text("utf-8").splitlines()):
+            texts |= {p["title"] + " " + p["text"] for p in record["passages"]} | {
+                o["answer"] for o in record["output"]
+            }
+    assert len(texts) > 900
+    assert {text for text in texts if is_abstention(text, "en")} == {"NA"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_phrase_table_is_complete_and_readable(language: str) -> None:
+    table = phrases(language)
+    assert table["language"] == language
+    assert table["name"]
+    for key in ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "no", "present"):
+        assert table[key], key
+        assert len(set(table[key])) == len(table[key]), f"{key}: {[p for p in table[key] if table[key].count(p) > 1]}"
+    lexicon_of(language)
+
+
+def table(**changed: object) -> dict[str, object]:
+    return {"language": "xx", "name": "X", "abstains": ["no idea"], "answer_marker": ["answer"], **changed}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "found"),
+    [
+        ("no idea", "i have no idea at all", True),
+        ("no idea", "i have no ideas", False),
+        ("no idea*", "i have no ideas", True),
+        ("*idea", "noidea", True),
+        ("do not ... say", "they do not clearly say", True),
+        ("do not ... say", "they say they do not", False),
+        ("do not ... say", "they do not " + "very " * 12 + "clearly say", False),
+        ("passag* text", "passages text", True),
+        ("^no sé", "no sé", True),
+        ("^no sé", "juan no sé", False),
+        ("^no sé", "lo siento, no sé", True),
+        ("neque ... neque", "neque hoc neque illud", True),
+    ],
+)
+def test_a_phrase_matches_as_its_readme_says(phrase: str, text: str, found: bool) -> None:
+    assert ("abstains" in search(fold(text), build_lexicon([table(abstains=[phrase])]))) is found
+
+
+def test_a_broken_table_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"xx: the phrase '\*' of 'abstains' is empty"):
+        build_lexicon([table(abstains=["*"])])
+    phrases.cache_clear()
+    monkeypatch.setattr(yaml, "load", lambda *_, **__: table(abstain=["x"]))
+    with pytest.raises(ValueError, match=r"abstention_phrases/de\.yaml: unknown keys \['abstain'\]"):
+        phrases("de")
+    monkeypatch.setattr(yaml, "load", lambda *_, **__: table(no=[False]))
+    with pytest.raises(ValueError, match=r"abstention_phrases/de\.yaml: 'no' must be a list of phrases"):
+        phrases("de")
+    phrases.cache_clear()
+
+
+HOSTILE = [
+    "i don't know, but the text does not say ",
+    '"',
+    "'",
+    "' '",
+    ". ",
+    ".",
+    "?!",
+    "\n",
+    "I Don't Know ",
+    "answer: ",
+    "although the text, ",
+    "不知道，但",
+    "م",
+    "\u0301",
+    "\x00",
+    "ﷺ",
+    "does not " * 3,
+]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_hostile_text_takes_linear_time(unit: str) -> None:
+    """Ten times the text costs no more than some thirty times: nothing grows with its square."""
+
+    def cost(length: int) -> float:
+        best = float("inf")
+        for attempt in range(3):
+            text = unit * (length // len(unit)) + str(attempt)
+            start = time.perf_counter()
+            for language in ("de", "zh"):
+                is_abstention(text, language)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    is_abstention("warm up", "de"), is_abstention("warm up", "zh")
+    short, long = cost(10_000), cost(100_000)
+    assert long < 30 * max(short, 1e-4)
+    assert long < 2
+
+
+@settings(deadline=None)
+@given(st.text(max_size=500), st.sampled_from([None, "de", "ar", "zh", "yo"]))
+def test_any_text_is_read(text: str, language: str | None) -> None:
+    assert is_abstention(text, language) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "denied"),
+    [
+        ("No.", "en", True),
+        ("no", "de", True),
+        ("Nein", "de", True),
+        ("No, the answer is not present in the contexts.", "en", True),
+        ("No, answer is present", "en", True),
+        ("No, Lisbon is in Portugal.", "en", False),
+        ("Norway", "en", False),
+        ("", "en", False),
+    ],
+)
+def test_a_no_denies_that_the_answer_is_there(text: str, language: str, denied: bool) -> None:
+    assert denies_presence(text, language) is denied
+
+
+def test_the_filter_turns_abstentions_into_one_word() -> None:
+    resps = [["<think>Hm.</think>I don't know.", "Paris"], [None], ["Keine Ahnung."]]
+    docs = [{}, {}, {"language": "de"}]
+    assert Abstention().apply(resps, docs) == [["unanswerable", "Paris"], [""], ["unanswerable"]]
+    assert Abstention(label="?", language="de").apply(resps, docs)[2] == ["?"]

@@ -1,0 +1,70 @@
+"""The user's command on real backends with a tiny model made on the spot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import results_of, run
+
+TASKS = "nomiracl_de,clapnq_rag"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for name in ("torch", "transformers"):
+        if find_spec(name) is None:
+            pytest.skip(f"the tiny Llama needs {name} (extra hf)")
+    from tests.environment.tiny_llama import write
+
+    return write(tmp_path_factory.mktemp("tiny"))
+
+
+def check(folder: Path, questions: dict[str, int]) -> None:
+    """Every document was answered and scored under every metric."""
+    results = results_of(folder)
+    assert {task: n["effective"] for task, n in results["n-samples"].items()} == questions
+    nomiracl, clapnq = results["results"]["nomiracl_de"], results["results"]["clapnq_rag"]
+    assert nomiracl["accuracy,robust"] + nomiracl["invalid_rate,robust"] <= 1
+    assert 0 <= clapnq["rougeL,answer"] <= clapnq["rougeL_ci_high,answer"] <= 1
+    assert clapnq["length,answer"] > 0
+    if questions["clapnq_rag"] == 32:
+        assert clapnq["ndcg@10,answer"] == pytest.approx(17 / 18)  # the retriever's, whatever the model
+    for task, number in questions.items():
+        (samples,) = folder.rglob(f"samples_{task}_*.jsonl")
+        rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
+        assert len({row["doc_id"] for row in rows}) == number
+        assert all(isinstance(row["resps"][0][0], str) for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat template"])
+def test_hf(tiny: Path, tmp_path: Path, chat: bool) -> None:
+    run(
+        [
+            *(sys.executable, "-m", "lm_eval", "--tasks", TASKS, "--model", "hf", "--model_args", f"pretrained={tiny}"),
+            *("--device", "cpu", "--batch_size", "4", "--limit", "4", "--gen_kwargs", "max_gen_toks=16"),
+            *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
+            *(["--apply_chat_template"] if chat else []),
+        ],
+        tmp_path,
+    )
+    check(tmp_path / "out", {"nomiracl_de": 4, "clapnq_rag": 4})
+
+
+@pytest.mark.vllm
+def test_vllm(tiny: Path, tmp_path: Path) -> None:
+    """The README's first command, on vLLM itself."""
+    arguments = f"pretrained={tiny},dtype=bfloat16,max_model_len=4096,enforce_eager=True"
+    run(
+        [
+            *(sys.executable, "-m", "lm_eval", "--tasks", TASKS, "--model", "vllm", "--model_args", arguments),
+            *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
+        ],
+        tmp_path,
+    )
+    check(tmp_path / "out", {"nomiracl_de": 8, "clapnq_rag": 32})
