@@ -155,7 +155,7 @@ def _sentences(text: str) -> list[tuple[str, bool]]:
 def _ends_sentence(text: str, start: int, end: int) -> bool:
     """Whether a run of marks ends a sentence: not in "3.5", and not behind "J.", "15." or "V." ("V. mendean")."""
     marks = text[start:end]
-    if not set(marks) <= set(".!?"):
+    if marks != "." and marks.strip(".!?"):
         return True
     after = text[end : end + 1]
     if after and after not in " \n\"')]" and not (marks != "." and "\u3040" <= after <= "\u9fff"):
@@ -264,7 +264,7 @@ def _abstains(sentence: _Sentence, spoke_of_material: bool, lexicon: Lexicon) ->
         return False
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     for start, end in hits.get("but", ()):
-        if start > first and _is_answer(text[end:], end, hits):
+        if start >= last and _is_answer(text[end:], end, hits):
             return False
     for start, end in hits.get("although", ())[:1]:
         lead = text[:start]

@@ -342,12 +342,12 @@ def ends_with_opener(text: str, lexicon: Lexicon) -> bool:
     return False
 
 
-@lru_cache(maxsize=4096)
 def is_word(char: str) -> bool:
     """Whether a character belongs to a word: letters, digits, and the marks that stand on or beside letters."""
     return char.isalnum() or unicodedata.category(char)[0] == "M"
 
 
+@lru_cache(maxsize=16384)
 def is_boundary(outside: str, inside: str) -> bool:
     """Whether a word may end between two characters: at a character that belongs to no word, between scripts without
     spaces, and where such a script or any other than Latin begins behind an ASCII letter."""
