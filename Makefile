@@ -59,4 +59,4 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(VLLM) $(RESULTS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(DEV) $(VLLM) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

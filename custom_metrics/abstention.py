@@ -8,12 +8,13 @@ decides what they mean. An answer is cut into sentences. A sentence abstains whe
 - it speaks of the ``material`` and says that it is ``silent`` ("the passages do not mention ...").
 
 A turn inside the sentence ("..., **but** it was built in 1889") or a concession before it makes it an answer again. The
-answer as a whole abstains when its first sentence of substance does, or when a later one does and no sentence before it
-answers directly; what stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
+answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know", also
+behind facts that are beside the question); or when a later one finds the material silent and no sentence before it answers
+directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
 models often answer in English whatever they were asked in.
 
-Every step is linear in the length of the text, of which at most the first and last :data:`HEAD` and :data:`TAIL`
-characters are read: an abstention stands at the front or at the end of what a model writes.
+At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
+it is: an abstention stands at the front or at the end of what a model writes.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ from custom_metrics.phrases import (
     search,
 )
 
-__all__ = ["LANGUAGES", "denies_presence", "is_abstention"]
+__all__ = ["LANGUAGES", "affirms_presence", "denies_presence", "is_abstention"]
 
 HEAD, TAIL = 2000, 1000
+EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
+CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
 MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
 
 _MARKS = re.compile(r"[.!?。؟۔।॥\n;؛｡…]+")
@@ -80,14 +83,31 @@ def _reads_as_abstention(text: str, language: str | None) -> bool:
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
-    """Whether an answer is a bare "no", or a "no" to the answer's being there ("No, the answer is not present")."""
+    """Whether an answer is a bare "no", or a "no" to the answer's being there ("No, answer is present in none")."""
     lexicon = lexicon_of(known(language))
     head = fold(text[: HEAD + TAIL], lexicon.fold_marks).strip(EDGE)
-    for particle in lexicon.no:
-        rest = head[len(particle) :]
-        if head == particle or (head.startswith(particle) and rest[0] in EDGE and "present" in search(rest, lexicon)):
-            return True
-    return False
+    rest = _behind(lexicon.no, head)
+    return rest is not None and (not rest or "present" in search(rest, lexicon))
+
+
+def affirms_presence(text: str, language: str | None = None) -> bool:
+    """Whether an answer begins with a "yes" and its first sentence does not take that back ("Yes, I don't know")."""
+    lexicon = lexicon_of(known(language))
+    head = fold(text[: HEAD + TAIL], lexicon.fold_marks).strip(EDGE)
+    if _behind(lexicon.yes, head) is None:
+        return False
+    first, _ = next(iter(_sentences(head)), (head, False))
+    return not _decide(first, lexicon)
+
+
+def _behind(particles: tuple[str, ...], text: str) -> str | None:
+    """What stands behind a particle and a mark at the start of a text; ``None`` where there is no such start."""
+    for particle in particles:
+        if text == particle:
+            return ""
+        if text.startswith(particle) and text[len(particle)] in EDGE and not text[len(particle)].isspace():
+            return text[len(particle) :]
+    return None
 
 
 @dataclass(slots=True)
@@ -131,7 +151,7 @@ def _decide(text: str, lexicon: Lexicon) -> bool:
             material = False  # named as a source, not spoken of
         elif _says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
-            if abstained and (only_bare or sentence.opens_with("but", 30)):
+            if abstained and (only_bare or sentence.opens_with("but", EARLY)):
                 return False
             answers += 1
             statements += 1
@@ -181,9 +201,9 @@ def _says_something(sentence: _Sentence, lexicon: Lexicon) -> bool:
 def _cites(sentence: _Sentence, lexicon: Lexicon) -> bool:
     """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
     start, end = sentence.hits["material"][0]
-    comma = _COMMA.search(sentence.text, end, end + 12)  # "passage [3]," may stand before it
+    comma = _COMMA.search(sentence.text, end, end + CITED)  # "passage [3]," may stand before it
     return (
-        start < 60
+        start < CITATION
         and comma is not None
         and sentence.text.lstrip(EDGE).startswith(lexicon.citing)
         and len(sentence.text) - comma.end() > 8

@@ -9,6 +9,8 @@ import numpy as np
 
 __all__ = ["bootstrap_mean", "wilson"]
 
+_BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
+
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
 
 
@@ -54,6 +56,12 @@ def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 
     array = array[~np.isnan(array)]
     if array.size == 0:
         return math.nan, math.nan
-    counts = np.random.default_rng(seed).multinomial(array.size, np.full(array.size, 1 / array.size), size=iterations)
-    low, high = np.percentile(counts @ array / array.size, [2.5, 97.5])
+    rng = np.random.default_rng(seed)
+    shares = np.full(array.size, 1 / array.size)
+    block = max(1, _BLOCK // array.size)  # so many resamples at a time bound the memory
+    means: list[float] = []
+    while len(means) < iterations:
+        counts = rng.multinomial(array.size, shares, size=min(block, iterations - len(means)))
+        means.extend(counts @ array / array.size)
+    low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)

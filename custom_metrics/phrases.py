@@ -14,7 +14,19 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-__all__ = ["EDGE", "LANGUAGES", "Hits", "Lexicon", "fold", "known", "lexicon_of", "opener_of", "phrases", "search"]
+__all__ = [
+    "EDGE",
+    "LANGUAGES",
+    "NO_SPACES",
+    "Hits",
+    "Lexicon",
+    "fold",
+    "known",
+    "lexicon_of",
+    "opener_of",
+    "phrases",
+    "search",
+]
 
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
@@ -34,7 +46,7 @@ _Seen = dict[
 ]  # literal to where it stands, and whether words begin and end there
 
 _PHRASE_KEYS = ("material", "silent", "abstains", "but", "although", "reported", "offer", "except", "present")
-_LINE_KEYS = ("bare", "openers", "answer_marker", "no")
+_LINE_KEYS = ("bare", "openers", "answer_marker", "yes", "no")
 _KEYS = frozenset(("language", "name", "spaces", "fold_marks", *_PHRASE_KEYS, *_LINE_KEYS))
 
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
@@ -64,7 +76,8 @@ _FOLD = str.maketrans(
         **dict.fromkeys("\x85\u2028\u2029", "\n"),
     }
 )
-_NO_SPACES = re.compile("[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]")  # Thai, Lao, Han, kana
+NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff]+")
+"""Runs of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Han, kana."""
 _SPACES = re.compile(" {2,}")
 _MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
 EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷"
@@ -121,6 +134,7 @@ class Lexicon:
     bare: frozenset[str]
     openers: dict[str, tuple[str, ...]]  # by their first character, the longest first
     openers_by_end: dict[str, tuple[str, ...]]  # by their last
+    yes: tuple[str, ...]
     no: tuple[str, ...]
     answer_marker: re.Pattern[str]
     citing: tuple[str, ...]  # how openers lead up to the material: "according to the", "laut"
@@ -183,7 +197,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
         foldings = (marks, True) if table.get("fold_marks") else (marks,)
         for kind in _PHRASE_KEYS:
             for phrase in table.get(kind, []):
-                for pieces in {_pieces(phrase, spaces, folded) for folded in foldings}:
+                for pieces in dict.fromkeys(_pieces(phrase, spaces, folded) for folded in foldings):
                     if not pieces:
                         raise ValueError(f"{table['language']}: the phrase {phrase!r} of {kind!r} is empty")
                     *before, last = pieces
@@ -193,9 +207,10 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
                     opening.update(piece.literal for piece in before)
         for key in _LINE_KEYS:
             for phrase in table.get(key, []):
-                folded = fold(phrase, marks).strip(EDGE)
-                if folded:
-                    lines[key][folded] = None
+                for folding in foldings:
+                    folded = fold(phrase, folding).strip(EDGE)
+                    if folded:
+                        lines[key][folded] = None
     automaton = ahocorasick.Automaton()
     for literal in opening | closing.keys():
         phrases = dict.fromkeys(closing.get(literal, ()))
@@ -219,6 +234,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
         bare=frozenset(lines["bare"]),
         openers=_grouped(lines["openers"], 0),
         openers_by_end=_grouped(lines["openers"], -1),
+        yes=tuple(lines["yes"]),
         no=tuple(lines["no"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
         citing=(),
@@ -276,8 +292,8 @@ def search(text: str, lexicon: Lexicon) -> Hits:
                     continue
                 hits.setdefault(phrase.kind, []).append((start, end))
         if gapped and seen:
-            for before in gapped.keys() & seen.keys():
-                for phrase in gapped[before]:
+            for before in seen:  # in the order of the text, so that hits come in the same order every time
+                for phrase in gapped.get(before, ()):
                     piece = phrase.last
                     if (left or not piece.bound_left) and (right or not piece.bound_right):
                         begin = _begin(phrase, start, seen)
@@ -324,7 +340,7 @@ def opener_of(text: str, lexicon: Lexicon) -> str | None:
     for opener in candidates:
         if text.startswith(opener):
             rest = text[len(opener) :]
-            if rest and (rest[0] in EDGE or _NO_SPACES.match(opener[-1])):
+            if rest and (rest[0] in EDGE or NO_SPACES.match(opener[-1])):
                 return opener
     return None
 
@@ -351,6 +367,6 @@ def is_word(char: str) -> bool:
 def is_boundary(outside: str, inside: str) -> bool:
     """Whether a word may end between two characters: at a character that belongs to no word, between scripts without
     spaces, and where such a script or any other than Latin begins behind an ASCII letter."""
-    if not is_word(outside) or _NO_SPACES.match(outside):
+    if not is_word(outside) or NO_SPACES.match(outside):
         return True
     return inside.isascii() and outside > "ɏ" and not "Ḁ" <= outside <= "ỿ"

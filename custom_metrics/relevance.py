@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.abstention import denies_presence, is_abstention
+from custom_metrics.abstention import affirms_presence, denies_presence, is_abstention
 from custom_metrics.response import final_answer
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
@@ -64,7 +64,7 @@ def robust_label(response: str | None, language: str | None = None) -> str:
     """The label a careful reader gives an answer; Invalid only where there is nothing to read.
 
     What stands in ``<think>`` blocks and the debris of chat templates does not count, nor do repetitions of the
-    instruction; an answer that holds both of the prompt's phrases counts as the one it says first. An abstention in other
+    instruction; an answer that opens with one of the prompt's phrases counts as that. An abstention in other
     words or in the prompt's language, and a "no" in either, is ``"I don't know"``. An answer that simply answers ("Paris",
     "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the question. Invalid remain what is
     empty, has no letter or digit, or only turns the task around ("Please answer the question").
@@ -78,12 +78,15 @@ def robust_label(response: str | None, language: str | None = None) -> str:
         return INVALID
     text = _ECHO.sub(" ", text)
     lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
-    found = {label: at for label in (ANSWER, NO_ANSWER) if (at := lowered.find(label.lower())) >= 0}
-    if ANSWER in found or found.get(NO_ANSWER) == 0:
-        return min(found, key=found.__getitem__)
+    said = [label for label in (ANSWER, NO_ANSWER) if lowered.startswith(label.lower())]
+    if said:
+        return said[0]
+    answered = ANSWER.lower() in lowered
+    if not answered and affirms_presence(text, language):
+        return ANSWER
     if is_abstention(text, language) or denies_presence(text, language):
         return NO_ANSWER
-    if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
+    if not answered and (not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered)):
         return INVALID
     return ANSWER
 

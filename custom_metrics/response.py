@@ -18,14 +18,14 @@ _ANY_CHANNEL = "<|channel|>"
 _NEXT_TURN = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|"
     r"\[INST\]|<\|(?:im_end|eot_id|end|endoftext|end_of_text|return|eom_id)\|>\s*\S|"
-    r"\n(?:user|human|### ?(?:user|human|instruction)):\s"
+    r"\n[^\S\n]*\n(?:user|human|### ?(?:user|human|instruction)):\s"
     r"|\nQUESTION:[^\S\n]*\n",
     re.IGNORECASE,
 )
-_TOKENS = re.compile(
-    r"<\|[a-zA-Z_]{1,30}\|>|</?s>|<eos>|<bos>|<pad>|<end_of_turn>|<start_of_turn>|\[/?INST\]|<</?SYS>>|<\uff5c[^<>\n]{1,40}\uff5c>"
-)
-_ROLE = re.compile(r"^\s*(?:assistant|model|### ?(?:assistant|response))\s*(?::|\n)\s*", re.IGNORECASE)
+# Tokens no text holds, wherever they stand; and those that are also HTML or ordinary brackets, at the ends only.
+_TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
+_EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
+_ROLE = re.compile(r"^\s*(?:(?:assistant|### ?(?:assistant|response))\s*(?::|\n)|model\s*\n)\s*", re.IGNORECASE)
 
 
 def final_answer(response: str | None) -> str:
@@ -44,15 +44,40 @@ def final_answer(response: str | None) -> str:
         turn = _NEXT_TURN.search(text)
         if turn:
             text = text[: turn.start()]
-        text = _ROLE.sub("", _TOKENS.sub("", text), count=1)
+        text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text)), count=1)
     text = text.strip()
     return response if text == response.strip() else text
 
 
 def _lead(text: str) -> int:
-    """Length of the special tokens that open a text, so that they are not taken for the end of a turn."""
-    lead = re.match(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*", text)
-    return lead.end() if lead else 0
+    """Length of what opens a text before the answer: special tokens, and a repeated instruction in ``[INST]``."""
+    lead = _LEAD.match(text)
+    end = lead.end() if lead else 0
+    if text.startswith("[INST]", end):
+        closing = text.find("[/INST]", end)
+        end = closing + len("[/INST]") if closing >= 0 else end
+    return end
+
+
+_LEAD = re.compile(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
+
+
+def _without_edge_tokens(text: str) -> str:
+    start, end = 0, len(text)
+    while start < end and (token := _EDGE_TOKEN.match(text, start) or _SPACE.match(text, start)):
+        start = token.end()
+    while start < end:
+        if text[end - 1].isspace():
+            end -= 1
+            continue
+        opening = max(text.rfind("<", start, end), text.rfind("[", start, end))
+        if opening < 0 or not _EDGE_TOKEN.fullmatch(text, opening, end):
+            break
+        end = opening
+    return text[start:end]
+
+
+_SPACE = re.compile(r"\s+")
 
 
 def _after_reasoning(text: str) -> str:

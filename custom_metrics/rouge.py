@@ -24,7 +24,7 @@ class Score(NamedTuple):
     fmeasure: float
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def tokens(text: str) -> tuple[str, ...]:
     """Lower-cased runs of ASCII letters and digits: the tokens of ``rouge_score`` without a stemmer."""
     return tuple(_TOKEN.findall(text.lower()))

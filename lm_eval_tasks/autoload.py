@@ -6,7 +6,8 @@ waits for four modules of the harness. When one of them has run, the names that 
 are registered as lazy placeholders, and `TaskManager` looks into our folder too: after the harness's own tasks and before
 the user's `--include_path`, which therefore stays the stronger.
 
-Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``. A harness that discovers entry points itself finds the names already there and
+Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks that are found by ``--include_path`` then register what they need themselves
+(:func:`register`). A harness that discovers entry points itself finds the names already there and
 keeps them.
 """
 
@@ -30,9 +31,9 @@ _DISTRIBUTION = "lm-eval-grounded"
 # Each registry is filled when the module that fills it with the harness's own names has run: the harness imports that
 # module only while the registry is empty, so to come first would hide its names.
 _REGISTRIES = {
-    "lm_eval.models": (("lm_eval.models", "model_registry"),),
-    "lm_eval.filters": (("lm_eval.filters", "filter_registry"),),
-    "lm_eval.api.metrics": (("lm_eval.aggregations", "aggregation_registry"),),
+    "lm_eval.models": ("lm_eval.models", "model_registry"),  # module: entry point group, registry
+    "lm_eval.filters": ("lm_eval.filters", "filter_registry"),
+    "lm_eval.api.metrics": ("lm_eval.aggregations", "aggregation_registry"),
 }
 _TASK_MANAGER = "lm_eval.tasks.manager"
 _WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER))
@@ -74,12 +75,10 @@ def _extend(module: ModuleType) -> None:
         if module.__name__ == _TASK_MANAGER:
             _add_tasks(module.TaskManager)
         else:
-            for group, registry in _REGISTRIES[module.__name__]:
-                _register(group, registry)
+            _register(*_REGISTRIES[module.__name__])
     except Exception:
         logging.getLogger(__name__).warning(
-            "lm-eval-grounded could not extend %s; its tasks or models may be missing. "
-            '`lm_eval --include_path "$(lm-eval-grounded path)"` is the way around.',
+            "lm-eval-grounded could not extend %s; its tasks, models or filters may be missing",
             module.__name__,
             exc_info=True,
         )
@@ -115,6 +114,12 @@ def _add_tasks(task_manager: Any) -> None:
 def task_folder() -> str:
     """The folder that holds our task YAMLs: what one would give to `--include_path`."""
     return os.path.dirname(os.path.abspath(__file__))
+
+
+def register() -> None:
+    """Register our models, filters and aggregations with what of the harness is imported; again does nothing."""
+    for name in _REGISTRIES.keys() & sys.modules.keys():
+        _extend(sys.modules[name])
 
 
 def install() -> None:

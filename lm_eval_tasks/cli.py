@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "known), unreadable, missing.",
     )
     sources.add_argument("--mirror", help="folder to look in, or `sample` (default: LM_EVAL_GROUNDED_MIRROR)")
-    sources.add_argument("--missing", action="store_true", help="list only what is missing or damaged")
+    sources.add_argument("--missing", action="store_true", help="list only what is missing or unreadable")
     sources.add_argument(
         "--fetch", metavar="PATTERN", help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'"
     )
@@ -38,11 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head`: the reader has seen enough; Python must not complain at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ValueError) as error:
         print(f"lm-eval-grounded: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        return 0
     return status
 
 
@@ -58,13 +61,15 @@ def _sources(arguments: argparse.Namespace) -> int:
 
     if arguments.into and not arguments.fetch:
         raise ValueError("--into needs --fetch: say which files, e.g. --fetch 'PrimeQA/*'")
+    if arguments.fetch and arguments.mirror:
+        raise ValueError("--mirror is read, never written; to fill a mirror say --fetch PATTERN --into DIR")
     if arguments.fetch:
         return _fetch(arguments.fetch, arguments.into)
     counts: dict[str, int] = {}
     for file in sources.files():
         state, local = sources.state(file, arguments.mirror)
         counts[state] = counts.get(state, 0) + 1
-        if not arguments.missing or state in {"missing", "unreadable", "differs"}:
+        if not arguments.missing or state in {"missing", "unreadable"}:
             print(
                 f"{state:10} {file.host:6} {file.repository}@{file.revision[:12]}  {file.path}  {local or ''}".rstrip()
             )

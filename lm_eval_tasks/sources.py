@@ -13,13 +13,24 @@ import csv
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-__all__ = ["CorruptSource", "MissingSource", "SourceFile", "fetch", "fetch_into", "files", "find", "locate", "state"]
+__all__ = [
+    "CorruptSource",
+    "MissingSource",
+    "SourceFile",
+    "digest",
+    "fetch",
+    "fetch_into",
+    "files",
+    "find",
+    "locate",
+    "state",
+]
 
 MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
@@ -100,7 +111,7 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
         return None
     folder = Path(str(resources.files("lm_eval_tasks"))) / SAMPLE if str(named) == SAMPLE else Path(named).expanduser()
     if not folder.is_dir():
-        how = f"--metadata mirror={named}" if mirror else f"{MIRROR_VARIABLE}={named}"
+        how = "named as `mirror`" if mirror else f"named by {MIRROR_VARIABLE}"
         raise MissingSource(
             f"The mirror folder {folder.resolve()} ({how}) does not exist. Name an existing folder, "
             f"`{SAMPLE}` for the bundled miniature, or none to download."
@@ -139,11 +150,18 @@ def fetch(file: SourceFile) -> Path:
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
-    """Download a file into a mirror folder (atomically); one that is there already is kept."""
+    """Download a file into a mirror folder (atomically); one that is there already is kept.
+
+    Raises:
+        CorruptSource: the one that is there does not have the pinned checksum.
+    """
     import shutil
 
     target = folder / file.mirror_path
-    if not target.is_file():
+    if target.is_file():
+        if file.checksum and not _has_checksum(target, file.checksum):
+            raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
+    else:
         source = fetch(file)
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -192,7 +210,6 @@ def is_offline() -> bool:
 def _from_hub(file: SourceFile) -> Path:
     from huggingface_hub import hf_hub_download
 
-    known = _cached(file)
     try:
         local = Path(
             hf_hub_download(
@@ -204,8 +221,11 @@ def _from_hub(file: SourceFile) -> Path:
         )
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
         raise _missing(file, "the Hugging Face cache", error) from error
-    if known is None and file.checksum and not _has_checksum(local, file.checksum):
-        raise _corrupt(file, local)
+    if file.checksum and not _has_checksum(local, file.checksum):
+        raise CorruptSource(
+            f"{_corrupt(file)} It lies in {local}; delete it there to fetch it again, or, to use it all the same, put it "
+            f"into a mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
+        )
     return local
 
 
@@ -227,7 +247,7 @@ def _from_github(file: SourceFile) -> Path:
         try:
             pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
             if not _has_checksum(partial, file.checksum):
-                raise _corrupt(file, partial)
+                raise CorruptSource(f"{_corrupt(file)} It was not kept.")
             os.replace(partial, local)
         except CorruptSource:
             raise
@@ -265,34 +285,32 @@ def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:
     )
 
 
-def _corrupt(file: SourceFile, local: Path) -> CorruptSource:
-    return CorruptSource(
-        f"{file} was downloaded from {file.url}, but does not have the pinned checksum {file.checksum}: it has changed "
-        f"upstream or was damaged on the way. The download lies in {local}. To use it all the same, put it into a "
-        f"mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
+def _corrupt(file: SourceFile) -> str:
+    return (
+        f"{file} from {file.url} does not have the pinned checksum {file.checksum}: it has changed upstream or was "
+        f"damaged on the way."
     )
 
 
 # ----------------------------------------------------------------------------------------------------------- checking
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def digest(path: Path, hashed: Any = None) -> str:
+    """Hex digest of a file's content; SHA-256, unless another hash object is given to go on with."""
+    hashed = hashlib.sha256() if hashed is None else hashed
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
-            yield block
+            hashed.update(block)
+    return str(hashed.hexdigest())
 
 
 def _has_checksum(path: Path, checksum: str) -> bool:
     kind, _, expected = checksum.partition(":")
     if kind == "git":  # a git blob's id is the SHA-1 of a header and the content; it identifies, it does not protect
-        digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
-    elif kind == "sha256":
-        digest = hashlib.sha256()
-    else:
-        raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
-    for block in _blocks(path):
-        digest.update(block)
-    return digest.hexdigest() == expected
+        return digest(path, hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)) == expected
+    if kind == "sha256":
+        return digest(path) == expected
+    raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
 
 
 def _is_readable(path: Path) -> bool:

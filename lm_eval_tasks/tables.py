@@ -60,11 +60,11 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
     """
     csv.field_size_limit(min(sys.maxsize, 1 << 30))  # passages are longer than the default allows
     with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream, delimiter="\t")
-        absent = [column for column in required if column not in (reader.fieldnames or ())]
-        if absent:
-            raise CorruptSource(f"{path}: the header lacks the columns {absent}; it has {reader.fieldnames}")
+        reader = csv.DictReader(stream, delimiter="\t", strict=True)  # strict: a quote that never ends is an error
         try:
+            absent = [column for column in required if column not in (reader.fieldnames or ())]
+            if absent:
+                raise CorruptSource(f"{path}: the header lacks the columns {absent}; it has {reader.fieldnames}")
             for row in reader:
                 short = [column for column in required if row[column] is None]
                 if short:

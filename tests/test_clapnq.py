@@ -178,7 +178,7 @@ def test_gold_passages_are_found_by_their_text_where_the_question_file_is_missin
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"split": "dev"}, "clapnq: unknown split 'dev'; known are train, validation"),
+        ({"split": "test"}, "clapnq: unknown split 'test'; known are dev, train, validation"),
         ({"retriever": "google"}, "clapnq: unknown retriever 'google'; known are bm25"),
         ({"top_k": 0}, "clapnq: top_k must be a whole number of at least 1, got 0"),
         ({"retriever": "bm25", "top_k": 61}, r"clapnq: top_k=61 is larger than the corpus \(60 passages\)"),
@@ -189,7 +189,7 @@ def test_an_unknown_value_is_refused(arguments: dict[str, Any], message: str) ->
         load(**{"mirror": "sample", **arguments})
 
 
-def test_a_tasks_retriever_is_in_its_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tasks_retriever_is_in_its_name() -> None:
     with pytest.raises(ValueError, match="clapnq_rag: --metadata retriever='google' does not fit"):
         load_rag_bm25(mirror="sample", retriever="google")
 
@@ -205,8 +205,9 @@ HEADER = "id\ttext\ttitle\n"
         ("id\ttext\n1\tx\n", r"the header lacks the columns \['title'\]"),
         (HEADER + "1\tx\tT\n2\ty\n", r"line 3: too few columns, no value for \['title'\]"),
         (HEADER + "1\tx\tT\n1\ty\tT\n", "1 passage ids stand twice"),
+        (HEADER + '1\tx\t"T\n2\ty\tT\n', "unexpected end of data"),
     ],
-    ids=["no passage", "empty file", "no title column", "short row", "double id"],
+    ids=["no passage", "empty file", "no title column", "short row", "double id", "a quote that never ends"],
 )
 def test_a_broken_corpus_is_named(mirror: Path, content: str, message: str) -> None:
     (mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv").write_text(content, "utf-8")
@@ -220,6 +221,11 @@ def test_a_broken_corpus_is_named(mirror: Path, content: str, message: str) -> N
         ('{"id": "1"', "line 1: no JSON"),
         ('{"id": "1", "input": "q"}', "line 1: not a CLAPnq annotation"),
         ('{"id": "1", "input": "q", "passages": [{"title": "T"}], "output": []}', "not a CLAPnq annotation"),
+        (
+            '{"id": "1", "input": "q", "passages": [{"title": "T", "text": null}], "output": []}',
+            "no passage with title",
+        ),
+        ('{"id": "1", "input": "q", "passages": [], "output": []}', "no passage with title and text"),
     ],
 )
 def test_a_broken_annotation_is_named(mirror: Path, line: str, message: str) -> None:

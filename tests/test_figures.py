@@ -112,6 +112,7 @@ def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
         (["a"], ["a", "b", "c"], 1, 1.0, 1 / 3),
         ([], ["a"], 10, 0.0, 0.0),
         (["a"], [], 10, NAN, NAN),
+        (["b", "a", "a"], ["a", "a"], 3, 1 / math.log2(3), 1.0),
     ],
 )
 def test_ndcg_and_recall(ranked: list[str], relevant: list[str], k: int, gain: float, found: float) -> None:

@@ -125,13 +125,28 @@ def test_starting_python_costs_next_to_nothing(installed: Environment) -> None:
     assert float(installed("-c", timing)) < 200e-6
 
 
+def test_a_hook_that_cannot_start_does_not_break_the_harness(installed: Environment, tmp_path: Path) -> None:
+    (tmp_path / "lm_eval_tasks").mkdir()  # a folder of the user's that hides our package
+    (tmp_path / "lm_eval_tasks" / "__init__.py").touch()
+    done = run(
+        [str(installed.python), "-c", "import sys; sys.path.insert(0, '.'); import lm_eval; print(lm_eval.__name__)"],
+        tmp_path,
+        **installed.environment,
+    )
+    assert done.stdout == "lm_eval\n"
+    assert "lm-eval-grounded could not start, its tasks are missing" in done.stderr
+
+
 def test_path_prints_a_folder_for_include_path(installed: Environment) -> None:
     folder = installed("-m", "lm_eval_tasks.cli", "path").strip()
-    code = (
+    code = (  # without the hook, the tasks bring their filters and aggregations along
+        "from lm_eval import simple_evaluate\n"
         "from lm_eval.tasks import TaskManager\n"
-        f"print('clapnq_rag' in TaskManager(include_path={folder!r}, include_defaults=False).all_tasks)"
+        f"m = TaskManager(include_path={folder!r}, include_defaults=False, metadata=dict(mirror='sample'))\n"
+        "r = simple_evaluate('dummy', tasks=['nomiracl_de', 'clapnq_rag'], task_manager=m, bootstrap_iters=0)\n"
+        "print(r['results']['nomiracl_de']['invalid_rate,strict'], r['results']['clapnq_rag']['length,answer'])"
     )
-    assert installed("-c", code, LM_EVAL_GROUNDED_AUTOLOAD="0") == "True\n"
+    assert installed("-c", code, LM_EVAL_GROUNDED_AUTOLOAD="0").splitlines()[-1] == "1.0 3.0"
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(installed: Environment, tmp_path: Path) -> None:

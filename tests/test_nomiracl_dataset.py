@@ -61,6 +61,7 @@ def test_a_question_has_ten_passages_the_relevant_first(mirror: Mirror) -> None:
         "subset",
         "query",
         "passages",
+        "titles",
         "docids",
         "label",
     ]
@@ -115,7 +116,7 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
 ) -> None:
     where = mirror(**changed)
     if "2 questions" in reported:
-        with pytest.raises(ValueError, match="no both question"):
+        with pytest.raises(ValueError, match="no relevant or non_relevant question of split 'test' has 10 passages"):
             load("de", mirror=where)
     else:
         assert [d["subset"] for d in load("de", mirror=where)["evaluation"]] == ["non_relevant"]
@@ -160,6 +161,7 @@ def test_a_damaged_file_is_named_with_its_line(mirror: Mirror, changed: Files, m
         ({"subset": "all"}, "unknown subset 'all'; known are both, non_relevant, relevant"),
         ({"max_samples": 0}, "max_samples must be a whole number of at least 1, got 0"),
         ({"max_samples": "many"}, "max_samples must be a whole number of at least 1, got 'many'"),
+        ({"seed": None}, "seed must be a whole number, got None"),
         ({"max_passage_tokens": -1}, "max_passage_tokens must be a whole number of at least 1"),
     ],
 )

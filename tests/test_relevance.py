@@ -64,6 +64,12 @@ CASES = [
     ("Do you know the answer to the question?", "sw", INVALID, INVALID),
     ("I don't know. The contexts do not name it. However, they do mention the year 2011.", "en", NO_ANSWER, NO_ANSWER),
     ("No, answer is present", "en", ANSWER, NO_ANSWER),
+    ("No doubt, the answer is present in [2].", "en", ANSWER, ANSWER),
+    ("Yes, answers are present in [1]. Context [2] does not give enough information.", "en", INVALID, ANSWER),
+    ("Yes, I don't know.", "en", NO_ANSWER, NO_ANSWER),
+    ("Ja, 1880. Wer ihn baute, weiß ich nicht.", "de", INVALID, ANSWER),
+    ("The contexts do not contain it, so I can't reply 'Yes, answer is present'.", "en", ANSWER, NO_ANSWER),
+    ("I found it: Yes, answer is present in [6].", "en", ANSWER, ANSWER),
 ]
 
 

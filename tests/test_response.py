@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,9 +30,14 @@ CASES = [
     ("llama 2", "Paris. [INST] And Rome? [/INST]", "Paris."),
     ("gemma", "Paris.<end_of_turn>\n<start_of_turn>user\nRome?", "Paris."),
     ("end of text and more", "Paris.<|endoftext|>Human: next", "Paris."),
-    ("base model goes on with a user's line", "Paris.\nUser: And Rome?", "Paris."),
+    ("base model goes on with a user's line", "Paris.\n\nUser: And Rome?", "Paris."),
     ("base model repeats the prompt's form", "Paris.\n\nQUESTION:\nWho?", "Paris."),
     ("a role in front", "assistant\nParis.", "Paris."),
+    ("a list with a user in it is no turn", "Roles:\nUser: may read", "Roles:\nUser: may read"),
+    ("a line that begins like a role", "Model: Ford T", "Model: Ford T"),
+    ("a repeated instruction", "<s>[INST] Capital? [/INST] Paris</s>", "Paris"),
+    ("tags that are the answer", "The HTML tag is <s>x</s>.", "The HTML tag is <s>x</s>."),
+    ("padding", "Paris<pad><pad> <eos>", "Paris"),
     ("html and comparison are no debris", "if a < b and <b>c</b>", "if a < b and <b>c</b>"),
 ]
 
@@ -53,7 +60,23 @@ def test_an_answer_is_always_a_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["<think>", "</think>", "\n", "<|im_start|>", "[INST]", "<|", "\nQUESTION:", "<|channel|>"]
+    "unit",
+    [
+        "<think>",
+        "</think>",
+        "\n",
+        "<|im_start|>",
+        "[INST]",
+        "<|",
+        "\nQUESTION:",
+        "<|channel|>",
+        "</s>",
+        "<pad> ",
+        "\n \n",
+    ],
 )
-def test_a_megabyte_of_marks_is_read_in_no_time(unit: str) -> None:
-    assert isinstance(final_answer(unit * (1_000_000 // len(unit))), str)
+def test_a_megabyte_of_marks_is_read_in_linear_time(unit: str) -> None:
+    start = time.perf_counter()
+    for tail in ("", "x"):
+        assert isinstance(final_answer(unit * (1_000_000 // len(unit)) + tail), str)
+    assert time.perf_counter() - start < 10  # some 0.2 s; with its square it would be hours

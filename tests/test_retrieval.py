@@ -110,11 +110,13 @@ def search_in_a_process(tsv: str, cache: str) -> tuple[int, list[list[tuple[str,
         build(corpus, folder)
 
     bm25._build = counting
-    return built, open_retriever("bm25", Corpus.open(Path(tsv))).search(["water", "violin"], 3)
+    found = open_retriever("bm25", Corpus.open(Path(tsv))).search(["water", "violin"], 3)
+    return built, found
 
 
 def test_processes_that_start_together_share_one_index(tsv: Path, tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         results = pool.starmap(search_in_a_process, [(str(tsv), str(tmp_path / "cache"))] * 3)
     assert results[0][1] == results[1][1] == results[2][1]
+    assert sum(built for built, _ in results) == 1
     assert len([p for p in (tmp_path / "cache" / "bm25").iterdir() if p.is_dir()]) == 1

@@ -174,6 +174,26 @@ def test_offline_means_no_request(server: type[Handler], monkeypatch: pytest.Mon
     assert server.requests == 0
 
 
+def test_a_wrong_file_in_a_mirror_is_not_taken_for_the_public_one(server: type[Handler], tmp_path: Path) -> None:
+    target = tmp_path / "github" / "o" / "n" / "a.tsv"
+    target.parent.mkdir(parents=True)
+    target.write_text("mine")
+    with pytest.raises(CorruptSource, match="is there, but is not the public file"):
+        sources.fetch_into(github("a.tsv"), tmp_path)
+    assert target.read_text() == "mine"
+
+
+def test_a_changed_hub_file_is_refused_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    changed = tmp_path / "a.jsonl"
+    changed.write_text("changed")
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_, **__: str(changed))
+    for _ in range(2):
+        with pytest.raises(CorruptSource, match=r"a\.jsonl of hub repository o/n .* does not have the pinned checksum"):
+            sources.fetch(SourceFile("hub", "o/n", "main", "a.jsonl", GOOD))
+
+
 def test_a_mirror_is_filled(server: type[Handler], tmp_path: Path) -> None:
     target = sources.fetch_into(github("deep/a.tsv"), tmp_path / "mirror")
     assert target == tmp_path / "mirror" / "github" / "o" / "n" / "deep" / "a.tsv"
@@ -204,10 +224,11 @@ def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.
     [
         (
             ["sources", "--mirror", "/no/where"],
-            "The mirror folder /no/where (--metadata mirror=/no/where) does not exist",
+            "The mirror folder /no/where (named as `mirror`) does not exist",
         ),
         (["sources", "--fetch", "nothing*"], "no public file matches 'nothing*'"),
         (["sources", "--into", "x"], "--into needs --fetch"),
+        (["sources", "--fetch", "*", "--mirror", "x"], "--mirror is read, never written"),
     ],
 )
 def test_the_command_line_says_what_is_wrong(

@@ -84,6 +84,12 @@ def test_bounds_hold_their_rate_and_an_empty_denominator_is_nan(harness: Harness
         assert math.isnan(values[f"{metric},robust"])
 
 
+def test_a_model_argument_named_language_is_not_ours(harness: Harness) -> None:
+    metadata = {"mirror": "sample", "language": "en"}
+    results = harness(["nomiracl_sw"], "grounded-baseline", "strategy=abstain", metadata=metadata)
+    assert {s["doc"]["language"] for s in results["samples"]["nomiracl_sw"]} == {"sw"}
+
+
 def test_a_limit_sees_both_subsets(harness: Harness) -> None:
     results = harness(
         ["nomiracl_de", "clapnq_gold"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, limit=2

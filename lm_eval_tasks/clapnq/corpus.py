@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import shutil
@@ -22,11 +21,16 @@ _FORM = "1"  # of the table on disk; a new form gets a new key
 
 
 class Passage(NamedTuple):
-    """One passage of the corpus."""
+    """A passage; without an id where it is in no corpus."""
 
     id: str
     title: str
     text: str
+
+    @property
+    def grounding(self) -> str:
+        """Title, one space, text: what answers are held against."""
+        return f"{self.title} {self.text}"
 
 
 class Corpus:
@@ -51,7 +55,7 @@ class Corpus:
         """
         import pyarrow as pa
 
-        key = file_digest(tsv)
+        key = sources.digest(tsv)
         folder = build_once(
             sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}", lambda new: _write_table(tsv, new)
         )
@@ -91,15 +95,6 @@ class Corpus:
             if text.strip() in wanted:
                 found.setdefault(text.strip(), passage)
         return found
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def build_once(folder: Path, build: Callable[[Path], None]) -> Path:

@@ -6,14 +6,13 @@ Annotations and passages are read from the raw files of the public repositories.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.grounding import CUTOFFS
-from lm_eval_tasks import metadata, sources
+from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, open_retriever
 from lm_eval_tasks.tables import read_json_lines, read_quoted_tsv
@@ -25,10 +24,12 @@ __all__ = ["UNANSWERABLE", "load", "load_gold", "load_rag_bm25"]
 
 log = logging.getLogger(__name__)
 
+autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
+
 ANNOTATIONS = "PrimeQA/clapnq"
 PASSAGES = "PrimeQA/clapnq_passages"
 QUESTIONS = "primeqa/clapnq"
-FILE_SPLIT = {"train": "train", "validation": "dev"}
+FILE_SPLIT = {"train": "train", "validation": "dev", "dev": "dev"}  # the harness's name, and the paper's
 UNANSWERABLE = "unanswerable"
 """What the prompt asks for where the passages do not answer; the target of unanswerable questions."""
 
@@ -45,7 +46,7 @@ def load(
 
     Args:
         retriever: ``None`` for the gold passage, or a name in ``retrieval.RETRIEVERS``.
-        split: ``"validation"`` (the public dev set) or ``"train"``.
+        split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
         top_k: with a retriever: how many passages the model is given.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
         task: for messages.
@@ -116,10 +117,17 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
         try:
             answers = [output["answer"].strip() for output in record["output"]]
             passages = [Passage("", passage["title"], passage["text"]) for passage in record["passages"]]
-            row = _row(str(record["id"]), record["input"], kind == "answerable", answers)
-        except (KeyError, TypeError, AttributeError) as error:
+            row = _row(str(record["id"]), record["input"], kind == "answerable", answers) | _given(passages)
+            if not passages or not all(isinstance(field, str) for passage in passages for field in passage):
+                raise ValueError("no passage with title and text")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sources.CorruptSource(f"{path}, line {number}: not a CLAPnq annotation ({error!r})") from error
-        rows.append(row | _given(passages))
+        rows.append(row)
+    without = sum(kind == "answerable" and not row["answers"] for row in rows)
+    if without:
+        log.warning(
+            "clapnq: %d answerable questions of %s have no answer to hold against; ROUGE skips them", without, path
+        )
     return rows
 
 
@@ -132,7 +140,7 @@ def _row(id: str, question: str, answerable: bool, answers: Sequence[str]) -> di
 def _given(passages: Sequence[Passage]) -> dict[str, Any]:
     return {
         "passages": [passage._asdict() for passage in passages],
-        "groundings": [f"{passage.title} {passage.text}" for passage in passages],
+        "groundings": [passage.grounding for passage in passages],
     }
 
 
@@ -164,13 +172,13 @@ def _gold_ids(
         log.warning("%s: the gold passages were found by their text, because %s", task, error)
     else:
         known = set(corpus.ids)
-        gold, unknown = {}, Counter[str]()
+        gold, unknown = {}, 0
         for row in read_quoted_tsv(path, ("id", "doc-id-list")):
             named = [id.strip() for id in row["doc-id-list"].replace("::", ",").split(",") if id.strip()]
             gold[row["id"]] = [id for id in named if id in known]
-            unknown["ids"] += len(named) - len(gold[row["id"]])
-        if unknown["ids"]:
-            log.warning("%s: %d gold passages are not in the corpus", task, unknown["ids"])
+            unknown += len(named) - len(gold[row["id"]])
+        if unknown:
+            log.warning("%s: %d gold passages are not in the corpus", task, unknown)
     without = sum(not gold.get(row["id"]) for row in asked)
     if without:
         log.warning(

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
 from tqdm import tqdm
 
+from custom_metrics.phrases import NO_SPACES
 from custom_metrics.relevance import ANSWER, NO_ANSWER
+from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
 __all__ = ["GroundedBaseline", "LexicalReader"]
@@ -30,18 +31,7 @@ STRATEGIES = ("abstain", "answer", "full_passage", "lexical")
 # ones are answered. The best of ten passages covers more of a question than the only one.
 THRESHOLD_TO_JUDGE = 0.55
 THRESHOLD_TO_ANSWER = 0.4
-
-
-@dataclass(frozen=True)
-class Passage:
-    """One passage of a document: its title (may be empty) and text."""
-
-    title: str
-    text: str
-
-    @property
-    def grounding(self) -> str:
-        return f"{self.title} {self.text}" if self.title else self.text
+NEAR_THE_BEST = 0.6  # a further sentence must cover this share of what the best one does
 
 
 class GroundedBaseline(DocumentAnswerer):
@@ -145,13 +135,12 @@ class LexicalReader:
             return ""
         scored = self.coverage(question, passages[index])
         ranked = sorted(range(len(scored)), key=lambda i: (-scored[i][0], i))
-        kept = [i for i in ranked[: self.limit] if scored[i][0] >= 0.6 * covered]
+        kept = [i for i in ranked[: self.limit] if scored[i][0] >= NEAR_THE_BEST * covered]
         return " ".join(scored[i][1] for i in sorted(kept))
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？।۔؟])\s*|\n+")
 _WORD = re.compile(r"[^\W_]+")
-_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -163,14 +152,14 @@ def terms(text: str) -> set[str]:
     """Words by their first five letters, and pairs of characters where a script has no spaces."""
     text = unicodedata.normalize("NFKC", text).casefold()
     found: set[str] = set()
-    for run in _NO_SPACES.findall(text):
+    for run in NO_SPACES.findall(text):
         found.update(run[i : i + 2] for i in range(max(1, len(run) - 1)))
-    found.update(word[:5] for word in _WORD.findall(_NO_SPACES.sub(" ", text)))
+    found.update(word[:5] for word in _WORD.findall(NO_SPACES.sub(" ", text)))
     return found
 
 
 def _short(term: str) -> int:
-    return 0 if _NO_SPACES.match(term) else 3
+    return 0 if NO_SPACES.match(term) else 3
 
 
 def _question(doc: dict[str, Any]) -> str:
@@ -183,11 +172,7 @@ def _question(doc: dict[str, Any]) -> str:
 def _passages(doc: dict[str, Any]) -> list[Passage]:
     if "passages" not in doc:
         raise ValueError(f"grounded-baseline: the document has no 'passages', only {sorted(doc)}")
-    passages = []
-    for passage in doc["passages"]:
-        if isinstance(passage, str):
-            title, separator, text = passage.partition(": ")
-            passages.append(Passage(title, text) if separator else Passage("", passage))
-        else:
-            passages.append(Passage(passage["title"], passage["text"]))
-    return passages
+    if "titles" in doc:  # NoMIRACL: texts "title: text", the titles beside them
+        pairs = zip(doc["titles"], doc["passages"], strict=True)
+        return [Passage("", title, passage.removeprefix(f"{title}: ")) for title, passage in pairs]
+    return [Passage(passage["id"], passage["title"], passage["text"]) for passage in doc["passages"]]

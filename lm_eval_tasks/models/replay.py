@@ -163,6 +163,8 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
                     answers.setdefault(identity, []).append(answer)
     if model is None and len(models) > 1:
         raise ValueError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
+    if model is not None and not models:
+        log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers:
         known = f"; they hold those of {sorted(models)}" if models else ""
         raise ValueError(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER
-from lm_eval_tasks import metadata, sources
+from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.tables import read_json_lines, read_tsv
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LANGUAGES", "load"]
 
 log = logging.getLogger(__name__)
+
+autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 REPOSITORY = "miracl/nomiracl"
 LANGUAGES = {
@@ -67,7 +69,7 @@ def load(
     mirror: str | None = None,
     **ignored: Any,
 ) -> dict[str, Dataset]:
-    """Load the questions of a language, as the harness's ``custom_dataset``.
+    """Load the questions of a language.
 
     The default is the paper's sample: after one ``random.seed(42)``, ``random.sample`` over the query ids in file order,
     the relevant subset first, at most 250 of each.
@@ -87,8 +89,8 @@ def load(
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
-        ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``docids``,
-        ``label`` (the answer that is right).
+        ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``titles``,
+        ``docids``, ``label`` (the answer that is right).
 
     Raises:
         ValueError: an unknown language, split or subset, or no question is left.
@@ -101,6 +103,8 @@ def load(
     metadata.warn_of_misspelt(ignored, _KNOWN, task)
     limit = None if max_samples in (None, "all") else metadata.positive("max_samples", max_samples, task)
     metadata.positive("max_passage_tokens", max_passage_tokens, task)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ValueError(f"{task}: seed must be a whole number, got {seed!r}")
     if seed != PAPER_SEED:
         log.warning(
             "%s: the questions are sampled with seed %s, not the paper's %s. (A model argument named `seed` arrives here "
@@ -114,10 +118,20 @@ def load(
     return {"evaluation": documents, split: documents}
 
 
+def load_task(task_language: str, **kwargs: Any) -> dict[str, Dataset]:
+    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+
+    The harness passes the model's arguments along with ``--metadata``: a ``language`` among them is not ours, because the
+    task's name says the language.
+    """
+    kwargs.pop("language", None)
+    return load(task_language, **kwargs)
+
+
 _KNOWN = ("split", "subset", "max_samples", "seed", "max_passage_tokens", "passage_tokenizer", "mirror")
 
 
-@lru_cache(maxsize=8)  # the four prompts of a language share their documents
+@lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
 def _documents(
     language: str,
     split: str,
@@ -158,8 +172,9 @@ def _documents(
     documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
     _report(f"nomiracl_{language}", split, {name: len(found) for name, found in rows.items()}, seen)
     if not documents:
+        asked = " or ".join(chosen)
         raise ValueError(
-            f"nomiracl_{language}: no {subset} question of split {split!r} has {PASSAGES} passages ({dict(seen)})"
+            f"nomiracl_{language}: no {asked} question of split {split!r} has {PASSAGES} passages ({dict(seen)})"
         )
     return Dataset.from_list(documents)
 
@@ -226,6 +241,7 @@ def _rows(
             "subset": subset,
             "query": query,
             "passages": [f"{title}: {cut(text)}" for title, text in map(corpus.__getitem__, docids)],
+            "titles": [corpus[docid][0] for docid in docids],
             "docids": docids,
             "label": ANSWER if subset == "relevant" else NO_ANSWER,
         }

@@ -28,7 +28,13 @@ def suffix(prompt: str) -> str:
 def task_yaml(language: str, prompt: str) -> str:
     """The YAML of one task."""
     base = "_nomiracl_base" if prompt == "vanilla" else f"_nomiracl_{prompt}"
-    return f'include: ../{base}\ntask: nomiracl_{language}{suffix(prompt)}\ndataset_kwargs:\n  language: "{language}"\n'
+    lines = (
+        f"include: ../{base}",
+        f"task: nomiracl_{language}{suffix(prompt)}",
+        "dataset_kwargs:",
+        f'  task_language: "{language}"',
+    )
+    return "\n".join(lines) + "\n"
 
 
 def group_yaml(prompt: str) -> str:
