@@ -76,6 +76,8 @@ def _extend(module: ModuleType) -> None:
             _add_tasks(module.TaskManager)
         else:
             _register(*_REGISTRIES[module.__name__])
+            if module.__name__ == "lm_eval.api.metrics":
+                _load_metrics()
     except Exception:
         logging.getLogger(__name__).warning(
             "lm-eval-grounded could not extend %s; its tasks, models or filters may be missing",
@@ -91,6 +93,15 @@ def _register(group: str, registry_name: str) -> None:
     for entry in distribution(_DISTRIBUTION).entry_points:
         if entry.group == group and entry.name not in registry:
             registry.register(entry.name, target=entry.value)
+
+
+def _load_metrics() -> None:
+    """Metrics register themselves, with their aggregation and direction, when their module is imported."""
+    from lm_eval.api.registry import metric_registry
+
+    for entry in distribution(_DISTRIBUTION).entry_points:
+        if entry.group == "lm_eval.metrics" and entry.name not in metric_registry:
+            entry.load()
 
 
 def _add_tasks(task_manager: Any) -> None:

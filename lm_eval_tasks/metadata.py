@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["choice", "positive", "warn_of_misspelt"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 # What reaches a task without the user's doing: from the YAML, and the commonest model arguments that resemble our keys.
 _NOT_OURS = {"version", "config_source", "max_length", "max_model_len", "max_tokens", "max_gen_toks", "tokenizer"}

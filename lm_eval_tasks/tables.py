@@ -7,6 +7,7 @@ import gzip
 import json
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -37,14 +38,20 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise CorruptSource(f"{path} is no UTF-8 text after line {number}: {error}") from error
 
 
-def read_tsv(path: Path, columns: int) -> Iterator[list[str]]:
-    """Rows of a TSV file without header and quoting; blank lines are passed over.
+def _count_blank(seen: Counter[str] | None) -> None:
+    if seen is not None:
+        seen["blank lines"] += 1
+
+
+def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
+    """Rows of a TSV file without header and quoting; blank lines are passed over and counted in `seen`.
 
     Raises:
         CorruptSource: a row with fewer columns, or a file cut in the middle.
     """
     for number, line in read_lines(path):
         if not line.strip():
+            _count_blank(seen)
             continue
         row = line.split("\t")
         if len(row) < columns:
@@ -74,14 +81,15 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
             raise CorruptSource(f"{path}, line {reader.line_num}: {error}") from error
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON lines file with their line numbers; blank lines are passed over.
+def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects of a JSON lines file with their line numbers; blank lines are passed over and counted in `seen`.
 
     Raises:
         CorruptSource: a line that is no JSON object, or a file cut in the middle.
     """
     for number, line in read_lines(path):
         if not line.strip():
+            _count_blank(seen)
             continue
         try:
             value = json.loads(line)

@@ -267,6 +267,12 @@ def test_a_no_denies_that_the_answer_is_there(text: str, language: str, denied: 
     assert denies_presence(text, language) is denied
 
 
+def test_the_metric_is_the_share_that_abstains() -> None:
+    from custom_metrics.harness_metrics import abstention
+
+    assert abstention(["x", "x"], ["Ich weiß es nicht.", "Paris"], language="de") == 0.5
+
+
 def test_the_filter_turns_abstentions_into_one_word() -> None:
     resps = [["<think>Hm.</think>I don't know.", "Paris"], [None], ["Keine Ahnung."]]
     docs = [{}, {}, {"language": "de"}]

@@ -23,6 +23,8 @@ LIST = "from lm_eval.tasks import TaskManager; m = TaskManager(); print('nomirac
 KNOWN = (
     "import lm_eval.api.metrics, lm_eval.filters, lm_eval.models\n"
     "from lm_eval.api.registry import aggregation_registry, filter_registry, model_registry\n"
+    "from lm_eval.api.registry import get_metric, get_metric_aggregation, is_higher_better\n"
+    "print(get_metric('abstention')([''], ['Keine Ahnung.'], language='de'), is_higher_better('abstention'))\n"
     "print([model_registry.get(m).__name__ for m in ('grounded-baseline', 'replay', 'dummy')],"
     " filter_registry.get('nomiracl_label').__name__, aggregation_registry.get('wilson_low').__name__,"
     " 'mean' in aggregation_registry, 'hf' in model_registry)"
@@ -90,7 +92,10 @@ def test_the_switch_hides_them(installed: Environment) -> None:
 
 def test_models_filters_and_aggregations_are_registered_beside_the_harness_own(installed: Environment) -> None:
     printed = installed("-c", KNOWN)
-    assert printed == "['GroundedBaseline', 'Replay', 'DummyLM'] NomiraclLabel wilson_low True True\n"
+    assert printed.splitlines() == [
+        "1.0 False",
+        "['GroundedBaseline', 'Replay', 'DummyLM'] NomiraclLabel wilson_low True True",
+    ]
 
 
 def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Path) -> None:

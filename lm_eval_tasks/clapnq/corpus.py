@@ -15,7 +15,7 @@ from lm_eval_tasks.tables import read_quoted_tsv
 
 __all__ = ["Corpus", "Passage", "build_once"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _FORM = "1"  # of the table on disk; a new form gets a new key
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UNANSWERABLE", "load", "load_gold", "load_rag_bm25"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LANGUAGES", "load"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
@@ -118,14 +118,13 @@ def load(
     return {"evaluation": documents, split: documents}
 
 
-def load_task(task_language: str, **kwargs: Any) -> dict[str, Dataset]:
+def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
     """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
 
-    The harness passes the model's arguments along with ``--metadata``: a ``language`` among them is not ours, because the
-    task's name says the language.
+    The harness passes the model's arguments along with ``--metadata``: where the task's YAML names its language as
+    ``task_language``, a model argument named ``language`` cannot get in its way.
     """
-    kwargs.pop("language", None)
-    return load(task_language, **kwargs)
+    return load(task_language or language, **kwargs)
 
 
 _KNOWN = ("split", "subset", "max_samples", "seed", "max_passage_tokens", "passage_tokenizer", "mirror")
@@ -152,10 +151,13 @@ def _documents(
     chosen: dict[str, list[tuple[str, str]]] = {}
     judged: dict[str, dict[str, list[str]]] = {}
     for name in SUBSETS:
-        if name == "non_relevant" and subset == "relevant":
+        # The relevant sample is drawn even where it is not asked for: the paper drew it first, from the same generator.
+        if subset not in (name, "both") and (name == "non_relevant" or limit is None):
             continue
         topics = _topics(path(f"topics/{split}.{name}.tsv"), seen)
         ids = list(topics)
+        if not ids:
+            log.warning("nomiracl_%s: no %s question in split %s; rates over them will be nan", language, name, split)
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
         if subset in (name, "both"):
             chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
@@ -181,7 +183,7 @@ def _documents(
 
 def _topics(path: Path, seen: Counter[str]) -> dict[str, str]:
     topics: dict[str, str] = {}
-    for query_id, query, *_ in read_tsv(path, 2):
+    for query_id, query, *_ in read_tsv(path, 2, seen):
         if query_id in topics:
             seen["questions listed twice (the first counts)"] += 1
         else:
@@ -192,7 +194,7 @@ def _topics(path: Path, seen: Counter[str]) -> dict[str, str]:
 def _judged(path: Path, seen: Counter[str]) -> dict[str, list[str]]:
     """Passages of each question: the relevant before the others, each in file order."""
     judgements: dict[str, dict[str, int]] = {}
-    for query_id, _, docid, relevance, *_ in read_tsv(path, 4):
+    for query_id, _, docid, relevance, *_ in read_tsv(path, 4, seen):
         passages = judgements.setdefault(query_id, {})
         if docid in passages:
             seen["judgements listed twice (the first counts)"] += 1
@@ -208,15 +210,20 @@ def _judged(path: Path, seen: Counter[str]) -> dict[str, list[str]]:
 def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> dict[str, tuple[str, str]]:
     """Title and text of the wanted passages; the corpus is streamed, not held."""
     corpus: dict[str, tuple[str, str]] = {}
-    for number, row in read_json_lines(path):
+    read: set[str] = set()
+    for number, row in read_json_lines(path, seen):
         try:
             docid, title, text = row["docid"], row["title"], row["text"]
         except KeyError as error:
             raise sources.CorruptSource(f"{path}, line {number}: no {error} in the passage") from None
-        if docid in corpus:
+        if docid in read:
             seen["passages listed twice (the first counts)"] += 1
-        elif docid in wanted:
+            continue
+        read.add(docid)
+        if docid in wanted:
             corpus[docid] = (title or "", text or "")
+    if not read:
+        raise sources.CorruptSource(f"{path}: the corpus is empty; every question needs {PASSAGES} passages of it")
     return corpus
 
 

@@ -15,7 +15,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus, build_once
 
 __all__ = ["BM25"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PARAMETERS = {"k1": 1.5, "b": 0.75, "method": "lucene"}  # the library's defaults, written down
 _TOKENS = {"stopwords": "english", "lower": True, "token_pattern": r"(?u)\b\w\w+\b"}

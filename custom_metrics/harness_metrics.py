@@ -1,0 +1,27 @@
+"""Metric functions under names that task YAMLs can use (``metric: abstention``).
+
+Importing this module registers them with the harness; the harness (or `lm_eval_tasks.autoload`) does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lm_eval.api.registry import register_metric
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.response import final_answer
+
+__all__ = ["abstention"]
+
+
+@register_metric(metric="abstention", higher_is_better=False, aggregation="mean")  # type: ignore[untyped-decorator]
+def abstention(references: Sequence[str], predictions: Sequence[str | None], language: str | None = None) -> float:
+    """Share of predictions that abstain; the references are not looked at.
+
+    Args:
+        references: given by the harness.
+        predictions: the model's answers to one document.
+        language: code of their language, from the YAML's ``metric_list`` entry; default all languages.
+    """
+    return sum(is_abstention(final_answer(p), language) for p in predictions) / len(predictions)
