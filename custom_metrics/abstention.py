@@ -27,6 +27,7 @@ from functools import lru_cache
 from custom_metrics.phrases import (
     EDGE,
     LANGUAGES,
+    NO_SPACES,
     Hits,
     Lexicon,
     ends_with_opener,
@@ -34,6 +35,7 @@ from custom_metrics.phrases import (
     is_boundary,
     known,
     lexicon_of,
+    likely_languages,
     opener_of,
     search,
 )
@@ -50,6 +52,9 @@ _COMMA = re.compile("[,،、]")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 _TITLE = re.compile(r"\b[A-Z][a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
+_TRIGGERS = frozenset(("abstains", "silent", "lacks"))  # without any of these, no sentence abstains
+# A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
+_NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
 _MASK = "\x00"  # stands for what was quoted
 
 
@@ -59,7 +64,7 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
     Args:
         text: a model's answer in any language; ``None``, blank and non-text answers do not abstain (they say nothing).
         language: its ISO 639 code (``"de"``, also ``"de-AT"``); phrases of that language and of English count. ``None``
-            or a code without a table: those of all :data:`LANGUAGES`.
+            or a code without a table: those of the two :data:`LANGUAGES` that the text most looks like.
 
     Returns:
         ``True`` for an abstention, ``False`` for an answer, also for one that contains words of not-knowing
@@ -74,7 +79,14 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
 def _reads_as_abstention(text: str, language: str | None) -> bool:
-    lexicon = lexicon_of(language)
+    return any(_abstains_in(text, lexicon) for lexicon in _lexicons(text, language))
+
+
+def _lexicons(text: str, language: str | None) -> list[Lexicon]:
+    return [lexicon_of(code) for code in ((language,) if language else likely_languages(text))]
+
+
+def _abstains_in(text: str, lexicon: Lexicon) -> bool:
     if not _decide(fold(text, lexicon.fold_marks), lexicon):
         return False
     # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
@@ -83,17 +95,27 @@ def _reads_as_abstention(text: str, language: str | None) -> bool:
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
-    """Whether an answer is a bare "no", or a "no" to the answer's being there ("No, answer is present in none")."""
-    lexicon = lexicon_of(known(language))
-    head = fold(text[: HEAD + TAIL], lexicon.fold_marks).strip(EDGE)
-    rest = _behind(lexicon.no, head)
-    return rest is not None and (not rest or "present" in search(rest, lexicon))
+    """Whether an answer is a "no" to the answer's being there: bare, with a few words that name nothing ("No, it does
+    not"), or with the prompt's own ("No, answer is present")."""
+    return any(_denies_in(text[: HEAD + TAIL], lexicon) for lexicon in _lexicons(text[:HEAD], known(language)))
+
+
+def _denies_in(text: str, lexicon: Lexicon) -> bool:
+    rest = _behind(lexicon.no, fold(text, lexicon.fold_marks).strip(EDGE))
+    if rest is None:
+        return False
+    return (
+        not rest or "present" in search(rest, lexicon) or (len(rest.split()) <= 4 and not _NAMES.search(text.strip()))
+    )
 
 
 def affirms_presence(text: str, language: str | None = None) -> bool:
     """Whether an answer begins with a "yes" and its first sentence does not take that back ("Yes, I don't know")."""
-    lexicon = lexicon_of(known(language))
-    head = fold(text[: HEAD + TAIL], lexicon.fold_marks).strip(EDGE)
+    return any(_affirms_in(text[: HEAD + TAIL], lexicon) for lexicon in _lexicons(text[:HEAD], known(language)))
+
+
+def _affirms_in(text: str, lexicon: Lexicon) -> bool:
+    head = fold(text, lexicon.fold_marks).strip(EDGE)
     if _behind(lexicon.yes, head) is None:
         return False
     first, _ = next(iter(_sentences(head)), (head, False))
@@ -130,7 +152,10 @@ class _Sentence:
 def _decide(text: str, lexicon: Lexicon) -> bool:
     text = _mask_quotes(_unquote(_last_answer(text, lexicon).strip()), lexicon)
     sentences = [_read(part, asks, lexicon) for part, asks in _sentences(text)]
-    if not any(sentence.abstains_alone or "silent" in sentence.hits for sentence in sentences):
+    for sentence in sentences:
+        if sentence.bare or not _TRIGGERS.isdisjoint(sentence.hits):
+            break
+    else:
         return len(sentences) != 1 and _is_bare(text, lexicon)
     spoke_of_material = abstained = only_bare = alone = False
     answers = 0  # sentences that answer directly, since the last abstention
@@ -227,8 +252,10 @@ def _last_answer(text: str, lexicon: Lexicon) -> str:
 
 def _unquote(text: str) -> str:
     """An answer that stands in quotation marks as a whole, without them."""
+    if text[:1] not in ("'", '"'):
+        return text
     inner = text.rstrip(".")[1:-1]
-    return inner if text[:1] in ("'", '"') and text.rstrip(".")[-1:] == text[0] and '"' not in inner else text
+    return inner if text.rstrip(".")[-1:] == text[0] and '"' not in inner else text
 
 
 def _is_bare(text: str, lexicon: Lexicon) -> bool:
@@ -278,8 +305,10 @@ def _abstains(sentence: _Sentence, spoke_of_material: bool, lexicon: Lexicon) ->
         return True
     text, hits = sentence.text, sentence.hits
     spans = [span for span in hits.get("abstains", ()) if not _is_reported(span[0], sentence)]
-    if "silent" in hits and ("material" in hits or spoke_of_material):
-        spans += hits["silent"]
+    if "material" in hits or spoke_of_material:
+        spans += hits.get("silent", [])
+        if "lacks" in hits and not ("material" in hits and _cites(sentence, lexicon)):
+            spans += hits["lacks"]
     if not spans:
         return False
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
@@ -314,7 +343,9 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 def _speaks_of(start: int, end: int, hits: Hits) -> bool:
     """Whether between two places the material, not knowing or the user comes up."""
     return any(
-        start <= at < end for kind in ("material", "offer", "abstains", "silent") for at, _ in hits.get(kind, ())
+        start <= at < end
+        for kind in ("material", "offer", "abstains", "silent", "lacks")
+        for at, _ in hits.get(kind, ())
     )
 
 

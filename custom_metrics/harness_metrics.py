@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import lm_eval.api.metrics  # noqa: F401 (it registers the aggregation "mean")
 from lm_eval.api.registry import register_metric
 
 from custom_metrics.abstention import is_abstention

@@ -45,7 +45,7 @@ _Seen = dict[
     str, list[tuple[int, int, bool, bool]]
 ]  # literal to where it stands, and whether words begin and end there
 
-_PHRASE_KEYS = ("material", "silent", "abstains", "but", "although", "reported", "offer", "except", "present")
+_PHRASE_KEYS = ("material", "silent", "lacks", "abstains", "but", "although", "reported", "offer", "except", "present")
 _LINE_KEYS = ("bare", "openers", "answer_marker", "yes", "no")
 _KEYS = frozenset(("language", "name", "spaces", "fold_marks", *_PHRASE_KEYS, *_LINE_KEYS))
 
@@ -121,6 +121,7 @@ class _Literal(NamedTuple):
     """What the automaton knows of a literal."""
 
     literal: str
+    whole_words: bool  # no phrase wants it as a part of a word
     opens: bool  # it is a piece that others follow
     phrases: tuple[_Phrase, ...]  # those that consist of it alone
     gapped: dict[str, tuple[_Phrase, ...]]  # those that end with it, by the piece before
@@ -171,46 +172,88 @@ def known(language: str | None) -> str | None:
 
 
 @cache
-def lexicon_of(language: str | None) -> Lexicon:
-    """The compiled phrases of a language and of English; ``None``: of all, for texts whose language nobody knows."""
-    codes = LANGUAGES if language is None else tuple(dict.fromkeys((language, "en")))
-    return build_lexicon([phrases(code) for code in codes])
+def lexicon_of(language: str) -> Lexicon:
+    """The compiled phrases of a language and of English."""
+    return build_lexicon([phrases(code) for code in dict.fromkeys((language, "en"))])
+
+
+def likely_languages(text: str) -> tuple[str, ...]:
+    """The two languages of whose phrases a text holds most characters, English where there are none.
+
+    For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
+    material in another, so all tables as one would contradict each other.
+    """
+    folded = fold(text)
+    size = len(folded)
+    held: dict[str, int] = {}
+    for last, (literal, languages) in _literals_of_all().iter(folded):
+        end = last + 1
+        start = end - len(literal)
+        left = start == 0 or folded[start - 1] == " " or is_boundary(folded[start - 1], literal[0])
+        if left and (end == size or folded[end] == " " or is_boundary(folded[end], literal[-1])):
+            for language in languages:
+                held[language] = held.get(language, 0) + len(literal)
+    return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
+
+
+@cache
+def _literals_of_all() -> Any:
+    import ahocorasick
+
+    languages: dict[str, list[str]] = {}
+    for language in LANGUAGES:
+        table = phrases(language)
+        spaces = table.get("spaces", True)
+        literals: dict[str, None] = {}
+        for marks in {False, bool(table.get("fold_marks"))}:
+            for kind in (*_PHRASE_KEYS, *_LINE_KEYS):
+                for phrase in table.get(kind, []):
+                    literals.update(dict.fromkeys(piece.literal for piece in _pieces(phrase, spaces, marks)))
+        for literal in literals:
+            languages.setdefault(literal, []).append(language)
+    automaton = ahocorasick.Automaton()
+    for literal, spoken in languages.items():
+        automaton.add_word(literal, (literal, tuple(spoken)))
+    automaton.make_automaton()
+    return automaton
 
 
 def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     """Compile phrase tables.
 
-    A language's own table (with English beside it) decides by its `fold_marks` whether marks are folded in texts. Where
-    all are searched, the phrases of such a table stand with and without marks, and texts are left as they are.
+    The first table decides by its `fold_marks` whether marks are folded, in phrases and in texts.
 
     Raises:
         ValueError: a phrase that folds to nothing.
     """
     import ahocorasick
 
-    marks = len(tables) <= 2 and bool(tables[0].get("fold_marks"))
+    marks = bool(tables[0].get("fold_marks"))
     closing: dict[str, list[_Phrase]] = {}
     opening: set[str] = set()
+    whole_words: set[str] = set()
+    in_words: set[str] = set()
     lines: dict[str, dict[str, None]] = {key: {} for key in _LINE_KEYS}
     for table in tables:
         spaces = table.get("spaces", True)
-        foldings = (marks, True) if table.get("fold_marks") else (marks,)
         for kind in _PHRASE_KEYS:
             for phrase in table.get(kind, []):
-                for pieces in dict.fromkeys(_pieces(phrase, spaces, folded) for folded in foldings):
-                    if not pieces:
-                        raise ValueError(f"{table['language']}: the phrase {phrase!r} of {kind!r} is empty")
-                    *before, last = pieces
-                    closing.setdefault(last.literal, []).append(
-                        _Phrase(kind, last, tuple(before), GAP if spaces else GAP_WITHOUT_SPACES)
-                    )
-                    opening.update(piece.literal for piece in before)
+                pieces = _pieces(phrase, spaces, marks)
+                if not pieces:
+                    raise ValueError(f"{table['language']}: the phrase {phrase!r} of {kind!r} is empty")
+                *before, last = pieces
+                gap = GAP if spaces else GAP_WITHOUT_SPACES
+                closing.setdefault(last.literal, []).append(_Phrase(kind, last, tuple(before), gap))
+                opening.update(piece.literal for piece in before)
+                for piece in pieces:
+                    bound = piece.bound_left and piece.bound_right
+                    (whole_words if bound else in_words).add(piece.literal)
         for key in _LINE_KEYS:
             for phrase in table.get(key, []):
-                for folding in foldings:
-                    folded = fold(phrase, folding).strip(EDGE)
-                    if folded:
-                        lines[key][folded] = None
+                folded = fold(phrase, marks).strip(EDGE)
+                if folded:
+                    lines[key][folded] = None
+    whole_words -= in_words
     automaton = ahocorasick.Automaton()
     for literal in opening | closing.keys():
         phrases = dict.fromkeys(closing.get(literal, ()))
@@ -222,6 +265,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
             literal,
             _Literal(
                 literal,
+                literal in whole_words,
                 literal in opening,
                 tuple(phrase for phrase in phrases if not phrase.before),
                 {before: tuple(group) for before, group in gapped.items()},
@@ -280,11 +324,15 @@ def search(text: str, lexicon: Lexicon) -> Hits:
     hits: Hits = {}
     seen: _Seen = {}
     size = len(text)
-    for last, (literal, opens, phrases, gapped) in lexicon.automaton.iter(text):
+    for last, (literal, whole_words, opens, phrases, gapped) in lexicon.automaton.iter(text):
         end = last + 1
         start = end - len(literal)
         left = start == 0 or text[start - 1] == " " or is_boundary(text[start - 1], literal[0])
+        if whole_words and not left:
+            continue
         right = end == size or text[end] == " " or is_boundary(text[end], literal[-1])
+        if whole_words and not right:
+            continue
         for phrase in phrases:
             piece = phrase.last
             if (left or not piece.bound_left) and (right or not piece.bound_right):

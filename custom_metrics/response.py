@@ -25,7 +25,7 @@ _NEXT_TURN = re.compile(
 # Tokens no text holds, wherever they stand; and those that are also HTML or ordinary brackets, at the ends only.
 _TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
 _EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
-_ROLE = re.compile(r"^\s*(?:(?:assistant|### ?(?:assistant|response))\s*(?::|\n)|model\s*\n)\s*", re.IGNORECASE)
+_ROLE = re.compile(r"^\s*(?:(?:assistant|### ?(?:assistant|response))\s*(?::|\n|$)|model\s*\n)\s*", re.IGNORECASE)
 
 
 def final_answer(response: str | None) -> str:
@@ -38,7 +38,7 @@ def final_answer(response: str | None) -> str:
     if not isinstance(response, str):
         return ""
     text = response
-    if "<" in text or "[" in text or "◁" in text or "\n" in text or ":" in text:
+    if "<" in text or "[" in text or "◁" in text or "\n" in text or ":" in text or len(text) < 12:
         text = _after_reasoning(text)
         text = text[_lead(text) :]
         turn = _NEXT_TURN.search(text)

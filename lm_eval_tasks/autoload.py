@@ -100,7 +100,7 @@ def _load_metrics() -> None:
     from lm_eval.api.registry import metric_registry
 
     for entry in distribution(_DISTRIBUTION).entry_points:
-        if entry.group == "lm_eval.metrics" and entry.name not in metric_registry:
+        if entry.group == "lm_eval.metrics" and entry.name not in metric_registry and entry.module not in sys.modules:
             entry.load()
 
 

@@ -37,6 +37,7 @@ CASES = [
     ("a line that begins like a role", "Model: Ford T", "Model: Ford T"),
     ("a repeated instruction", "<s>[INST] Capital? [/INST] Paris</s>", "Paris"),
     ("tags that are the answer", "The HTML tag is <s>x</s>.", "The HTML tag is <s>x</s>."),
+    ("a role and nothing else", "assistant", ""),
     ("padding", "Paris<pad><pad> <eos>", "Paris"),
     ("html and comparison are no debris", "if a < b and <b>c</b>", "if a < b and <b>c</b>"),
 ]
