@@ -40,6 +40,10 @@ _ASKS_BACK = re.compile(
     r"please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like",
     re.IGNORECASE,
 )
+# A verdict on each context ("1. I don't know 2. Yes, ..."): the prompt asks whether any of them answers.
+_PER_CONTEXT = re.compile(r"(?:contexts?:?\s*)*\[?1[\].:)]")
+# "I can't reply 'Yes, answer is present'"
+_REFUSES = re.compile(r"(?:cannot|can't|not|unable to) (?:say|reply|respond|answer|state|claim|confirm)[^.]{0,30}$")
 _SUBSTANCE = re.compile(r"[^\W_]")
 
 
@@ -64,10 +68,11 @@ def robust_label(response: str | None, language: str | None = None) -> str:
     """The label a careful reader gives an answer; Invalid only where there is nothing to read.
 
     What stands in ``<think>`` blocks and the debris of chat templates does not count, nor do repetitions of the
-    instruction; an answer that opens with one of the prompt's phrases counts as that. An abstention in other
-    words or in the prompt's language, and a "no" in either, is ``"I don't know"``. An answer that simply answers ("Paris",
-    "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the question. Invalid remain what is
-    empty, has no letter or digit, or only turns the task around ("Please answer the question").
+    instruction. An answer that holds both of the prompt's phrases counts as the one it says first; one that judges each
+    context, as "Yes" where it says so of any. An abstention in other words or in the prompt's language, and a "no" in
+    either, is ``"I don't know"``. An answer that simply answers ("Paris", "[3]") is ``"Yes, answer is present"``: the model
+    took the passages to answer the question. Invalid remain what is empty, has no letter or digit, or only turns the task
+    around ("Please answer the question").
 
     Args:
         response: the model's answer.
@@ -78,15 +83,17 @@ def robust_label(response: str | None, language: str | None = None) -> str:
         return INVALID
     text = _ECHO.sub(" ", text)
     lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
-    said = [label for label in (ANSWER, NO_ANSWER) if lowered.startswith(label.lower())]
-    if said:
-        return said[0]
-    answered = ANSWER.lower() in lowered
-    if not answered and affirms_presence(text, language):
+    found = {label: at for label in (ANSWER, NO_ANSWER) if (at := lowered.find(label.lower())) >= 0}
+    if found.get(NO_ANSWER) == 0:
+        return NO_ANSWER
+    if ANSWER in found and not _REFUSES.search(lowered, 0, found[ANSWER]):
+        first = min(found, key=found.__getitem__)
+        return ANSWER if _PER_CONTEXT.match(lowered) else first
+    if affirms_presence(text, language):
         return ANSWER
     if is_abstention(text, language) or denies_presence(text, language):
         return NO_ANSWER
-    if not answered and (not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered)):
+    if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
     return ANSWER
 

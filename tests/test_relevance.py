@@ -69,6 +69,8 @@ CASES = [
     ("Yes, I don't know.", "en", NO_ANSWER, NO_ANSWER),
     ("Ja, 1880. Wer ihn baute, weiß ich nicht.", "de", INVALID, ANSWER),
     ("The contexts do not contain it, so I can't reply 'Yes, answer is present'.", "en", ANSWER, NO_ANSWER),
+    ("1. I don't know.\n2. Yes, answer is present.\n3. I don't know.", "en", INVALID, ANSWER),
+    ("Context 1: No, answer is not present\nContext 2: Yes, answer is present", "en", ANSWER, ANSWER),
     ("I found it: Yes, answer is present in [6].", "en", ANSWER, ANSWER),
 ]
 
