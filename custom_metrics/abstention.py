@@ -52,6 +52,7 @@ _COMMA = re.compile("[,،、]")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 _TITLE = re.compile(r"\b[A-Z][a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
+_NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
 _TRIGGERS = frozenset(("abstains", "silent", "lacks"))  # without any of these, no sentence abstains
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
@@ -60,6 +61,8 @@ _MASK = "\x00"  # stands for what was quoted
 
 def is_abstention(text: str | None, language: str | None = None) -> bool:
     """Whether an answer says that it cannot answer.
+
+    Reasoning blocks are not looked for: give it what :func:`custom_metrics.response.final_answer` leaves.
 
     Args:
         text: a model's answer in any language; ``None``, blank and non-text answers do not abstain (they say nothing).
@@ -104,9 +107,12 @@ def _denies_in(text: str, lexicon: Lexicon) -> bool:
     rest = _behind(lexicon.no, fold(text, lexicon.fold_marks).strip(EDGE))
     if rest is None:
         return False
-    return (
-        not rest or "present" in search(rest, lexicon) or (len(rest.split()) <= 4 and not _NAMES.search(text.strip()))
-    )
+    hits = search(rest, lexicon)
+    if not rest or "present" in hits or (len(rest.split()) <= 4 and not _NAMES.search(text.strip())):
+        return True
+    # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
+    numbered = _numbered(rest)
+    return any(end not in numbered for _, end in hits.get("material", ()))
 
 
 def affirms_presence(text: str, language: str | None = None) -> bool:
@@ -127,8 +133,10 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     for particle in particles:
         if text == particle:
             return ""
-        if text.startswith(particle) and text[len(particle)] in EDGE and not text[len(particle)].isspace():
-            return text[len(particle) :]
+        if text.startswith(particle):
+            rest = text[len(particle) :].lstrip()
+            if rest[:1] and rest[0] in EDGE:
+                return rest
     return None
 
 
@@ -336,8 +344,23 @@ def _is_reported(start: int, sentence: _Sentence) -> bool:
 
 
 def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
-    """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user."""
-    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits)
+    """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user.
+
+    A numbered passage ("but context 5 says that ...") is a source, not the material as such.
+    """
+    if len(rest.strip(EDGE)) < 2:
+        return False
+    numbered = _numbered(rest)
+    return not any(
+        start >= offset and not (kind == "material" and end - offset in numbered)
+        for kind in ("material", "offer", "abstains", "silent", "lacks")
+        for start, end in hits.get(kind, ())
+    )
+
+
+def _numbered(text: str) -> set[int]:
+    """Where words end that a number follows."""
+    return {match.start(1) for match in _NUMBERED.finditer(text)}
 
 
 def _speaks_of(start: int, end: int, hits: Hits) -> bool:

@@ -13,6 +13,7 @@ Invalid answers are in neither denominator; they are ``nan`` here, and counted b
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ _ECHO = re.compile(
 )
 # The model turns the task around ("Please answer the question ...", "Do you know the answer?"): there is no answer to read.
 _ASKS_BACK = re.compile(
-    r"please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like",
+    r"(?:(?:sure|okay|ok|of course|certainly)[!,.]* )?"
+    r"(?:please (?:answer|respond|provide|select|choose|specify|read|note|indicate|give|tell)|do you know|would you like)",
     re.IGNORECASE,
 )
 # A verdict on each context ("1. I don't know 2. Yes, ..."): the prompt asks whether any of them answers.
@@ -78,7 +80,7 @@ def robust_label(response: str | None, language: str | None = None) -> str:
         response: the model's answer.
         language: ISO 639 code of the prompt's language; ``None`` reads all languages.
     """
-    text = final_answer(response)
+    text = _unwrapped(final_answer(response))
     if not _SUBSTANCE.search(text):
         return INVALID
     text = _ECHO.sub(" ", text)
@@ -96,6 +98,20 @@ def robust_label(response: str | None, language: str | None = None) -> str:
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
     return ANSWER
+
+
+def _unwrapped(text: str) -> str:
+    """The value of ``answer`` (or a word like it) where the whole answer is a JSON object."""
+    if not text.startswith("{") or len(text) > 10_000:
+        return text
+    try:
+        fields = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return text
+    for key in ("answer", "Answer", "output", "response", "result"):
+        if isinstance(fields.get(key), str):
+            return str(fields[key])
+    return text
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:

@@ -32,7 +32,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CorruptSource(
-            f"{path} is cut or damaged after line {number} ({error}); fetch it again (`lm-eval-grounded sources`)"
+            f"{path} is cut or damaged after line {number} ({error}); delete it and fetch it again "
+            f"(a public file: `lm-eval-grounded sources --fetch '*{path.name}'`)"
         ) from error
     except UnicodeDecodeError as error:
         raise CorruptSource(f"{path} is no UTF-8 text after line {number}: {error}") from error

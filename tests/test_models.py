@@ -179,6 +179,14 @@ def test_a_broken_line_is_passed_over_and_counted(tmp_path: Path, caplog: pytest
     assert "3 lines of" in caplog.text
 
 
+def test_a_file_of_broken_lines_says_what_a_line_should_be(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{"query_id": "2", "resp', {"id": "x", "text": "yes"})
+    with pytest.raises(
+        ValueError, match=r"none of the 2 lines of .*x\.jsonl is a stored answer\. A line is a JSON object"
+    ):
+        Replay(path=str(path))
+
+
 @pytest.mark.parametrize("response", [None, 7, ["x"]])
 def test_a_response_that_is_no_text_is_empty(response: Any, tmp_path: Path) -> None:
     model = Replay(path=str(write(tmp_path / "x.jsonl", {"query_id": "1", "response": response})))

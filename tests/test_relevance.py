@@ -71,6 +71,17 @@ CASES = [
     ("The contexts do not contain it, so I can't reply 'Yes, answer is present'.", "en", ANSWER, NO_ANSWER),
     ("1. I don't know.\n2. Yes, answer is present.\n3. I don't know.", "en", INVALID, ANSWER),
     ("Context 1: No, answer is not present\nContext 2: Yes, answer is present", "en", ANSWER, ANSWER),
+    ("Context 2 answers the question.", "en", INVALID, ANSWER),
+    ("One of the contexts answers the question. The text says he was born in 1879.", "de", INVALID, ANSWER),
+    ("No - the contexts discuss a different person.", "en", INVALID, NO_ANSWER),
+    ("Nein - die Texte behandeln ein anderes Thema.", "de", INVALID, NO_ANSWER),
+    ("No, according to context 3, Madrid is the capital.", "en", INVALID, ANSWER),
+    ('{"answer": "I don\'t know"}', "en", NO_ANSWER, NO_ANSWER),
+    ('{"answer": "unanswerable", "why": "x"}', "en", INVALID, NO_ANSWER),
+    ("没有任何上下文回答了这个问题。", "zh", INVALID, NO_ANSWER),
+    ("The contexts do not state the exact date, but context 5 says it was in 1921.", "en", INVALID, ANSWER),
+    ("Although the passages do not give the year, context 5 says it was built in spring.", "en", INVALID, ANSWER),
+    ("Sure! Please provide the question and the contexts.", "en", INVALID, INVALID),
     ("I found it: Yes, answer is present in [6].", "en", ANSWER, ANSWER),
 ]
 

@@ -69,6 +69,8 @@ def load(
     metadata.positive("top_k", top_k, task)
     metadata.warn_of_misspelt(ignored, ("split", "top_k", "mirror"), task)
     folder = sources.mirror_folder(mirror)
+    given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
+    log.info("%s: split %s, %s, files from %s", task, split, given, folder or "the Hugging Face hub and GitHub")
     documents = _documents(retriever, split, top_k, str(folder) if folder else None, task)
     return {"evaluation": documents, split: documents}
 

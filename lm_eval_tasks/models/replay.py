@@ -166,6 +166,12 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
     if model is not None and not models:
         log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers:
+        if broken:
+            raise ValueError(
+                f"replay: none of the {broken} lines of {', '.join(map(str, paths))} is a stored answer. A line is a JSON "
+                f"object with `query_id` or `id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
+                f"and `resps`."
+            )
         known = f"; they hold those of {sorted(models)}" if models else ""
         raise ValueError(
             f"replay: no answers{f' of model {model!r}' if model else ''} in {', '.join(map(str, paths))}{known}"

@@ -112,6 +112,11 @@ def load(
             *(task, seed, PAPER_SEED, PAPER_SEED),
         )
     folder = sources.mirror_folder(mirror)
+    log.info(
+        "%s: split %s, subset %s, max_samples %s, seed %s, passages cut at %s %s, files from %s",
+        *(task, split, subset, max_samples, seed, max_passage_tokens),
+        *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
+    )
     documents = _documents(
         language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, str(folder) if folder else None
     )
