@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -348,14 +349,8 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 
     A numbered passage ("but context 5 says that ...") is a source, not the material as such.
     """
-    if len(rest.strip(EDGE)) < 2:
-        return False
-    numbered = _numbered(rest)
-    return not any(
-        start >= offset and not (kind == "material" and end - offset in numbered)
-        for kind in ("material", "offer", "abstains", "silent", "lacks")
-        for start, end in hits.get(kind, ())
-    )
+    numbered = {offset + end for end in _numbered(rest)}
+    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, numbered)
 
 
 def _numbered(text: str) -> set[int]:
@@ -363,12 +358,12 @@ def _numbered(text: str) -> set[int]:
     return {match.start(1) for match in _NUMBERED.finditer(text)}
 
 
-def _speaks_of(start: int, end: int, hits: Hits) -> bool:
-    """Whether between two places the material, not knowing or the user comes up."""
+def _speaks_of(start: int, end: int, hits: Hits, numbered: Collection[int] = ()) -> bool:
+    """Whether between two places the material (passages with a number apart), not knowing or the user comes up."""
     return any(
-        start <= at < end
-        for kind in ("material", "offer", "abstains", "silent", "lacks")
-        for at, _ in hits.get(kind, ())
+        start <= first < end and not (kind == "material" and last in numbered)
+        for kind in ("material", "offer", *_TRIGGERS)
+        for first, last in hits.get(kind, ())
     )
 
 

@@ -256,9 +256,9 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     whole_words -= in_words
     automaton = ahocorasick.Automaton()
     for literal in opening | closing.keys():
-        phrases = dict.fromkeys(closing.get(literal, ()))
+        ending = dict.fromkeys(closing.get(literal, ()))
         gapped: dict[str, list[_Phrase]] = {}
-        for phrase in phrases:
+        for phrase in ending:
             if phrase.before:
                 gapped.setdefault(phrase.before[-1].literal, []).append(phrase)
         automaton.add_word(
@@ -267,7 +267,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
                 literal,
                 literal in whole_words,
                 literal in opening,
-                tuple(phrase for phrase in phrases if not phrase.before),
+                tuple(phrase for phrase in ending if not phrase.before),
                 {before: tuple(group) for before, group in gapped.items()},
             ),
         )

@@ -25,6 +25,8 @@ _NEXT_TURN = re.compile(
 # Tokens no text holds, wherever they stand; and those that are also HTML or ordinary brackets, at the ends only.
 _TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
 _EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
+_LEAD = re.compile(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
+_SPACE = re.compile(r"\s+")
 _ROLE = re.compile(r"^\s*(?:(?:assistant|### ?(?:assistant|response))\s*(?::|\n|$)|model\s*\n)\s*", re.IGNORECASE)
 
 
@@ -37,15 +39,12 @@ def final_answer(response: str | None) -> str:
     """
     if not isinstance(response, str):
         return ""
-    text = response
-    if "<" in text or "[" in text or "◁" in text or "\n" in text or ":" in text or len(text) < 12:
-        text = _after_reasoning(text)
-        text = text[_lead(text) :]
-        turn = _NEXT_TURN.search(text)
-        if turn:
-            text = text[: turn.start()]
-        text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text)), count=1)
-    text = text.strip()
+    text = _after_reasoning(response)
+    text = text[_lead(text) :]
+    turn = _NEXT_TURN.search(text)
+    if turn:
+        text = text[: turn.start()]
+    text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text)), count=1).strip()
     return response if text == response.strip() else text
 
 
@@ -57,9 +56,6 @@ def _lead(text: str) -> int:
         closing = text.find("[/INST]", end)
         end = closing + len("[/INST]") if closing >= 0 else end
     return end
-
-
-_LEAD = re.compile(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
 
 
 def _without_edge_tokens(text: str) -> str:
@@ -75,9 +71,6 @@ def _without_edge_tokens(text: str) -> str:
             break
         end = opening
     return text[start:end]
-
-
-_SPACE = re.compile(r"\s+")
 
 
 def _after_reasoning(text: str) -> str:
