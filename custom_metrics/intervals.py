@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-__all__ = ["bootstrap_mean", "wilson"]
+__all__ = ["bootstrap_mean", "percentile_bounds", "resampled_sums", "wilson"]
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 
@@ -56,12 +57,41 @@ def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 
     array = array[~np.isnan(array)]
     if array.size == 0:
         return math.nan, math.nan
+    return percentile_bounds(resampled_sums(array[:, None], iterations, seed)[:, 0] / array.size)
+
+
+def resampled_sums(
+    clusters: np.ndarray[Any, Any], iterations: int = 2000, seed: int = 1234
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Sums over as many clusters as there are, drawn with replacement: what a cluster bootstrap is made of.
+
+    Args:
+        clusters: (clusters, quantities): each row what one document (or article) adds to the sums. Not empty.
+        iterations: resamples.
+        seed: of the generator; the same clusters and seed give the same sums.
+
+    Returns:
+        (iterations, quantities).
+    """
+    array = np.asarray(clusters, dtype=float)
     rng = np.random.default_rng(seed)
-    shares = np.full(array.size, 1 / array.size)
-    block = max(1, _BLOCK // array.size)  # so many resamples at a time bound the memory
-    means: list[float] = []
-    while len(means) < iterations:
-        counts = rng.multinomial(array.size, shares, size=min(block, iterations - len(means)))
-        means.extend(counts @ array / array.size)
-    low, high = np.percentile(means, [2.5, 97.5])
+    shares = np.full(len(array), 1 / len(array))
+    block = max(1, _BLOCK // len(array))  # so many resamples at a time bound the memory
+    sums = []
+    for done in range(0, iterations, block):
+        counts = rng.multinomial(len(array), shares, size=min(block, iterations - done))
+        sums.append(counts @ array)
+    return np.concatenate(sums)
+
+
+def percentile_bounds(resampled: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """95 % percentile interval of resampled figures; those that are ``nan`` (a 0/0 of a resample) are left out.
+
+    Returns:
+        Lower and upper bound; ``(nan, nan)`` where more than one in twenty is ``nan``: the rest would be a selection.
+    """
+    defined = resampled[~np.isnan(resampled)]
+    if defined.size == 0 or defined.size < 0.95 * resampled.size:
+        return math.nan, math.nan
+    low, high = np.percentile(defined, [2.5, 97.5])
     return float(low), float(high)

@@ -1,1 +1,5 @@
-"""The second model: hallucination detectors, their training and their calibration. (Empty for now.)"""
+"""The second model: detectors that say which spans of an answer are hallucinated, and what is known of their errors."""
+
+from detector_plugin.detector import Detector, UnusableDetector, load_detector
+
+__all__ = ["Detector", "UnusableDetector", "load_detector"]

@@ -8,13 +8,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="lm-eval-grounded",
-        description="Companion of the harness tasks nomiracl_*, clapnq_*. To evaluate a model, run `lm_eval`.",
+        description="Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
 
@@ -36,7 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
     sources.set_defaults(run=_sources)
 
+    _add_score(commands)
+    _add_detect(commands)
+    _add_calibrate(commands)
+    _add_train(commands)
+
     arguments = parser.parse_args(argv)
+    _show_log()
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -47,6 +56,153 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lm-eval-grounded: {error}", file=sys.stderr)
         return 2
     return status
+
+
+def _add_score(commands: Commands) -> None:
+    score = commands.add_parser(
+        "score",
+        help="tag and score the mfava_* answers that `lm_eval --predict_only --log_samples` wrote",
+        description="Tags the logged answers of mfava_* tasks and writes results_*.json and samples_*.jsonl as the harness "
+        "does, with the numbers of a run in one step. After a kill the same command goes on where it stopped.",
+    )
+    score.add_argument("path", type=Path, metavar="PATH", help="samples file, or folder of them")
+    _add_detector(score)
+    score.add_argument(
+        "--calibration", help="file of `calibrate`, name of a detector whose calibration ships, or `none`"
+    )
+    score.add_argument(
+        "--annotations", choices=("gold", "silver"), help="which calibration (default: gold, else silver)"
+    )
+    score.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: the folder of the samples")
+    score.set_defaults(run=_score)
+
+
+def _add_detect(commands: Commands) -> None:
+    detect = commands.add_parser(
+        "detect",
+        help="show one answer with its hallucinated spans marked",
+        description="Marks the spans of an answer that its reference does not bear out: in colours on a terminal, as tags "
+        "elsewhere.",
+    )
+    detect.add_argument("--reference", type=Path, required=True, metavar="FILE", help="text to hold the answer against")
+    detect.add_argument("--answer", required=True, metavar="FILE", help="the answer; `-` reads standard input")
+    detect.add_argument("--question", default="", help="what was asked, for detectors that read it")
+    detect.add_argument("--language", help="ISO 639 code of the answer; decides what a word is")
+    _add_detector(detect)
+    detect.add_argument("--html", nargs="?", const="-", metavar="FILE", help="an HTML page, printed or written to FILE")
+    detect.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    detect.set_defaults(run=_detect)
+
+
+def _add_calibrate(commands: Commands) -> None:
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="make a calibration file from runs of mfava_detection_*",
+        description="Reads the samples of detection runs and writes the detector's precision, recall, false positive rate, "
+        "prevalence and word counts of each document, by language.",
+    )
+    calibrate.add_argument(
+        "results", type=Path, nargs="+", metavar="RESULTS", help="folders or samples files of the runs"
+    )
+    calibrate.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    calibrate.add_argument("--note", default="", help="kept in the file")
+    calibrate.set_defaults(run=_calibrate)
+
+
+def _add_train(commands: Commands) -> None:
+    train = commands.add_parser(
+        "train",
+        help="train the lexical detector anew (needs scikit-learn)",
+        description="Trains the lexical detector on every annotated answer of a mirror, and once more without each "
+        "language, and writes weights and calibration. The same mirror gives the same bytes.",
+    )
+    train.add_argument("--mirror", help="folder of the public files (default: LM_EVAL_GROUNDED_MIRROR)")
+    train.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="default: the package's own weights are replaced"
+    )
+    train.set_defaults(run=_train)
+
+
+def _add_detector(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
+    )
+    parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
+
+
+def _show_log() -> None:
+    """What the tasks and detectors say, on standard error, as `lm_eval` shows it."""
+    import logging
+
+    logger = logging.getLogger("lm_eval")
+    if not logger.handlers and not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def _score(arguments: argparse.Namespace) -> int:
+    import json
+
+    from lm_eval.utils import make_table
+
+    from lm_eval_tasks.mfava.scoring import score
+
+    written = score(
+        arguments.path,
+        arguments.detector,
+        arguments.detector_args,
+        arguments.calibration,
+        arguments.annotations,
+        arguments.output,
+    )
+    print(make_table(json.loads(written.read_text("utf-8"))))
+    print(written)
+    return 0
+
+
+def _detect(arguments: argparse.Namespace) -> int:
+    from custom_metrics.tagged_text import render
+    from detector_plugin import load_detector
+    from detector_plugin.display import as_ansi, as_html
+    from lm_eval_tasks.mfava.dataset import read_options
+
+    reference = arguments.reference.read_text("utf-8")
+    answer = sys.stdin.read() if arguments.answer == "-" else Path(arguments.answer).read_text("utf-8")
+    detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
+    (spans,) = detector.detect([reference], [answer], [arguments.language], [arguments.question])
+    if arguments.html:
+        caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
+        page = as_html(answer, spans, arguments.language, "Answer with hallucinated spans marked", caption)
+        if arguments.html == "-":
+            print(page)
+        else:
+            Path(arguments.html).write_text(page, "utf-8")
+        return 0
+    coloured = arguments.color == "always" or (
+        arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    )
+    print(as_ansi(answer, spans) if coloured else render(answer, spans))
+    return 0
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.mfava.calibrating import calibration_from_runs, table
+
+    calibration = calibration_from_runs(arguments.results, arguments.note)
+    calibration.save(arguments.output)
+    print(table(calibration))
+    print(f"{arguments.output}: detector {calibration.detector['name']}, version {calibration.detector['version']}")
+    return 0
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.mfava.training import train_lexical
+
+    for path in train_lexical(arguments.mirror, arguments.output):
+        print(path)
+    return 0
 
 
 def _path(arguments: argparse.Namespace) -> int:

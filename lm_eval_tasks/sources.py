@@ -119,13 +119,14 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
     return folder
 
 
-def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
+def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None, twin: str = "") -> Path:
     """A local copy of a public file; downloads it where no mirror is set and it is in no cache.
 
     Args:
         repository: ``owner/name``.
         path: inside the repository; the pair must stand in ``source_files.tsv``.
         mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+        twin: another place in a mirror where the same file may lie, for what was published twice; it is looked at first.
 
     Raises:
         MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
@@ -134,10 +135,12 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     file = find(repository, path)
     folder = mirror_folder(mirror)
     if folder is not None:
-        local = folder / file.mirror_path
-        if not local.is_file():
+        places = [folder / place for place in (twin, file.mirror_path) if place]
+        local = next((place for place in places if place.is_file()), None)
+        if local is None:
+            looked = " and ".join(filter(None, (twin, file.mirror_path)))
             raise MissingSource(
-                f"{file} is not in the mirror {folder.resolve()} (looked for {file.mirror_path}). "
+                f"{file} is not in the mirror {folder.resolve()} (looked for {looked}). "
                 f"On a machine with internet, `{_fetch_command(file, folder)}` puts it there."
             )
         return local

@@ -6,6 +6,9 @@
 - ``answer``: always answers: "Yes, answer is present" (NoMIRACL), the first sentence of the first passage (CLAPnq).
 - ``full_passage``: the passages themselves, title, space, text: the paper's "Full Passage" row of CLAPnq.
 - ``lexical``: an extractive baseline without weights, see :class:`LexicalReader`.
+
+mFAVA asks without passages. There the baseline reads the article that a model is not shown: what it answers is all borne
+out, so whatever a detector flags in it is a false alarm.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ class GroundedBaseline(DocumentAnswerer):
     Args:
         strategy: one of ``abstain``, ``answer``, ``full_passage``, ``lexical``.
         threshold: of ``lexical``: abstain where less than this share of what is asked is covered; default
-            :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's.
+            :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for
+            mFAVA's, whose questions were all made from their articles.
         sentences: of ``lexical``: at most so many sentences in an answer.
         batch_size, device, max_batch_size: given by the harness to every model; of no use here.
     """
@@ -65,7 +69,7 @@ class GroundedBaseline(DocumentAnswerer):
         return [self.answer(r.doc) for r in tqdm(requests, desc=f"baseline {self.strategy}", disable=disable_tqdm)]
 
     def answer(self, doc: dict[str, Any]) -> str:
-        """The answer to a document with ``query`` or ``question`` and ``passages``.
+        """The answer to a document with ``query`` or ``question``, and ``passages`` or a ``reference``.
 
         Raises:
             ValueError: the document has none; the message names what it has.
@@ -73,12 +77,12 @@ class GroundedBaseline(DocumentAnswerer):
         if self.strategy == "abstain":
             return NO_ANSWER
         question, passages = _question(doc), _passages(doc)
-        judging = "query" in doc  # NoMIRACL asks whether the passages answer, not what the answer is
+        judging = "label" in doc  # NoMIRACL asks whether the passages answer, not what the answer is
         if self.strategy == "full_passage":
             return "\n\n".join(passage.grounding for passage in passages)
         if self.strategy == "answer":
             return ANSWER if judging else next((s for p in passages for s in split_sentences(p.text)), "")
-        default = THRESHOLD_TO_JUDGE if judging else THRESHOLD_TO_ANSWER
+        default = THRESHOLD_TO_JUDGE if judging else THRESHOLD_TO_ANSWER if "passages" in doc else 0.0
         reader = LexicalReader(default if self.threshold is None else self.threshold, self.sentences)
         if judging:
             best, covered = reader.best_passage(question, passages)
@@ -171,7 +175,9 @@ def _question(doc: dict[str, Any]) -> str:
 
 def _passages(doc: dict[str, Any]) -> list[Passage]:
     if "passages" not in doc:
-        raise ValueError(f"grounded-baseline: the document has no 'passages', only {sorted(doc)}")
+        if "reference" not in doc:
+            raise ValueError(f"grounded-baseline: the document has no 'passages' or 'reference', only {sorted(doc)}")
+        return [Passage("", str(doc.get("title") or ""), str(doc["reference"]))]
     if "titles" in doc:  # NoMIRACL: texts "title: text", the titles beside them
         pairs = zip(doc["titles"], doc["passages"], strict=True)
         return [Passage("", title, passage.removeprefix(f"{title}: ")) for title, passage in pairs]

@@ -1,0 +1,202 @@
+"""How well a detector finds hallucinated words: precision, recall and F1 of the hallucinated class.
+
+A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.words`. Counts are summed over
+documents before anything is divided. (The paper counts sub-word tokens; its published code shifts labels by a word, which
+is not imitated here.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.spans import CATEGORIES, Span, covered, span_of
+from custom_metrics.tagged_text import align, parse
+from custom_metrics.words import words
+
+__all__ = ["WordCounts", "count_words", "process_category_results", "process_results"]
+
+
+class WordCounts(NamedTuple):
+    """Words of one document or of many, by what they are and what the detector says.
+
+    Attributes:
+        tp: hallucinated and flagged.
+        fp: flagged, but fine.
+        fn: hallucinated, but not flagged.
+        tn: fine and not flagged.
+    """
+
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+
+    @property
+    def precision(self) -> float:
+        """TP / (TP + FP); ``nan`` where nothing is flagged."""
+        return _ratio(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> float:
+        """TP / (TP + FN), the true positive rate; ``nan`` where nothing is hallucinated."""
+        return _ratio(self.tp, self.tp + self.fn)
+
+    @property
+    def f1(self) -> float:
+        """2 TP / (2 TP + FP + FN); ``nan`` where nothing is flagged or hallucinated."""
+        return _ratio(2 * self.tp, 2 * self.tp + self.fp + self.fn)
+
+    @property
+    def false_positive_rate(self) -> float:
+        """FP / (FP + TN); ``nan`` where everything is hallucinated."""
+        return _ratio(self.fp, self.fp + self.tn)
+
+    @property
+    def prevalence(self) -> float:
+        """(TP + FN) / words: the share that is hallucinated; ``nan`` without words."""
+        return _ratio(self.tp + self.fn, sum(self))
+
+    @property
+    def flagged_share(self) -> float:
+        """(TP + FP) / words; ``nan`` without words."""
+        return _ratio(self.tp + self.fp, sum(self))
+
+
+def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
+    """The words of one text, counted; spans in characters of it."""
+    places = words(text, language)
+    is_gold = np.array([category is not None for category in covered(places, gold)], dtype=bool)
+    is_found = np.array([category is not None for category in covered(places, found)], dtype=bool)
+    return WordCounts(
+        int(np.sum(is_gold & is_found)),
+        int(np.sum(~is_gold & is_found)),
+        int(np.sum(is_gold & ~is_found)),
+        int(np.sum(~is_gold & ~is_found)),
+    )
+
+
+def count_categories(
+    text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]
+) -> dict[str, WordCounts]:
+    """The words of one text by category: true positive where both say the same category."""
+    places = words(text, language)
+    pairs = list(zip(covered(places, gold), covered(places, found), strict=True))
+    return {
+        category: WordCounts(
+            sum(a == category == b for a, b in pairs),
+            sum(b == category != a for a, b in pairs),
+            sum(a == category != b for a, b in pairs),
+            sum(a != category != b for a, b in pairs),
+        )
+        for category in CATEGORIES
+    }
+
+
+# ------------------------------------------------------------------------------------------------ the harness's metrics
+
+_METRICS = ("precision", "recall", "f1")
+_KEYS = tuple(f"{metric}{bound}" for metric in _METRICS for bound in ("", "_ci_low", "_ci_high"))
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a detection task.
+
+    Args:
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators).
+        results: one tagged text, as an LLM or a detector gives it. One that changed the answer is aligned to it; one that
+            has next to nothing in common with it flags no word, and counts in ``lost_rate``.
+
+    Returns:
+        Under every metric the document's word counts ``[tp, fp, fn, tn]``, which the aggregations sum; and 1.0 or 0.0 for
+        ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
+    """
+    gold, found, kind = _both(doc, results)
+    counts = list(count_words(doc["answer"], doc["language"], gold, found))
+    return {**dict.fromkeys(_KEYS, counts), **_faithful(kind)}
+
+
+def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``."""
+    gold, found, kind = _both(doc, results)
+    by_category = count_categories(doc["answer"], doc["language"], gold, found)
+    counts = [list(by_category[category]) for category in CATEGORIES]
+    return {**dict.fromkeys(_KEYS, counts), **_faithful(kind)}
+
+
+def _both(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
+    gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
+    text, spans = parse(results[0])
+    alignment = align(text, spans, doc["answer"])
+    return gold, alignment.spans, alignment.kind
+
+
+def _faithful(kind: str) -> dict[str, float]:
+    return {"altered_rate": float(kind in ("edited", "lost")), "lost_rate": float(kind == "lost")}
+
+
+def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """The metric of summed counts (..., 4)."""
+
+    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
+        top, bottom = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(top / bottom)
+
+    return of_counts
+
+
+def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Mean of the metric of summed counts (..., categories, 4) over the categories that occur in the annotations.
+
+    One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
+    is sure of.
+    """
+
+    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        occurs = counts[..., 0] + counts[..., 2] > 0
+        values = np.where(occurs, np.nan_to_num(_binary(metric)(counts)), 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
+
+    return of_counts
+
+
+def _frozen(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in values)
+
+
+@lru_cache(maxsize=128)
+def _summary(values: tuple[Any, ...], metric: str) -> tuple[float, float, float]:
+    """A metric and its 95 % bounds, from the counts of each document."""
+    counts = np.asarray(values, dtype=float)
+    if not counts.size:
+        return math.nan, math.nan, math.nan
+    of_counts = _macro(metric) if counts.ndim == 3 else _binary(metric)
+    flat = counts.reshape(len(counts), -1)
+    resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
+    low, high = percentile_bounds(of_counts(resampled))
+    return float(of_counts(counts.sum(axis=0))), low, high
+
+
+def _aggregation(metric: str, part: int) -> Callable[[Sequence[Any]], float]:
+    def aggregate(values: Sequence[Any]) -> float:
+        return _summary(_frozen(values), metric)[part]
+
+    aggregate.__doc__ = f"{metric} of word counts summed over documents" + ("", ", lower bound", ", upper bound")[part]
+    return aggregate
+
+
+precision, precision_low, precision_high = (_aggregation("precision", part) for part in range(3))
+recall, recall_low, recall_high = (_aggregation("recall", part) for part in range(3))
+f1, f1_low, f1_high = (_aggregation("f1", part) for part in range(3))
+
+
+def _ratio(top: float, bottom: float) -> float:
+    return top / bottom if bottom else math.nan

@@ -1,0 +1,162 @@
+"""From the words a detector flags to the rate at which a model hallucinates.
+
+Three figures for the same answers (q is the flagged share of their words, H/N):
+
+- *detected rate* = q: nothing corrected.
+- *estimated rate* = P*H/(R*N), the mFAVA paper's Equation 1. Since P and R come from a calibration corpus with prevalence
+  pi_cal and flagged share q_cal, it equals pi_cal * q/q_cal: it is right where the answers are like the calibration corpus,
+  and pulls toward its prevalence (31 to 41 % of the words of mFAVA's gold sets) where they are not.
+- *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, as long as
+  the detector errs as often as it did in calibration.
+
+The last two carry the calibration's own uncertainty: a bootstrap resamples the calibration's documents along with the
+answers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.detection import WordCounts
+from custom_metrics.intervals import percentile_bounds, resampled_sums
+
+__all__ = ["Estimates", "Interval", "doubts", "estimate", "estimated_rate", "rogan_gladen_rate"]
+
+SEED = 1234
+ITERATIONS = 2000
+
+
+def estimated_rate(precision: float, recall: float, detected: float, total: float) -> float:
+    """Share of words that are hallucinated, by Equation 1 of the mFAVA paper: ``P * H / (R * N)``.
+
+    Args:
+        precision: of the detector, in [0, 1].
+        recall: of the detector, in [0, 1].
+        detected: words it flagged, H.
+        total: words of the answers, N.
+
+    Returns:
+        The rate; ``nan`` where a denominator is 0. It may exceed 1: the equation knows no upper bound.
+    """
+    if not recall or not total or math.isnan(precision) or math.isnan(recall):
+        return math.nan
+    return precision * detected / (recall * total)
+
+
+def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_positive_rate: float) -> float:
+    """Share of words that are hallucinated, by Rogan and Gladen (1978): ``(q - FPR) / (TPR - FPR)``, in [0, 1].
+
+    Returns:
+        The rate, clipped to [0, 1]; ``nan`` where the detector flags hallucinated words and others equally often.
+    """
+    gained = true_positive_rate - false_positive_rate
+    if not gained or math.isnan(gained) or math.isnan(flagged_share):
+        return math.nan
+    return min(1.0, max(0.0, (flagged_share - false_positive_rate) / gained))
+
+
+class Interval(NamedTuple):
+    """A rate with its 95 % bounds, all ``nan`` where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Estimates(NamedTuple):
+    """The three rates of a corpus of answers."""
+
+    detected: Interval
+    estimated: Interval
+    rogan_gladen: Interval
+
+
+def estimate(
+    wild: np.ndarray[Any, Any],
+    calibration: np.ndarray[Any, Any] | None = None,
+    precision: float = math.nan,
+    recall: float = math.nan,
+    iterations: int = ITERATIONS,
+    seed: int = SEED,
+) -> Estimates:
+    """The rates of a corpus of answers, with bounds from a cluster bootstrap.
+
+    Args:
+        wild: (clusters, 2): words flagged and words in all of each cluster; words of one article hang together, so they
+            are drawn together.
+        calibration: (documents, 4): true and false positives, false and true negatives of each calibration document; they
+            are resampled too. ``None`` where only precision and recall are known (the paper's Table 10): the bounds then
+            hold the answers' uncertainty alone, and there is no false positive rate.
+        precision, recall: used where there is no `calibration`.
+        iterations: resamples.
+        seed: of the bootstrap.
+
+    Returns:
+        Everything ``nan`` that is not defined: all without words, the corrected rates without calibration.
+    """
+    wild = np.asarray(wild, dtype=float).reshape(-1, 2)
+    flagged, total = wild.sum(axis=0)
+    if not total:
+        return Estimates(*[Interval(math.nan, math.nan, math.nan)] * 3)
+    flagged_again, total_again = resampled_sums(wild, iterations, seed).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = flagged_again / total_again
+        if calibration is None:
+            point = estimated_rate(precision, recall, flagged, total)
+            rogan_gladen = math.nan
+            estimated_again = precision / recall * shares if recall else np.full(iterations, math.nan)
+            rogan_gladen_again = np.full(iterations, math.nan)
+        else:
+            calibration = np.asarray(calibration, dtype=float).reshape(-1, 4)
+            counts = WordCounts(*calibration.sum(axis=0))
+            point = estimated_rate(counts.precision, counts.recall, flagged, total)
+            rogan_gladen = rogan_gladen_rate(flagged / total, counts.recall, counts.false_positive_rate)
+            # Another seed: with the same one and as many clusters, both would draw the same rows together.
+            tp, fp, fn, tn = resampled_sums(calibration, iterations, seed + 1).T
+            estimated_again = np.where(tp > 0, (tp + fn) / (tp + fp) * shares, math.nan)  # P/R, with TP cancelled
+            false_positive_rate = fp / (fp + tn)
+            rogan_gladen_again = np.clip(
+                (shares - false_positive_rate) / (tp / (tp + fn) - false_positive_rate), 0.0, 1.0
+            )
+    return Estimates(
+        Interval(flagged / total, *percentile_bounds(shares)),
+        _interval(point, estimated_again),
+        _interval(rogan_gladen, rogan_gladen_again),
+    )
+
+
+USELESS_BELOW = 0.1
+FAR = 2.0
+
+
+def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
+    """Why the corrected rates cannot be trusted; empty where nothing speaks against them.
+
+    - The detector hardly tells hallucinated words from others: TPR - FPR is under 0.1, and every error of the calibration
+      is multiplied by more than ten.
+    - The flagged share is more than twice, or less than half, that of the calibration corpus: the answers are unlike what
+      the detector was measured on, and Equation 1, which scales the calibration's prevalence, is far from home.
+    """
+    reasons = []
+    gained = calibration.recall - calibration.false_positive_rate
+    if gained < USELESS_BELOW:
+        reasons.append(
+            f"the detector flags {calibration.recall:.1%} of hallucinated and {calibration.false_positive_rate:.1%} of "
+            f"other words of its calibration corpus; a difference under {USELESS_BELOW:.0%} tells next to nothing"
+        )
+    usual = calibration.flagged_share
+    if usual and not usual / FAR <= flagged_share <= usual * FAR:
+        reasons.append(
+            f"{flagged_share:.1%} of the words are flagged, {usual:.1%} in the calibration corpus: the answers are unlike "
+            f"the texts that the detector was measured on, and the estimated rate assumes they are alike"
+        )
+    return reasons
+
+
+def _interval(point: float, resampled: np.ndarray[Any, Any]) -> Interval:
+    if math.isnan(point):
+        return Interval(math.nan, math.nan, math.nan)
+    return Interval(point, *percentile_bounds(resampled))

@@ -1,0 +1,57 @@
+"""Spans of a text that are said to be hallucinated, and the categories they fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+__all__ = ["CATEGORIES", "HALLUCINATION", "Span", "covered", "span_of"]
+
+CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable", "subjective")
+"""The hallucination types of FAVA (Mishra et al. 2024), in the order of the mFAVA paper's Table 2."""
+
+HALLUCINATION = "hallucination"
+"""Category of a span whose detector tells hallucinated from not, and no more."""
+
+
+class Span(NamedTuple):
+    """Part of a text: the characters from `start` up to, not including, `end`, and what is wrong with them."""
+
+    start: int
+    end: int
+    category: str = HALLUCINATION
+
+
+def span_of(value: Sequence[object]) -> Span:
+    """A span from the list that JSON and Arrow make of one.
+
+    Raises:
+        ValueError: it is no ``[start, end, category]`` with ``0 <= start <= end``.
+    """
+    try:
+        start, end, category = value
+        span = Span(int(start), int(end), str(category))  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise ValueError(f"a span is [start, end, category], got {value!r}") from None
+    if not 0 <= span.start <= span.end:
+        raise ValueError(f"a span starts before it ends and not before 0, got {value!r}")
+    return span
+
+
+def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str | None]:
+    """The category of each word: that of the shortest span any of its characters is in; ``None`` outside all spans.
+
+    Args:
+        words: (start, end) in characters, in order, not overlapping.
+        spans: in any order, may overlap.
+    """
+    from bisect import bisect_left, bisect_right
+
+    starts = [start for start, _ in words]
+    ends = [end for _, end in words]
+    found: list[str | None] = [None] * len(words)
+    # The longest first, so that a shorter one inside it has the last word.
+    for span in sorted(spans, key=lambda s: (s.start - s.end, s.start)):
+        for index in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
+            found[index] = span.category
+    return found

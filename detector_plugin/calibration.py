@@ -1,0 +1,189 @@
+"""Calibrations: what a detector's errors are, by language, measured on annotated texts.
+
+A calibration file is JSON: which detector, and for each language and kind of annotation (gold: people, silver: GPT-4's own
+marks) precision, recall, false positive rate, prevalence and the word counts of every document, which the bootstrap needs.
+``lm-eval-grounded calibrate`` makes one from detection runs. Two ship with the package: of the ``lexical`` detector, and
+the mFAVA paper's Table 10, which has no more than precision and recall.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from custom_metrics.detection import WordCounts
+
+__all__ = ["ANNOTATIONS", "Calibration", "CalibrationError", "LanguageCalibration", "load", "shipped"]
+
+ANNOTATIONS = ("gold", "silver")
+"""Kinds of annotation, the one to be preferred first."""
+
+FORMAT = 1
+
+
+class CalibrationError(ValueError):
+    """A calibration that cannot be read, or is of another detector; the message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class LanguageCalibration:
+    """A detector's errors in one language.
+
+    Attributes:
+        precision, recall: of the hallucinated class over words (sub-word tokens in the paper's Table 10).
+        documents: (documents, 4) word counts (tp, fp, fn, tn); ``None`` where only precision and recall are known.
+        source: the task, or the table, that it comes from.
+    """
+
+    precision: float
+    recall: float
+    documents: np.ndarray[Any, Any] | None
+    source: str
+
+    @property
+    def counts(self) -> WordCounts | None:
+        """Summed over the documents."""
+        return None if self.documents is None else WordCounts(*map(int, self.documents.sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A detector's errors, by language and kind of annotation.
+
+    Attributes:
+        detector: ``name``, ``version``, ``licence`` of the detector that was measured.
+        languages: code -> ``gold`` or ``silver`` -> errors.
+        origin: file or name it was loaded from.
+    """
+
+    detector: Mapping[str, str]
+    languages: Mapping[str, Mapping[str, LanguageCalibration]]
+    origin: str = ""
+    note: str = ""
+
+    def of(self, language: str, annotations: str | None = None) -> tuple[str, LanguageCalibration] | None:
+        """Kind of annotation and errors for a language: gold where there is any, else silver; or the kind asked for."""
+        known = self.languages.get(language, {})
+        for kind in (annotations,) if annotations else ANNOTATIONS:
+            if kind in known:
+                return kind, known[kind]
+        return None
+
+    def to_json(self) -> str:
+        """The file's content; documents one a line, so that a change can be read."""
+        languages: dict[str, dict[str, Any]] = {}
+        for code, kinds in sorted(self.languages.items()):
+            languages[code] = {kind: _summary(kinds[kind]) for kind in ANNOTATIONS if kind in kinds}
+        head = {"format": FORMAT, "detector": dict(self.detector), "note": self.note, "languages": languages}
+        return json.dumps(head, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the file; whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            partial.write_text(self.to_json(), "utf-8")
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _summary(language: LanguageCalibration) -> dict[str, Any]:
+    summary: dict[str, Any] = {
+        "source": language.source,
+        "precision": _number(language.precision),
+        "recall": _number(language.recall),
+    }
+    counts = language.counts
+    if counts is not None and language.documents is not None:
+        summary |= {
+            "false_positive_rate": _number(counts.false_positive_rate),
+            "prevalence": _number(counts.prevalence),
+            # One string a document: an indented list of numbers would be four lines long.
+            "documents": [" ".join(map(str, map(int, row))) for row in language.documents],
+        }
+    return summary
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
+
+
+def measured(documents: Sequence[Sequence[int]], source: str) -> LanguageCalibration:
+    """Errors from the word counts (tp, fp, fn, tn) of each document."""
+    array = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
+    counts = WordCounts(*map(int, array.sum(axis=0)))
+    return LanguageCalibration(counts.precision, counts.recall, array, source)
+
+
+def shipped() -> dict[str, str]:
+    """Detector name to the file that ships for it."""
+    folder = resources.files("detector_plugin").joinpath("calibrations")
+    found = {}
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.name.endswith(".json"):
+            found[load(str(entry)).detector["name"]] = str(entry)
+    return found
+
+
+@lru_cache(maxsize=32)
+def load(name: str) -> Calibration:
+    """A calibration by its file, or by the name of a detector whose calibration ships with the package.
+
+    Raises:
+        CalibrationError: there is none, or the file is damaged; the message says where.
+    """
+    path = Path(name).expanduser()
+    if not path.is_file():
+        ours = {} if path.suffix == ".json" else shipped()
+        if name not in ours:
+            raise CalibrationError(
+                f"calibration {name!r}: no such file. Name a file of `lm-eval-grounded calibrate`"
+                + (f", or one that ships: {', '.join(ours)}." if ours else ".")
+            )
+        path = Path(ours[name])
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if content.get("format") != FORMAT:
+            raise CalibrationError(
+                f"{path} is no calibration file of format {FORMAT}; make one with `lm-eval-grounded calibrate "
+                f"RESULTS -o FILE`"
+            )
+        languages = {
+            code: {kind: _read(entry) for kind, entry in kinds.items()} for code, kinds in content["languages"].items()
+        }
+        detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
+    except (
+        OSError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if isinstance(error, CalibrationError):
+            raise
+        raise CalibrationError(f"{path} cannot be read as a calibration: {type(error).__name__} {error}") from error
+    return Calibration(detector, languages, str(path), str(content.get("note", "")))
+
+
+def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
+    if "documents" in entry:
+        rows = [[int(number) for number in row.split()] for row in entry["documents"]]
+        if any(len(row) != 4 or min(row) < 0 for row in rows):
+            raise ValueError("a document's counts are four numbers, tp fp fn tn")
+        return measured(rows, str(entry.get("source", "")))
+    values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
+    if not all(0 <= value <= 1 or math.isnan(value) for value in values):
+        raise ValueError("precision and recall are shares between 0 and 1")
+    return LanguageCalibration(values[0], values[1], None, str(entry.get("source", "")))

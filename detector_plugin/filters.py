@@ -1,0 +1,125 @@
+"""Harness filter ``hallucination_spans``: the answers of a task, tagged by a detector in one go."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+from lm_eval.api.filter import Filter
+
+from detector_plugin.detector import Detector, describe, load_detector
+
+__all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+Responses = Iterable[Sequence[Any]]
+
+
+@lru_cache(maxsize=2)  # a run over thirty languages loads its detector once
+def shared_detector(name: str, options: str = "{}") -> Detector:
+    """The detector of a name and options (JSON), loaded once.
+
+    Raises:
+        UnusableDetector: see :func:`detector_plugin.load_detector`.
+    """
+    detector = load_detector(name, **json.loads(options))
+    log.info("detector %s, version %s, licence %s", detector.name, detector.version, detector.licence)
+    return detector
+
+
+_WRAP: ContextVar[Callable[[Detector], Detector]] = ContextVar("_WRAP", default=lambda detector: detector)
+
+
+@contextmanager
+def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
+    """Within it, the filter uses what `wrap` makes of its detector: one that keeps what it found, for instance."""
+    token = _WRAP.set(wrap)
+    try:
+        yield
+    finally:
+        _WRAP.reset(token)
+
+
+class HallucinationSpans(Filter):  # type: ignore[misc]
+    """``hallucination_spans``: each response becomes ``{"answer", "spans", "detector"}``.
+
+    The detector is the one that the document names (``--metadata detector=``), else the filter's own.
+
+    Args:
+        detector: for documents that name none.
+        detector_args: its options.
+        reference: column that holds what an answer is held against: a text, or a list of texts or of passages with
+            ``title`` and ``text``.
+        question: column of the question, if the documents have one.
+    """
+
+    def __init__(
+        self,
+        detector: str = "lexical",
+        detector_args: Mapping[str, Any] | None = None,
+        reference: str = "reference",
+        question: str = "query",
+    ) -> None:
+        self.detector = detector
+        self.detector_args = json.dumps(dict(detector_args or {}), sort_keys=True)
+        self.reference = reference
+        self.question = question
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Tag all responses.
+
+        Raises:
+            ValueError: a document has no reference.
+            UnusableDetector: there is no such detector.
+        """
+        flat = [
+            (index, response if isinstance(response, str) else "", doc)
+            for index, (responses, doc) in enumerate(zip(resps, docs, strict=True))
+            for response in responses
+        ]
+        wanted = [
+            (doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args) for _, _, doc in flat
+        ]
+        tagged: list[dict[str, Any] | None] = [None] * len(flat)
+        for name, options in dict.fromkeys(wanted):
+            mine = [at for at, key in enumerate(wanted) if key == (name, options)]
+            detector = _WRAP.get()(shared_detector(name, options))
+            described = describe(detector)
+            spans = detector.detect(
+                [self._reference(flat[at][2]) for at in mine],
+                [flat[at][1] for at in mine],
+                [flat[at][2].get("language") for at in mine],
+                [str(flat[at][2].get(self.question) or "") for at in mine],
+            )
+            for at, found in zip(mine, spans, strict=True):
+                tagged[at] = {"answer": flat[at][1], "spans": [list(span) for span in found], "detector": described}
+        grouped: dict[int, list[dict[str, Any]]] = {}
+        for (index, _, _), value in zip(flat, tagged, strict=True):
+            assert value is not None
+            grouped.setdefault(index, []).append(value)
+        return [grouped[index] for index in sorted(grouped)]
+
+    def _reference(self, doc: Mapping[str, Any]) -> str:
+        if self.reference not in doc:
+            raise ValueError(
+                f"filter hallucination_spans: the document has no {self.reference!r}, only {sorted(doc)}; name the column "
+                f"that holds the reference with the filter's argument `reference`"
+            )
+        return as_text(doc[self.reference])
+
+
+def as_text(reference: Any) -> str:
+    """A reference as one text: passages one after another, a title before its text."""
+    if reference is None:
+        return ""
+    if isinstance(reference, str):
+        return reference
+    if isinstance(reference, Mapping):
+        return "\n".join(str(reference[key]) for key in ("title", "text") if reference.get(key))
+    return "\n\n".join(as_text(part) for part in reference)

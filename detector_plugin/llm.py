@@ -1,0 +1,107 @@
+"""The detector ``llm``: a language model that is asked for tags, through any model class of the harness.
+
+``detector=llm`` with ``model=local-chat-completions,base_url=http://.../v1/chat/completions,pretrained=NAME`` asks an
+OpenAI-compatible endpoint; with ``model=vllm,pretrained=NAME`` it loads the model here. Batching, retries and parallel
+requests are the harness's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from custom_metrics.response import final_answer
+from custom_metrics.spans import Span
+from custom_metrics.tagged_text import align, parse
+from detector_plugin.detector import UnusableDetector, same_length
+from detector_plugin.prompt import detection_prompt
+
+__all__ = ["LLMDetector"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+
+class LLMDetector:
+    """A detector that prompts a language model.
+
+    Args:
+        model: a model class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``,
+        ...).
+        pretrained: the model's name or path.
+        max_gen_toks: of an answer, tags included.
+        chat: send the prompt as a user turn of the model's chat template (endpoints of chat completions always do).
+        options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ...
+
+    Raises:
+        UnusableDetector: there is no such class, or it cannot be made with these arguments.
+    """
+
+    def __init__(
+        self,
+        model: str = "local-chat-completions",
+        pretrained: str | None = None,
+        max_gen_toks: int = 2048,
+        chat: bool = True,
+        **options: Any,
+    ) -> None:
+        from lm_eval.api.registry import get_model
+
+        if not pretrained:
+            raise UnusableDetector("detector llm: say which model is to be asked: pretrained=NAME")
+        is_api = "completions" in model
+        try:
+            kind = get_model(model)
+            self.lm = kind(**{"model" if is_api else "pretrained": pretrained}, **options)
+        except Exception as error:  # the harness's classes raise what their libraries raise
+            raise UnusableDetector(
+                f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
+            ) from error
+        self.chat = chat
+        self.max_gen_toks = int(max_gen_toks)
+        self.name = f"llm:{pretrained}"
+        self.version = "prompt 1"
+        self.licence = "unknown"
+
+    def detect(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> list[list[Span]]:
+        """See :class:`detector_plugin.Detector`. An answer that came back changed is aligned to the original; what comes
+        back as another text altogether flags nothing, and is counted in the log.
+        """
+        same_length(references, answers, {"languages": languages, "questions": questions})
+        wanted = [index for index, answer in enumerate(answers) if answer.strip()]
+        responses = self._ask([detection_prompt(references[index], answers[index]) for index in wanted])
+        spans: list[list[Span]] = [[] for _ in answers]
+        kinds: Counter[str] = Counter()
+        for index, response in zip(wanted, responses, strict=True):
+            text, found = parse(final_answer(response))
+            alignment = align(text, found, answers[index])
+            kinds[alignment.kind] += 1
+            spans[index] = alignment.spans
+        if kinds:
+            log.info("detector %s: tagged answers came back %s", self.name, dict(kinds))
+        if kinds["lost"]:
+            log.warning(
+                "detector %s: %d of %d answers came back as another text; nothing is flagged in them",
+                *(self.name, kinds["lost"], len(wanted)),
+            )
+        return spans
+
+    def _ask(self, prompts: list[str]) -> list[str]:
+        from lm_eval.api.instance import Instance
+
+        arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks}
+        requests = [
+            Instance("generate_until", {}, (self._turn(prompt), dict(arguments)), index)
+            for index, prompt in enumerate(prompts)
+        ]
+        return [str(response) for response in self.lm.generate_until(requests)] if requests else []
+
+    def _turn(self, prompt: str) -> Any:
+        return self.lm.apply_chat_template([{"role": "user", "content": prompt}]) if self.chat else prompt

@@ -1,0 +1,109 @@
+"""A calibration file out of detection runs: ``lm-eval-grounded calibrate``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from detector_plugin.calibration import ANNOTATIONS, Calibration, CalibrationError, LanguageCalibration, measured
+from lm_eval_tasks.mfava.samples import read_samples, samples_files
+
+__all__ = ["calibration_from_runs", "table"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_PREFIX = "mfava_detection_"
+
+
+def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration:
+    """The errors of a detector, from the results of its detection runs.
+
+    Args:
+        places: folders or samples files of runs of ``mfava_detection_*`` with ``--log_samples``; the newest samples of a
+        task
+            count.
+        note: kept in the file.
+
+    Raises:
+        MissingSource: no samples at all.
+        CalibrationError: no samples of a detection task, or runs of several detectors.
+    """
+    detectors: dict[str, dict[str, str]] = {}
+    languages: dict[str, dict[str, LanguageCalibration]] = {}
+    others: set[str] = set()
+    for place in places:
+        for task, path in samples_files(place).items():
+            if not task.startswith(_PREFIX) or not task.endswith(ANNOTATIONS):
+                others.add(task)
+                continue
+            detector = _detector_of(path)
+            detectors[json.dumps(detector, sort_keys=True)] = detector
+            samples = list(read_samples(path))
+            language, kind = samples[0]["doc"]["language"], samples[0]["doc"]["annotations"]
+            if kind in languages.get(language, {}):
+                log.warning("%s: a second run of %s; the first one counts", path, task)
+                continue
+            languages.setdefault(language, {})[kind] = measured([_counts(sample, path) for sample in samples], task)
+    if others:
+        log.info("passed over: %s", ", ".join(sorted(others)))
+    if not languages:
+        raise CalibrationError(
+            "no samples of mfava_detection_<language>_gold or _silver. Make them with `lm_eval --model "
+            "hallucination-detector "
+            "--model_args detector=NAME --tasks mfava_detection_silver --log_samples -o RESULTS`."
+        )
+    if len(detectors) > 1:
+        known = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
+        raise CalibrationError(f"these runs are of several detectors ({known}); a calibration is of one")
+    (detector,) = detectors.values()
+    return Calibration(detector, languages, note=note)
+
+
+def _counts(sample: dict[str, Any], path: Path) -> list[int]:
+    counts = sample.get("f1")
+    if not isinstance(counts, list) or len(counts) != 4 or not all(isinstance(number, int) for number in counts):
+        raise CalibrationError(
+            f"{path}, document {sample['doc_id']}: no word counts; was it run with --predict_only? Run the task again "
+            f"without it (`--model replay --model_args path={path}` needs no model)."
+        )
+    return counts
+
+
+def _detector_of(samples: Path) -> dict[str, str]:
+    """Name, version and licence: of the detector that was the model, or of the language model that was prompted."""
+    results = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
+    try:
+        config = json.loads(results.read_text("utf-8"))["config"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise CalibrationError(
+            f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    detector = config.get("detector")
+    if isinstance(detector, dict):
+        return {key: str(detector.get(key, "")) for key in ("name", "version", "licence")}
+    arguments = config.get("model_args") or {}
+    if isinstance(arguments, str):
+        from lm_eval.utils import simple_parse_args_string
+
+        arguments = simple_parse_args_string(arguments)
+    name = arguments.get("pretrained") or arguments.get("model") or config.get("model", "")
+    return {"name": f"llm:{name}", "version": "prompt 1", "licence": "unknown"}
+
+
+def table(calibration: Calibration) -> str:
+    """A calibration as a table to read."""
+    lines = [f"{'language':10}{'':8}{'docs':>6}{'precision':>11}{'recall':>8}{'f1':>7}{'FPR':>7}{'prevalence':>12}"]
+    for language, kinds in sorted(calibration.languages.items()):
+        for kind in ANNOTATIONS:
+            if kind not in kinds or (counts := kinds[kind].counts) is None:
+                continue
+            documents = kinds[kind].documents
+            lines.append(
+                f"{language:10}{kind:8}{0 if documents is None else len(documents):>6}{counts.precision:>11.3f}"
+                f"{counts.recall:>8.3f}{counts.f1:>7.3f}{counts.false_positive_rate:>7.3f}{counts.prevalence:>12.3f}"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,265 @@
+"""Documents of the estimation tasks: questions about a Wikipedia article, asked without it, and the article to judge by.
+
+The public files differ from language to language: the reference in five columns or in one, with or without the article's
+address, one question or two, numbered or not. One reader serves all, and counts what it left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from detector_plugin import calibration as calibrations
+from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
+from lm_eval_tasks.mfava.samples import documents_of_samples
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+__all__ = ["SUBSETS", "load", "load_task", "read_articles"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
+
+SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
+NONE = "none"  # `calibration=none`: leave the estimates out
+
+
+def load(
+    language: str,
+    detector: str = "lexical",
+    detector_args: Mapping[str, Any] | str | None = None,
+    calibration: str | None = None,
+    calibration_annotations: str | None = None,
+    mirror: str | None = None,
+    samples: str | None = None,
+    **ignored: Any,
+) -> dict[str, Dataset]:
+    """Load the questions of a language.
+
+    Args:
+        language: ISO 639 code, a key of :data:`LANGUAGES`.
+        detector: who tags the answers, see :func:`detector_plugin.load_detector`.
+        detector_args: its options, as a mapping or ``"name=value;name=value"``.
+        calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
+            ships for the detector, if anything; ``"none"``: no corrected rates.
+        calibration_annotations: ``"gold"`` or ``"silver"``; default gold where the language has it.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
+        ignored: the model's arguments, which the harness passes as well.
+
+    Returns:
+        ``{"evaluation": documents}``, the five subsets in turn, so that ``--limit`` sees all. Columns: ``id``,
+        ``language``, ``article`` (number of the row), ``subset`` (0 to 4), ``title``, ``category``, ``url``, ``query``,
+        ``reference`` (the article's summary), and what the filter and the metrics go by: ``detector``, ``detector_args``,
+        ``calibration``, ``calibration_annotations``.
+
+    Raises:
+        ValueError: an unknown language, a calibration of another detector, or no question is left.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    task = f"mfava_{language}"
+    metadata.choice("language", language, LANGUAGES, task)
+    metadata.warn_of_misspelt(ignored, _KNOWN, task)
+    if calibration_annotations is not None:
+        metadata.choice("calibration_annotations", calibration_annotations, calibrations.ANNOTATIONS, task)
+    options = read_options(detector_args, task)
+    settings = {
+        "detector": detector,
+        "detector_args": json.dumps(options, sort_keys=True),
+        "calibration": calibration_of(detector, calibration),
+        "calibration_annotations": calibration_annotations or "",
+    }
+    if samples is not None:
+        found = documents_of_samples(Path(samples), task)
+        origin = str(samples)
+    else:
+        folder = sources.mirror_folder(mirror)
+        found = list(_documents(language, str(folder) if folder else None))
+        origin = str(folder or "GitHub")
+    log.info("%s: %d questions from %s; %s", task, len(found), origin, settings)
+    from datasets import Dataset
+
+    return {"evaluation": Dataset.from_list([{**row, **settings} for row in found])}
+
+
+def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
+    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+
+    The harness passes the model's arguments along: where the task's YAML names its language as ``task_language``, a model
+    argument named ``language`` cannot get in its way.
+    """
+    return load(task_language or language, **kwargs)
+
+
+_KNOWN = ("detector", "detector_args", "calibration", "calibration_annotations", "mirror", "samples")
+
+
+def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str, Any]:
+    """A detector's options from a mapping, from JSON, or from ``name=value;name=value``.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if not options:
+        return {}
+    if isinstance(options, Mapping):
+        return dict(options)
+    from lm_eval.utils import simple_parse_args_string
+
+    try:
+        if options.lstrip().startswith("{"):
+            return dict(json.loads(options))
+        parts = [part for part in re.split("[;,]", options) if part.strip()]
+        if not all("=" in part for part in parts):
+            raise ValueError("a part without =")
+        return dict(simple_parse_args_string(",".join(parts)))
+    except (ValueError, json.JSONDecodeError) as error:
+        raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}") from error
+
+
+def calibration_of(detector: str, calibration: str | None) -> str:
+    """Path of the calibration in force; empty where there is none.
+
+    Raises:
+        CalibrationError: the one that was named cannot be read, or is of another detector.
+    """
+    if calibration is None:
+        return calibrations.shipped().get(detector, "")
+    if calibration == NONE:
+        return ""
+    loaded = calibrations.load(calibration)
+    if loaded.detector["name"] != detector:
+        raise calibrations.CalibrationError(
+            f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "
+            f"{detector!r}. A detector's errors are its own: measure it with `lm_eval --model hallucination-detector "
+            f"--model_args detector={detector} --tasks mfava_detection_gold --log_samples -o RESULTS`, then "
+            f"`lm-eval-grounded calibrate RESULTS -o FILE`."
+        )
+    return loaded.origin
+
+
+# --------------------------------------------------------------------------------------------------------- public files
+
+_QUERY = re.compile(r"query[_ ]?(\d+)")
+_REFERENCE = re.compile(r"references?(?:[_ ]?(\d+))?")
+_NUMBERED = re.compile(r"\s*(\d{1,2})\s*[.)、．:]\s*")
+
+
+@lru_cache(maxsize=32)
+def _documents(language: str, mirror: str | None) -> tuple[dict[str, Any], ...]:
+    path = sources.locate(REPOSITORY, LANGUAGES[language].queries_file, mirror)
+    seen: Counter[str] = Counter()
+    articles, total = read_articles(path, seen)
+    # Of all articles of the file, as the paper split them, whether or not a question of theirs is left.
+    parts = [set(part.tolist()) for part in np.array_split(np.arange(total), SUBSETS)]
+    subsets = [
+        [
+            {
+                "id": f"{language}_{article['row']}_{number}",
+                "language": language,
+                "article": article["row"],
+                "subset": subset,
+                **{column: article[column] for column in ("title", "category", "url")},
+                "query": query,
+                "reference": article["reference"],
+            }
+            for article in articles
+            if article["row"] in part
+            for number, query in article["queries"]
+        ]
+        for subset, part in enumerate(parts)
+    ]
+    rows = tuple(row for turn in zip_longest(*subsets) for row in turn if row is not None)
+    log.info("mfava_%s: %d articles, %d questions", language, len(articles), len(rows))
+    if seen:
+        log.warning("mfava_%s: %s", language, "; ".join(f"{what}: {number}" for what, number in seen.items()))
+    if not rows:
+        raise ValueError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(seen)})")
+    return rows
+
+
+def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]], int]:
+    """Articles with their questions, from a public file of any of its forms.
+
+    Args:
+        path: the CSV file.
+        seen: what was left out is counted here.
+
+    Returns:
+        The articles that have a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``,
+        ``reference``, ``queries`` (pairs of 1 or 2 and a question); and how many rows the file has.
+
+    Raises:
+        CorruptSource: it has no column of references or of questions, or is cut.
+    """
+    articles = []
+    total = 0
+    for number, row in enumerate(_read_csv(path)):
+        total += 1
+        reference = "\n".join(
+            text.strip() for key, text in row.items() if _REFERENCE.fullmatch(key) and text and text.strip()
+        )
+        if not reference:
+            seen["articles left out, without a reference"] += 1
+            continue
+        queries = _queries(row, seen)
+        if not queries:
+            seen["articles left out, without a question"] += 1
+            continue
+        articles.append(
+            {
+                "row": number,
+                "title": row.get("article title") or row.get("title") or "",
+                "category": row.get("category") or "",
+                "url": row.get("url") or "",
+                "reference": reference,
+                "queries": queries,
+            }
+        )
+    return articles, total
+
+
+def _queries(row: Mapping[str, str], seen: Counter[str]) -> list[tuple[int, str]]:
+    written = {int(match[1]): row[key] or "" for key in row if (match := _QUERY.fullmatch(key))}
+    numbers = {at: int(match[1]) for at, text in written.items() if (match := _NUMBERED.match(text))}
+    # "1. FC Köln ..." may open a question: a number counts as numbering where every question of the row has its own.
+    numbered = bool(numbers) and all(numbers.get(at) == at for at, text in written.items() if text.strip())
+    queries = []
+    for at, text in sorted(written.items()):
+        text = (_NUMBERED.sub("", text, count=1) if numbered else text).strip()
+        if text:
+            queries.append((at, text))
+        else:
+            seen["questions that are empty in the file"] += 1
+    return queries
+
+
+def _read_csv(path: Path) -> Iterator[dict[str, str]]:
+    csv.field_size_limit(min(sys.maxsize, 1 << 30))  # articles are longer than the default allows
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.DictReader(stream, strict=True)
+        try:
+            header = [name.strip().lower() for name in reader.fieldnames or ()]
+            reader.fieldnames = header
+            if not any(map(_QUERY.fullmatch, header)) or not any(map(_REFERENCE.fullmatch, header)):
+                raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {header}")
+            for row in reader:
+                yield {key: value for key, value in row.items() if isinstance(key, str)}
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise sources.CorruptSource(
+                f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"
+            ) from error

@@ -1,0 +1,146 @@
+"""Documents of the detection tasks: a reference, an answer, and where people (gold) or GPT-4 (silver) say it
+hallucinates."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from custom_metrics.tagged_text import render
+from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
+from lm_eval_tasks.mfava.languages import GOLD_FILE, GOLD_TWIN, LANGUAGES, REPOSITORY
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+__all__ = ["documents", "load", "load_task"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
+
+ANNOTATIONS = ("gold", "silver")
+
+
+def load(
+    language: str,
+    annotations: str = "gold",
+    mirror: str | None = None,
+    **ignored: Any,
+) -> dict[str, Dataset]:
+    """Load the annotated answers of a language.
+
+    Args:
+        language: ISO 639 code, a key of :data:`LANGUAGES`.
+        annotations: ``"gold"`` or ``"silver"``.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        ignored: the model's arguments, which the harness passes as well.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``reference``, ``answer``, ``spans``
+        (``start``, ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
+
+    Raises:
+        ValueError: an unknown language, or one without such annotations.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    task = f"mfava_detection_{language}_{annotations}"
+    metadata.choice("annotations", annotations, ANNOTATIONS, task)
+    with_them = [code for code, known in LANGUAGES.items() if (known.gold if annotations == "gold" else known.silver)]
+    metadata.choice("language", language, with_them, task)
+    metadata.warn_of_misspelt(ignored, ("mirror",), task)
+    folder = sources.mirror_folder(mirror)
+    log.info("%s: files from %s", task, folder or "GitHub")
+    found = documents(language, annotations, str(folder) if folder else None)
+    return {"evaluation": found}
+
+
+def load_task(
+    task_language: str | None = None, task_annotations: str | None = None, **kwargs: Any
+) -> dict[str, Dataset]:
+    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+
+    Arguments named by the task's YAML stand apart from those of a model, which the harness passes along.
+    """
+    language = kwargs.pop("language", "")
+    annotations = kwargs.pop("annotations", "gold")
+    return load(task_language or language, task_annotations or annotations, **kwargs)
+
+
+@lru_cache(maxsize=64)  # the binary and the category task of a language share their documents
+def documents(language: str, annotations: str, mirror: str | None = None) -> Dataset:
+    """The documents of a language; see :func:`load`."""
+    from datasets import Dataset
+
+    task = f"mfava_detection_{language}_{annotations}"
+    report = AnnotationReport()
+    rows: list[dict[str, Any]] = []
+    lost = 0
+    for number, row in _rows(language, mirror):
+        spans = annotate(row[f"{annotations}_annotations"], row["generated_text"], report)
+        if spans is None:
+            lost += 1
+            continue
+        rows.append(
+            {
+                "id": f"{language}_{annotations}_{number}",
+                "language": language,
+                "annotations": annotations,
+                "reference": row["references"],
+                "answer": row["generated_text"],
+                "spans": [span._asdict() for span in spans],
+                "target": render(row["generated_text"], spans),
+            }
+        )
+    if not rows:
+        raise ValueError(f"{task}: no annotated answer in {LANGUAGES[language].name}")
+    log.info("%s: %d documents; %s", task, len(rows), report)
+    if lost:
+        log.warning("%s: %d documents left out, whose annotated text is that of another document", task, lost)
+    return Dataset.from_list(rows)
+
+
+def _rows(language: str, mirror: str | None) -> Iterator[tuple[int, dict[str, str]]]:
+    known = LANGUAGES[language]
+    if known.gold:
+        path = sources.locate(REPOSITORY, GOLD_FILE, mirror, twin=GOLD_TWIN)
+        columns: tuple[str, ...] = (
+            "references",
+            "generated_text",
+            "gold_annotations",
+            "silver_annotations",
+            "language",
+        )
+    else:
+        path = sources.locate(REPOSITORY, known.silver_file, mirror)
+        columns = ("references", "generated_text", "silver_annotations")
+    for number, row in enumerate(_records(path)):
+        _check(path, number, row, columns)
+        if not known.gold or row["language"].strip().lower() in (known.name.lower(), known.code):
+            yield number, row
+
+
+@lru_cache(maxsize=1)  # the gold file holds five languages, twice annotated
+def _records(path: Path) -> list[Any]:
+    try:
+        records = json.loads(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise sources.CorruptSource(f"{path} is cut or damaged: {error}; delete it and fetch it again") from error
+    if not isinstance(records, list):
+        raise sources.CorruptSource(f"{path}: expected a list of documents, found {type(records).__name__}")
+    return records
+
+
+def _check(path: Path, number: int, row: Any, columns: tuple[str, ...]) -> None:
+    if not isinstance(row, Mapping):
+        raise sources.CorruptSource(f"{path}, document {number}: expected an object, found {type(row).__name__}")
+    for column in columns:
+        if not isinstance(row.get(column), str):
+            raise sources.CorruptSource(
+                f"{path}, document {number}: {column!r} is {type(row.get(column)).__name__}, not a text"
+            )

@@ -1,0 +1,190 @@
+"""Metrics of ``mfava_<language>``: from the tagged answers of a language to the rate at which the model hallucinates."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from statistics import stdev
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.hallucination import Estimates, doubts, estimate
+from custom_metrics.repetition import is_repetitive
+from custom_metrics.spans import covered, span_of
+from custom_metrics.words import words
+from detector_plugin import calibration as calibrations
+
+__all__ = ["TaggedAnswer", "macro_mean", "process_results"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
+PARTS = ("", "_ci_low", "_ci_high", "_std")
+KEYS = tuple(f"{rate}{part}" for rate in RATES for part in PARTS)
+
+
+class TaggedAnswer(NamedTuple):
+    """What the rates need of one answer; logged in the samples as a list.
+
+    Attributes:
+        flagged: words that the detector says are hallucinated.
+        words: of the answer.
+        article: the answers about one article hang together, and are resampled together.
+        subset: of the five.
+        calibration: ``file|language|annotations|version of the detector in use``.
+    """
+
+    flagged: int
+    words: int
+    article: int
+    subset: int
+    calibration: str
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of the metrics.
+
+    Args:
+        doc: a document of ``lm_eval_tasks.mfava.dataset``.
+        results: what the filter ``hallucination_spans`` made of the answer.
+
+    Returns:
+        Under the rates the same :class:`TaggedAnswer`; numbers under the others. ``abstention_rate`` and
+        ``repetition_rate`` are 1.0 or 0.0.
+    """
+    answer, language = results[0]["answer"], doc["language"]
+    places = words(answer, language)
+    flagged = sum(category is not None for category in covered(places, map(span_of, results[0]["spans"])))
+    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], results[0]["detector"]["version"]))
+    tagged = list(TaggedAnswer(flagged, len(places), doc["article"], doc["subset"], key))
+    abstains, loops = float(is_abstention(answer, language)), float(is_repetitive(answer, language))
+    return {
+        **dict.fromkeys(KEYS, tagged),
+        **dict.fromkeys(("calibrated",), tagged),
+        "response_words": float(len(places)),
+        "hallucinated_words": float(flagged),
+        **dict.fromkeys(("abstention_rate", "abstention_rate_ci_low", "abstention_rate_ci_high"), abstains),
+        **dict.fromkeys(("repetition_rate", "repetition_rate_ci_low", "repetition_rate_ci_high"), loops),
+    }
+
+
+@lru_cache(maxsize=128)
+def _calibration(key: str) -> calibrations.LanguageCalibration | None:
+    """The calibration of a key; says once why there is none, or why it may not fit."""
+    path, language, annotations, version = key.rsplit("|", 3)
+    if not path:
+        log.warning(
+            "mfava_%s: the detector has no calibration, so estimated_rate and rogan_gladen_rate are nan. Measure it on "
+            "annotated answers (`lm_eval --model hallucination-detector --model_args detector=NAME --tasks "
+            "mfava_detection_%s_silver --log_samples -o RESULTS`), make a file of that (`lm-eval-grounded "
+            "calibrate RESULTS "
+            "-o FILE`), and name it with `--metadata calibration=FILE`.",
+            *(language, language),
+        )
+        return None
+    loaded = calibrations.load(path)
+    found = loaded.of(language, annotations or None)
+    if found is None:
+        log.warning(
+            "mfava_%s: %s has no %s calibration for this language (it has %s), so estimated_rate and rogan_gladen_rate are "
+            "nan. `lm-eval-grounded calibrate` makes one from a run of mfava_detection_%s_silver.",
+            *(language, path, annotations or "gold or silver", ", ".join(loaded.languages), language),
+        )
+        return None
+    if loaded.detector["version"] != version:
+        log.warning(
+            "mfava_%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
+            *(language, loaded.detector["version"], version),
+        )
+    log.info("mfava_%s: calibrated on %s (%s) of %s", language, found[1].source, found[0], path)
+    return found[1]
+
+
+@lru_cache(maxsize=128)  # some fifteen metrics come of one bootstrap
+def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[float, float, float]]:
+    """The rates of all answers, and the standard deviation of each over the subsets."""
+    calibration = _calibration(answers[0].calibration)
+    whole = _estimate(answers, calibration)
+    parts = [
+        _estimate([a for a in answers if a.subset == subset], calibration, iterations=1)
+        for subset in sorted({a.subset for a in answers if a.words})
+    ]
+    spread = [
+        stdev(values) if len(values) > 1 and not any(map(math.isnan, values)) else math.nan
+        for values in ([part[index].value for part in parts] for index in range(len(RATES)))
+    ]
+    counts = calibration.counts if calibration else None
+    if counts is not None:
+        language = answers[0].calibration.rsplit("|", 3)[1]
+        for reason in doubts(whole.detected.value, counts):
+            log.warning("mfava_%s: the corrected rates cannot be trusted: %s.", language, reason)
+    return whole, (spread[0], spread[1], spread[2])
+
+
+def _estimate(
+    answers: Iterable[TaggedAnswer], calibration: calibrations.LanguageCalibration | None, **options: Any
+) -> Estimates:
+    articles: dict[int, list[int]] = {}
+    for answer in answers:
+        sums = articles.setdefault(answer.article, [0, 0])
+        sums[0] += answer.flagged
+        sums[1] += answer.words
+    wild = np.array(list(articles.values()), dtype=float).reshape(-1, 2)
+    if calibration is None:
+        return estimate(wild, **options)
+    return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
+
+
+def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:
+    return tuple(TaggedAnswer(*value) for value in values)
+
+
+def _aggregation(rate: str, part: str) -> Callable[[Sequence[Any]], float]:
+    index = RATES.index(rate)
+
+    def aggregate(values: Sequence[Any]) -> float:
+        if not values:
+            return math.nan
+        whole, spread = _estimates(_answers(values))
+        if part == "_std":
+            return spread[index]
+        return whole[index][PARTS.index(part)]
+
+    aggregate.__name__ = f"{rate}{part}"
+    aggregate.__doc__ = f"{rate}{part} of the tagged answers of a language"
+    return aggregate
+
+
+detected_rate, detected_rate_ci_low, detected_rate_ci_high, detected_rate_std = (
+    _aggregation("detected_rate", part) for part in PARTS
+)
+estimated_rate, estimated_rate_ci_low, estimated_rate_ci_high, estimated_rate_std = (
+    _aggregation("estimated_rate", part) for part in PARTS
+)
+rogan_gladen_rate, rogan_gladen_rate_ci_low, rogan_gladen_rate_ci_high, rogan_gladen_rate_std = (
+    _aggregation("rogan_gladen_rate", part) for part in PARTS
+)
+
+
+def calibrated(values: Sequence[Any]) -> float:
+    """1.0 where the estimated rate is defined, else 0.0; its mean over a group is the share of languages in the average."""
+    return float(bool(values) and not math.isnan(_estimates(_answers(values))[0].estimated.value))
+
+
+def macro_mean(values: Sequence[float], sizes: Sequence[float] = (), weight_by_size: bool = False) -> float:
+    """A group's average over the languages for which the figure is defined, each counting the same.
+
+    ``calibrated`` of the group says over what share of the languages the corrected rates are averaged.
+    """
+    defined = [float(value) for value in values if isinstance(value, (int, float)) and not math.isnan(value)]
+    if len(defined) < len(values):
+        log.warning(
+            "group mfava: a figure is defined for %d of %d languages, and averaged over those",
+            len(defined),
+            len(values),
+        )
+    return math.fsum(defined) / len(defined) if defined else math.nan

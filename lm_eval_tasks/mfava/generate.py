@@ -1,0 +1,163 @@
+"""Write the task and group YAMLs of mFAVA: ``python -m lm_eval_tasks.mfava.generate``.
+
+One tiny YAML a task and one a group, and the bases they include, whose metrics and prompt would be long to write by hand; a
+test holds the files on disk against this script.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from detector_plugin.prompt import template_text
+from lm_eval_tasks.mfava.estimation import PARTS, RATES
+from lm_eval_tasks.mfava.languages import LANGUAGES
+
+VERSION = "metadata:\n  version: 1.0\n"
+BOUNDED_SHARES = ("abstention_rate", "repetition_rate")
+SCORES = ("precision", "recall", "f1")
+_ESTIMATION = "lm_eval_tasks.mfava.estimation"
+_DETECTION = "custom_metrics.detection"
+
+
+def metric(name: str, aggregation: str, higher_is_better: bool) -> str:
+    """A line of a metric list."""
+    better = str(higher_is_better).lower()
+    return f"  - {{metric: {name}, aggregation: {aggregation}, higher_is_better: {better}}}\n"
+
+
+def function_metric(name: str, function: str, higher_is_better: bool) -> str:
+    """An entry of a metric list whose aggregation is a function of ours."""
+    better = str(higher_is_better).lower()
+    return f"  - metric: {name}\n    aggregation: !function {function}\n    higher_is_better: {better}\n"
+
+
+def estimation_base() -> str:
+    """The base of ``mfava_<language>``."""
+    text = """\
+# Written by generate.py. What all estimation tasks share: the question alone, an answer of up to 1024 tokens, sampled.
+# Which figures of the paper's Table 8 fit which family of models: README.md.
+class: !function lm_eval_tasks.mfava.task.EstimationTask
+custom_dataset: !function lm_eval_tasks.mfava.dataset.load_task
+test_split: evaluation
+output_type: generate_until
+doc_to_text: "{{ query }}"
+doc_to_target: ""
+target_delimiter: ""
+generation_kwargs:
+  until: []
+  do_sample: true
+  temperature: 1.0
+  max_gen_toks: 1024
+num_fewshot: 0
+filter_list:
+  - name: answer
+    filter:
+      - function: final_answer
+      - function: hallucination_spans
+      - function: take_first
+process_results: !function lm_eval_tasks.mfava.estimation.process_results
+metric_list:
+"""
+    for rate in RATES:
+        text += "".join(function_metric(f"{rate}{part}", f"{_ESTIMATION}.{rate}{part}", False) for part in PARTS)
+    text += function_metric("calibrated", f"{_ESTIMATION}.calibrated", True)
+    text += metric("response_words", "defined_mean", True) + metric("hallucinated_words", "defined_mean", False)
+    for share in BOUNDED_SHARES:
+        text += metric(share, "defined_mean", False)
+        text += metric(f"{share}_ci_low", "wilson_low", False) + metric(f"{share}_ci_high", "wilson_high", False)
+    return text + VERSION
+
+
+def detection_base(category: bool) -> str:
+    """The base of ``mfava_detection_<language>_<annotations>``, and of its ``_category`` variant."""
+    prompt = "".join(f"  {line}\n" if line else "\n" for line in template_text().rstrip("\n").split("\n"))
+    reader = "process_category_results" if category else "process_results"
+    what = "hallucinated words by category, macro-averaged" if category else "hallucinated words"
+    text = f"""\
+# Written by generate.py. What the detection tasks share ({what}): a reference, an answer, and the answer with tags
+# around its errors as what the model should say. The prompt is detector_plugin/detection_prompt.jinja.
+custom_dataset: !function lm_eval_tasks.mfava.detection.load_task
+test_split: evaluation
+output_type: generate_until
+doc_to_text: |-
+{prompt}doc_to_target: target
+target_delimiter: "\\n"
+generation_kwargs:
+  until: []
+  do_sample: false
+  max_gen_toks: 2048
+num_fewshot: 0
+filter_list:
+  - name: tags
+    filter:
+      - function: final_answer
+      - function: take_first
+process_results: !function {_DETECTION}.{reader}
+metric_list:
+"""
+    for score in SCORES:
+        for part, bound in (("", ""), ("_ci_low", "_low"), ("_ci_high", "_high")):
+            text += function_metric(f"{score}{part}", f"{_DETECTION}.{score}{bound}", True)
+    text += metric("altered_rate", "defined_mean", False) + metric("lost_rate", "defined_mean", False)
+    return text + VERSION
+
+
+def estimation_yaml(language: str) -> str:
+    """The YAML of one estimation task."""
+    return f'include: ../_mfava_base\ntask: mfava_{language}\ndataset_kwargs:\n  task_language: "{language}"\n'
+
+
+def detection_yaml(language: str, kind: str, suffix: str) -> str:
+    """The YAML of one detection task."""
+    return (
+        f"include: ../_mfava_detection{suffix}_base\n"
+        f"task: mfava_detection_{language}_{kind}{suffix}\n"
+        f'dataset_kwargs:\n  task_language: "{language}"\n  task_annotations: {kind}\n'
+    )
+
+
+def group_yaml(group: str, tasks: list[str], metrics: tuple[str, ...]) -> str:
+    """The YAML of a group: averages in which each language counts the same."""
+    text = f"group: {group}\ntask:\n" + "".join(f"  - {task}\n" for task in tasks) + "aggregate_metric_list:\n"
+    for name in metrics:
+        text += f"  - metric: {name}\n    aggregation: !function {_ESTIMATION}.macro_mean\n    weight_by_size: false\n"
+        text += f"    filter_list: [{'tags' if 'detection' in group else 'answer'}]\n"
+    return text + VERSION
+
+
+def yamls() -> dict[str, str]:
+    """Every generated file: its path below this folder to its content."""
+    contents = {
+        "_mfava_base": estimation_base(),
+        "_mfava_detection_base": detection_base(category=False),
+        "_mfava_detection_category_base": detection_base(category=True),
+    }
+    for language in LANGUAGES:
+        contents[f"wild/mfava_{language}.yaml"] = estimation_yaml(language)
+    in_paper = [f"mfava_{code}" for code, language in LANGUAGES.items() if language.in_paper]
+    averaged = (*RATES, "calibrated", "response_words", "hallucinated_words", *BOUNDED_SHARES)
+    contents["wild/_mfava.yaml"] = group_yaml("mfava", in_paper, averaged)
+    for suffix, folder in (("", "binary"), ("_category", "category")):
+        for kind in ("gold", "silver"):
+            with_them = [code for code, known in LANGUAGES.items() if (known.gold if kind == "gold" else known.silver)]
+            for language in with_them:
+                name = f"mfava_detection_{language}_{kind}{suffix}"
+                contents[f"{folder}/{name}.yaml"] = detection_yaml(language, kind, suffix)
+            tasks = [f"mfava_detection_{language}_{kind}{suffix}" for language in with_them]
+            group = f"mfava_detection_{kind}{suffix}"
+            contents[f"{folder}/_{group}.yaml"] = group_yaml(group, tasks, (*SCORES, "altered_rate", "lost_rate"))
+    return contents
+
+
+def main() -> None:
+    """Write them all."""
+    folder = Path(__file__).parent
+    for name, content in yamls().items():
+        target = folder / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(content, "utf-8")
+    print(f"{len(yamls())} files written below {folder}")
+
+
+if __name__ == "__main__":
+    main()

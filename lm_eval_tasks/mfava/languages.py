@@ -1,0 +1,64 @@
+"""The languages of mFAVA and their public files: ``languages.tsv``, as Python reads it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from importlib import resources
+
+__all__ = ["GOLD_FILE", "GOLD_TWIN", "LANGUAGES", "REPOSITORY", "Language"]
+
+REPOSITORY = "WorldHellow/mHallucinations-LLM"
+GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
+GOLD_TWIN = "WueNLP/mHallucination_Detection/combined_gold_languages.json"
+"""The gold file was published on the hub too. Only the GitHub copy is pinned by a checksum and downloaded; a mirror may
+hold either."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language of mFAVA.
+
+    Attributes:
+        code: ISO 639.
+        name: English, as the public files have it.
+        in_paper: one of the paper's 30; Persian is in the repository alone.
+        gold: people annotated answers in it.
+        silver_file, queries_file: paths in the repository, empty where there is none. The silver annotations of the gold
+            languages stand in the gold file; Japanese ones are not public.
+    """
+
+    code: str
+    name: str
+    in_paper: bool
+    gold: bool
+    silver_file: str
+    queries_file: str
+
+    @property
+    def silver(self) -> bool:
+        """Whether silver annotations are public."""
+        return self.gold or bool(self.silver_file)
+
+
+def _read() -> dict[str, Language]:
+    table = resources.files("lm_eval_tasks.mfava").joinpath("languages.tsv").read_text("utf-8")
+
+    def path(file: str) -> str:
+        return f"datasets/{file}" if file else ""
+
+    return {
+        row["code"]: Language(
+            row["code"],
+            row["language"],
+            row["in_paper"] == "yes",
+            row["gold"] == "yes",
+            path(row["silver_file"]),
+            path(row["queries_file"]),
+        )
+        for row in csv.DictReader(table.splitlines(), delimiter="\t")
+    }
+
+
+LANGUAGES = _read()
+"""Code to language, in the order of the paper's Table 7, Persian last."""

@@ -1,0 +1,50 @@
+"""The harness task of ``mfava_<language>``: a task as YAML makes it, but for what must not be in a run, or be missing
+there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lm_eval.api.task import ConfigurableTask
+
+from custom_metrics.words import segmenter
+from detector_plugin.detector import describe
+from detector_plugin.filters import HallucinationSpans, shared_detector
+
+__all__ = ["EstimationTask"]
+
+
+class EstimationTask(ConfigurableTask):  # type: ignore[misc]
+    """A task whose answers are tagged by a detector.
+
+    - The results say which detector and which calibration made them: ``configs.<task>.metadata.hallucination``.
+    - With ``--predict_only`` the detector is neither loaded nor run: that is for ``lm-eval-grounded score`` to do.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config={key: value for key, value in config.items() if key != "class"})
+
+    def override_metric(self, metric_name: str) -> None:
+        """As the harness does for ``--predict_only``; the detection filter goes too."""
+        super().override_metric(metric_name)
+        for pipeline in self._filters:
+            pipeline.filters = [make for make in pipeline.filters if not isinstance(make(), HallucinationSpans)]
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with what tagged and corrected the answers."""
+        config: dict[str, Any] = dict(super().dump_config())
+        if "bypass" in self._metric_fn_list:
+            return config
+        doc = next(iter(self.eval_docs))
+        detector = shared_detector(doc["detector"], doc["detector_args"])
+        config["metadata"] = {
+            **(config.get("metadata") or {}),
+            "hallucination": {
+                "detector": {**describe(detector), "options": json.loads(doc["detector_args"])},
+                "calibration": doc["calibration"] or None,
+                "calibration_annotations": doc["calibration_annotations"] or "gold, else silver",
+                "words": segmenter(doc["language"]),
+            },
+        }
+        return config

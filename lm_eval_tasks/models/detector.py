@@ -1,0 +1,83 @@
+"""``hallucination-detector``: a detector as a harness model, so that the detection tasks measure it.
+
+``--model hallucination-detector --model_args detector=NAME_OR_PATH[,option=value...]``
+
+Its answer to a document is the document's answer with tags around what the detector flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from custom_metrics.tagged_text import render
+from detector_plugin.detector import describe, load_detector
+from detector_plugin.filters import as_text
+from lm_eval_tasks.models.answering import DocumentAnswerer
+
+__all__ = ["HallucinationDetector"]
+
+_WITHOUT_DEVICE = ("lexical", "llm")
+
+
+class HallucinationDetector(DocumentAnswerer):
+    """A harness model that tags the answers of a detection task.
+
+    Args:
+        detector: ``lexical``, ``llm``, or the name or path of a Hugging Face model, see
+            :func:`detector_plugin.load_detector`.
+        device, batch_size: given by the harness; for detectors that run on torch.
+        max_batch_size: given by the harness; of no use here.
+        options: of the detector.
+
+    Raises:
+        UnusableDetector: there is no such detector.
+    """
+
+    def __init__(
+        self,
+        detector: str = "lexical",
+        device: Any = None,
+        batch_size: Any = None,
+        max_batch_size: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if detector not in _WITHOUT_DEVICE:
+            if device:
+                options.setdefault("device", device)
+            if (
+                str(batch_size or "").isdigit() and int(batch_size) > 1
+            ):  # 1 is what the harness says when nothing was said
+                options.setdefault("batch_size", int(batch_size))
+        self.options = options
+        self.detector = load_detector(detector, **options)
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Goes into the results file."""
+        return {"detector": {**describe(self.detector), "options": self.options}}
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """The documents' answers, tagged.
+
+        Raises:
+            ValueError: a document has no reference or no answer.
+        """
+        docs = [request.doc for request in requests]
+        for doc in docs:
+            missing = [column for column in ("reference", "answer") if column not in doc]
+            if missing:
+                raise ValueError(
+                    f"hallucination-detector: the document has no {' and no '.join(missing)}, only "
+                    f"{sorted(doc)}. A detector "
+                    f"reads answers, it writes none: run it on mfava_detection_* tasks, and name it with "
+                    f"`--metadata detector=NAME` where another model answers."
+                )
+        answers = [str(doc["answer"]) for doc in docs]
+        spans = self.detector.detect(
+            [as_text(doc["reference"]) for doc in docs],
+            answers,
+            [doc.get("language") for doc in docs],
+            [str(doc.get("query") or "") for doc in docs],
+        )
+        return [render(answer, found) for answer, found in zip(answers, spans, strict=True)]

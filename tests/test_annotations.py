@@ -1,0 +1,238 @@
+"""Tagged text: what human gold really holds is read, repaired and counted; what is written can be read again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
+from custom_metrics.tagged_text import merged
+from lm_eval_tasks.mfava.annotations import AnnotationReport, ParseReport, align, annotate, parse, render, tag_counts
+
+CASES = [
+    # annotated, text, spans, repairs
+    ("Die Katze ist <entity>Astronaut</entity>.", "Die Katze ist Astronaut.", [(14, 23, "entity")], {}),
+    ("<invented>Alles.</invented>", "Alles.", [(0, 6, "invented")], {}),
+    ("nichts", "nichts", [], {}),
+    ("", "", [], {}),
+    (None, "", [], {}),
+    # spelling
+    ("<Entity>A</Entity> b", "A b", [(0, 1, "entity")], {"capitalised category": 2}),
+    ("<contridictory>A</contradictory> b", "A b", [(0, 1, "contradictory")], {"misspelt category": 1}),
+    ("<unverified>A</unverified>", "A", [(0, 1, "unverifiable")], {"misspelt category": 2}),
+    ("<contradiction>A</contradiction>", "A", [(0, 1, "contradictory")], {"misspelt category": 2}),
+    ("<entty>A</entiuty> <sibjective>B</subfjective>", "A B", [(0, 1, "entity"), (2, 3, "subjective")], {"misspelt category": 4}),
+    ("< entity >A</ entity > b", "A b", [(0, 1, "entity")], {}),
+    ("<hallucination>A</hallucination>", "A", [(0, 1, "hallucination")], {}),
+    # an opening tag that closes
+    ("<entity>Kater<entity> hier", "Kater hier", [(0, 5, "entity")], {"opening tag that closes": 1}),
+    (
+        "<entity>A<entity> b <entity>C<entity> d <entity>E</entity>",
+        "A b C d E",
+        [(0, 1, "entity"), (4, 5, "entity"), (8, 9, "entity")],
+        {"opening tag that closes": 2},
+    ),
+    ("<invented> a <Invented> b </invented> c", " a  b  c", [(0, 6, "invented")], {"doubled opening tag": 1, "capitalised category": 1}),
+    # closing tags
+    ("a</entity> b", "a b", [], {"closing tag alone": 1}),
+    ("<entity>A</relation> b", "A b", [(0, 1, "entity")], {"closing tag of another category": 1}),
+    ("<entity/>A", "A", [], {"closing tag alone": 1}),
+    ("<entity></entity>A", "A", [], {"empty span": 1}),
+    # unclosed: to the end of the sentence, or to the next tag
+    ("<subjective>Schön ist es. Und gut.", "Schön ist es. Und gut.", [(0, 13, "subjective")], {"unclosed tag": 1}),
+    ("<entity>A <relation>b</relation> c.", "A b c.", [(0, 2, "entity"), (2, 3, "relation")], {"unclosed tag": 1}),
+    ("<invented>ohne Ende", "ohne Ende", [(0, 9, "invented")], {"unclosed tag": 1}),
+    # nesting and crossing
+    (
+        "<invented>a <entity>B</entity> c</invented>",
+        "a B c",
+        [(0, 5, "invented"), (2, 3, "entity")],
+        {},
+    ),
+    ("<entity>a<relation>b</entity>c</relation>", "abc", [(0, 2, "entity"), (1, 3, "relation")], {}),
+    # what is no category
+    ("a < b <entity>c</entity> > d, <3", "a < b c > d, <3", [(6, 7, "entity")], {}),
+    ("<정글북> <김> <Bokaro ist", "<정글북> <김> <Bokaro ist", [], {}),
+    ("<entity><delete>A</delete></entity> <mark>b</mark>", "A b", [(0, 1, "entity")], {"markup removed": 4}),
+    ("<p>A<br/><span style=\"color: red\">b</span></p>", "Ab", [], {"markup removed": 5}),
+    ("a <b und c> d <entityx1> e", "a <b und c> d <entityx1> e", [], {}),
+    ("Ende <contr", "Ende ", [], {"cut tag": 1}),
+    ("Ende </", "Ende ", [], {"cut tag": 1}),
+    ("Ende <Bokaro", "Ende <Bokaro", [], {}),
+    # escapes
+    ("&lt;entity>A&lt;/entity> &amp;lt;", "<entity>A</entity> &lt;", [], {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotated", "text", "spans", "repaired"), CASES)
+def test_parse(annotated: str, text: str, spans: list[tuple[int, int, str]], repaired: dict[str, int]) -> None:
+    report = ParseReport()
+    assert parse(annotated, report) == (text, [Span(*span) for span in spans])
+    assert report.repaired == Counter(repaired)
+    assert (report.texts, report.spans) == (1, len(spans))
+
+
+PIECES = st.sampled_from(
+    [
+        "<",
+        ">",
+        "/",
+        "&lt;",
+        "&amp;",
+        "&",
+        "lt;",
+        "amp;",
+        "entity",
+        "</entity>",
+        "<entity>",
+        "<entty",
+        " ",
+        "b",
+        "3",
+        "<b>",
+    ]
+    + ["<mark a='b'>", "<invented", ".", "\n", "é", "字", "\u200f", "</", "<hallucination/>", "\x00"]
+)
+TEXTS = st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=14).map("".join))
+
+
+@st.composite
+def texts_with_spans(draw: st.DrawFn) -> tuple[str, list[Span]]:
+    text = draw(TEXTS)
+    places = st.integers(0, len(text))
+    spans = draw(st.lists(st.tuples(places, places, st.sampled_from((*CATEGORIES, HALLUCINATION))), max_size=5))
+    return text, merged(Span(*span) for span in spans)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(texts_with_spans())
+def test_what_is_rendered_is_read_again(written: tuple[str, list[Span]]) -> None:
+    """Whatever the text holds, tags of its own included, and however spans nest and cross."""
+    text, spans = written
+    nested_alike = any(
+        a.category == b.category and a != b and a.start <= b.end and b.start <= a.end for a in spans for b in spans
+    )
+    assert not nested_alike  # merged
+    report = ParseReport()
+    assert parse(render(text, spans), report) == (text, spans)
+    assert not report.repaired
+
+
+@settings(max_examples=800, deadline=None)
+@given(TEXTS)
+def test_anything_can_be_read(annotated: str) -> None:
+    """Nothing raises; spans lie in the text; reading a second time what was read changes nothing."""
+    text, spans = parse(annotated)
+    assert all(0 <= span.start < span.end <= len(text) for span in spans)
+    again = parse(render(text, spans))
+    assert again == (text, merged(spans))
+
+
+def test_a_hundred_thousand_tags_are_read_in_one_pass() -> None:
+    text, spans = parse("<entity>a</entity> " * 100_000)
+    assert len(spans) == 100_000
+    assert len(text) == 200_000
+    assert parse("<" * 200_000)[0] == "<" * 199_999  # the last one could be a tag that was cut
+    assert parse("<entity" + " a=b" * 50_000)[1] == []
+
+
+ALIGNED = [
+    # copy, spans of the copy, original, spans of the original, kind
+    ("abc def", [(0, 3)], "abc def", [(0, 3)], "identical"),
+    ("abc  def ", [(0, 3), (5, 8)], "abc def", [(0, 3), (4, 7)], "white space"),
+    (" a b c ", [(2, 4)], "abc", [(1, 2)], "white space"),
+    ("Das Haus ist rot.", [(4, 8)], "Das Haus war rot!", [(4, 8)], "edited"),
+    ("Here is the text: Das Haus ist rot.", [(22, 26)], "Das Haus ist rot.", [(4, 8)], "edited"),
+    ("Das ist rot.", [(0, 11)], "Das Haus ist rot.", [(0, 16)], "edited"),
+    ("Das neue Haus ist rot.", [(4, 8)], "Das Haus ist rot.", [], "edited"),
+    ("ganz anders", [(0, 4)], "zzzzzzzzzzzzzzz", [], "lost"),
+    ("", [], "Das Haus", [], "lost"),
+    ("", [], "", [], "identical"),
+    (" ", [(0, 1)], "", [], "white space"),
+]
+
+
+@pytest.mark.parametrize(("copy", "spans", "original", "expected", "kind"), ALIGNED)
+def test_align(
+    copy: str, spans: list[tuple[int, int]], original: str, expected: list[tuple[int, int]], kind: str
+) -> None:
+    alignment = align(copy, [Span(*span, "entity") for span in spans], original)
+    assert alignment.spans == [Span(*span, "entity") for span in expected]
+    assert alignment.kind == kind
+
+
+def test_long_texts_are_aligned_by_words() -> None:
+    original = " ".join(f"wort{number}" for number in range(60_000))
+    copy = original.replace("wort7 ", "wort sieben ", 1)
+    start = copy.index("wort59000 ")
+    alignment = align(copy, [Span(start, start + 9, "entity")], original)
+    assert [original[span.start : span.end] for span in alignment.spans] == ["wort59000"]
+
+
+def test_the_shortest_span_names_a_words_category() -> None:
+    words = [(0, 3), (4, 7), (8, 11)]
+    spans = [Span(0, 11, "invented"), Span(5, 6, "entity"), Span(20, 30, "relation")]
+    assert covered(words, spans) == ["invented", "entity", "invented"]
+    assert covered(words, [Span(3, 4), Span(7, 8)]) == [None, None, None]  # between the words
+    assert covered([], spans) == []
+
+
+@pytest.mark.parametrize("value", [[1], [1, 2], "abc", [3, 1, "entity"], [-1, 2, "entity"], [1, None, "x"], 7])
+def test_what_is_no_span_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="a span"):
+        span_of(value)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------ the real data
+
+
+def gold(hub: str) -> list[dict[str, str]]:
+    return json.loads(Path(hub, "WueNLP/mHallucination_Detection/combined_gold_languages.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("language", "code"), [("arabic", "ar"), ("german", "de"), ("turkish", "tr")])
+def test_tag_counts_are_those_of_table_2(hub: str, shared: Path, language: str, code: str) -> None:
+    path = shared / "reference/published/mfava_table2_gold_span_counts.csv"
+    (row,) = (row for row in csv.DictReader(path.open()) if row["language"] == code)
+    counts = sum((tag_counts(d["gold_annotations"]) for d in gold(hub) if d["language"] == language), Counter())
+    assert counts == {category: int(row[category]) for category in CATEGORIES}
+    assert counts.total() == int(row["total"])
+
+
+@pytest.mark.parametrize(
+    ("language", "documents", "spans", "kinds"),
+    [
+        ("arabic", 248, 666, {"white space": 187, "edited": 61}),
+        ("german", 331, 1694, {"identical": 270, "white space": 46, "edited": 15}),  # 1777 tags: 117 opening ones close
+        ("turkish", 245, 1017, {"identical": 135, "white space": 73, "edited": 36, "lost": 1}),
+    ],
+)
+def test_gold_is_aligned_and_what_was_repaired_is_counted(
+    hub: str, language: str, documents: int, spans: int, kinds: dict[str, int]
+) -> None:
+    report = AnnotationReport()
+    for document in gold(hub):
+        if document["language"] == language:
+            annotate(document["gold_annotations"], document["generated_text"], report)
+    assert report.kinds == kinds
+    assert sum(report.kinds.values()) == documents
+    assert report.carried == spans
+    assert report.aligned_share >= 0.99
+    if language == "german":
+        assert report.parsed.repaired["opening tag that closes"] == 117
+        assert "1777 opening tags as the paper counts them, 1694 spans" in str(report)
+
+
+def test_every_silver_document_is_aligned(hub: str) -> None:
+    folder = Path(hub, "github/WorldHellow/mHallucinations-LLM/datasets/hallucination_detection/silver")
+    report = AnnotationReport()
+    for path in folder.rglob("*.json"):
+        for document in json.loads(path.read_text("utf-8")):
+            assert annotate(document["silver_annotations"], document["generated_text"], report) is not None
+    assert sum(report.kinds.values()) == 12 * 309

@@ -1,0 +1,333 @@
+"""From flagged words to a rate: Equation 1, Rogan and Gladen, their bounds, and what each does when prevalence shifts."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custom_metrics import detection
+from custom_metrics.detection import WordCounts, count_words
+from custom_metrics.hallucination import doubts, estimate, estimated_rate, rogan_gladen_rate
+from custom_metrics.repetition import is_repetitive
+from custom_metrics.spans import Span
+from custom_metrics.words import words
+from detector_plugin import calibration as calibrations
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("precision", "recall", "detected", "total", "rate"),
+    [
+        (0.5, 0.5, 10, 100, 0.1),  # as many false alarms as misses: the flagged share itself
+        (0.5819, 0.7406, 200, 1000, 0.157143),  # Table 10, German gold
+        (0.7398, 0.5340, 200, 1000, 0.277079),  # Table 10, Arabic gold
+        (1.0, 0.5, 600, 1000, 1.2),  # the equation knows no upper bound
+        (0.8, 0.6, 0, 100, 0.0),
+        (0.8, 0.6, 0, 0, NAN),
+        (0.8, 0.0, 5, 100, NAN),
+        (NAN, 0.5, 5, 100, NAN),
+        (0.0, NAN, 5, 100, NAN),
+    ],
+)
+def test_estimated_rate(precision: float, recall: float, detected: float, total: float, rate: float) -> None:
+    assert estimated_rate(precision, recall, detected, total) == pytest.approx(rate, abs=5e-7, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("share", "tpr", "fpr", "rate"),
+    [
+        (0.1, 1.0, 0.0, 0.1),
+        (0.3, 0.8, 0.2, 1 / 6),
+        (0.1, 0.8, 0.2, 0.0),  # fewer flagged than by false alarm alone
+        (0.9, 0.8, 0.2, 1.0),
+        (0.5, 0.4, 0.4, NAN),  # the detector tells nothing apart
+        (NAN, 0.8, 0.2, NAN),
+        (0.5, 0.8, NAN, NAN),
+    ],
+)
+def test_rogan_gladen_rate(share: float, tpr: float, fpr: float, rate: float) -> None:
+    assert rogan_gladen_rate(share, tpr, fpr) == pytest.approx(rate, nan_ok=True)
+
+
+counts = st.integers(0, 10_000)
+
+
+@given(counts, counts, counts, counts)
+def test_on_its_own_calibration_both_give_the_true_rate(tp: int, fp: int, fn: int, tn: int) -> None:
+    """The identity of A.4: P*(TP+FP) = TP, and TP/R = TP + FN; Rogan and Gladen's holds likewise."""
+    c = WordCounts(tp, fp, fn, tn)
+    if tp:
+        assert estimated_rate(c.precision, c.recall, tp + fp, sum(c)) == pytest.approx(c.prevalence)
+    if tp + fn and fp + tn and c.recall != c.false_positive_rate:
+        assert rogan_gladen_rate(c.flagged_share, c.recall, c.false_positive_rate) == pytest.approx(c.prevalence)
+
+
+@given(st.integers(1, 500), st.integers(0, 500), st.integers(0, 500), st.integers(1, 500), st.integers(0, 1000))
+def test_equation_1_scales_the_calibrations_prevalence(tp: int, fp: int, fn: int, tn: int, flagged: int) -> None:
+    c = WordCounts(tp, fp, fn, tn)
+    expected = c.prevalence * (flagged / 1000) / c.flagged_share
+    assert estimated_rate(c.precision, c.recall, flagged, 1000) == pytest.approx(expected)
+
+
+def test_the_papers_f1_follows_from_table_10(shared: Path) -> None:
+    """P and R of Table 10 belong together: their harmonic mean is near the published F1, the mean of three runs."""
+    rows = list(csv.DictReader((shared / "reference/published/mfava_table10_detector_prf.csv").open()))
+    paper = calibrations.load("mfava-llama-3-8b-multi-bidirect")
+    seen = 0
+    for row in rows:
+        if row["language"] == "average":
+            continue
+        precision, recall = float(row["precision"]) / 100, float(row["recall"]) / 100
+        (entry,) = (
+            kinds[row["annotations"]]
+            for code, kinds in paper.languages.items()
+            if row["annotations"] in kinds and NAMES[code] == row["language"]
+        )
+        assert (entry.precision, entry.recall) == pytest.approx((precision, recall))
+        # H = 120 of N = 1000 words flagged: Equation 1 on the published numbers
+        assert estimated_rate(entry.precision, entry.recall, 120, 1000) == pytest.approx(precision * 0.12 / recall)
+        seen += 1
+    assert seen == 5 + 27
+    assert "pl" not in paper.languages
+    assert "ro" not in paper.languages
+
+
+NAMES = dict(
+    line.split("\t")[:2]
+    for line in (Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/languages.tsv")
+    .read_text("utf-8")
+    .lower()
+    .splitlines()
+)
+
+
+# ----------------------------------------------------------------------------------------------------------- estimates
+
+
+def corpus(
+    rng: np.random.Generator, documents: int, prevalence: float, tpr: float = 0.75, fpr: float = 0.15
+) -> np.ndarray:
+    """Word counts (tp, fp, fn, tn) of documents whose prevalence and error rates vary from one to the next."""
+    total = rng.integers(60, 240, documents)
+    hallucinated = rng.binomial(total, rng.beta(8 * prevalence, 8 * (1 - prevalence), documents))
+    tp = rng.binomial(hallucinated, rng.beta(15 * tpr, 15 * (1 - tpr), documents))
+    fp = rng.binomial(total - hallucinated, rng.beta(15 * fpr, 15 * (1 - fpr), documents))
+    return np.stack([tp, fp, hallucinated - tp, total - hallucinated - fp], axis=1)
+
+
+def flagged(counts: np.ndarray) -> np.ndarray:
+    return np.stack([counts[:, 0] + counts[:, 1], counts.sum(axis=1)], axis=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("prevalence", "equation_1", "covers"), [(0.10, 0.204, 0.0), (0.35, 0.35, 0.95)])
+def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, covers: float) -> None:
+    """2,000 corpora, calibrated at a prevalence of 35 %.
+
+    Rogan-Gladen is right at 10 % too, and its 95 % intervals hold the truth 93 to 97 times in 100. Equation 1 is right where
+    the answers are like the calibration; at 10 % it says 20 %, and its intervals never hold the truth.
+    """
+    rng = np.random.default_rng(7)
+    held = np.zeros(2)
+    means = np.zeros(2)
+    corpora = 2000
+    for _ in range(corpora):
+        got = estimate(flagged(corpus(rng, 100, prevalence)), corpus(rng, 100, 0.35), iterations=500)
+        for index, interval in enumerate((got.rogan_gladen, got.estimated)):
+            held[index] += interval.low <= prevalence <= interval.high
+            means[index] += interval.value / corpora
+    assert 0.93 <= held[0] / corpora <= 0.97
+    assert means[0] == pytest.approx(prevalence, abs=0.003)
+    assert held[1] / corpora == pytest.approx(covers, abs=0.02)
+    assert means[1] == pytest.approx(equation_1, abs=0.005)
+
+
+def test_estimates_of_a_small_corpus() -> None:
+    calibration = np.array([[6, 2, 2, 10], [3, 1, 2, 14]])
+    got = estimate(np.array([[5, 20], [1, 20]]), calibration)
+    assert got.detected.value == pytest.approx(6 / 40)
+    assert got.estimated.value == pytest.approx((9 / 12) * 6 / ((9 / 13) * 40))
+    assert got.rogan_gladen.value == pytest.approx((6 / 40 - 3 / 27) / (9 / 13 - 3 / 27))
+    for interval in got:
+        assert interval.low <= interval.value <= interval.high
+    assert got == estimate(np.array([[5, 20], [1, 20]]), calibration)  # seeded
+
+
+def test_without_counts_only_equation_1_is_there() -> None:
+    got = estimate(np.array([[5, 20], [1, 20]]), None, precision=0.5819, recall=0.7406)
+    assert got.estimated.value == pytest.approx(0.5819 / 0.7406 * 6 / 40)
+    assert got.estimated.low < got.estimated.value < got.estimated.high
+    assert all(map(math.isnan, got.rogan_gladen))
+
+
+def test_without_calibration_or_words_nothing_is_made_up() -> None:
+    got = estimate(np.array([[5, 20]]))
+    assert got.detected.value == 0.25
+    assert all(map(math.isnan, (*got.estimated, *got.rogan_gladen)))
+    for empty in (np.zeros((0, 2)), np.zeros((3, 2))):
+        assert all(math.isnan(number) for interval in estimate(empty) for number in interval)
+
+
+def test_the_calibrations_uncertainty_is_in_the_bounds() -> None:
+    rng = np.random.default_rng(0)
+    wild = flagged(corpus(rng, 400, 0.2))
+    many, few = corpus(rng, 2000, 0.35), corpus(rng, 20, 0.35)
+    width = [got.high - got.low for got in (estimate(wild, c).rogan_gladen for c in (many, few))]
+    assert width[1] > 2 * width[0]
+
+
+@pytest.mark.parametrize(
+    ("share", "calibration", "words_of_reasons"),
+    [
+        (0.3, WordCounts(60, 20, 40, 180), []),
+        (0.05, WordCounts(60, 20, 40, 180), ["5.0% of the words are flagged, 26.7% in the calibration"]),
+        (0.9, WordCounts(60, 20, 40, 180), ["90.0% of the words are flagged"]),
+        (0.3, WordCounts(30, 50, 70, 150), ["a difference under 10%"]),
+        (0.9, WordCounts(30, 50, 70, 150), ["a difference under 10%", "90.0% of the words"]),
+    ],
+)
+def test_doubts(share: float, calibration: WordCounts, words_of_reasons: list[str]) -> None:
+    reasons = doubts(share, calibration)
+    assert len(reasons) == len(words_of_reasons)
+    assert all(said in reason for said, reason in zip(words_of_reasons, reasons, strict=True))
+
+
+# ----------------------------------------------------------------------------------------------------------- detection
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("Die Katze,  rot.", "de", ["Die", "Katze,", "rot."]),
+        ("", "de", []),
+        (" \n\t", "zh", []),
+        ("我来到北京清华大学", "zh", ["我", "来到", "北京", "清华大学"]),
+        ("すもももももももものうち", "ja", ["すもも", "も", "もも", "も", "もも", "の", "うち"]),
+        ("北京 大學。", "yue", ["北京", "大學", "。"]),
+        ("ไปโรงเรียน", "th", ["ไปโรงเรียน"]),
+        ("a b", None, ["a", "b"]),
+    ],
+)
+def test_words(text: str, language: str | None, expected: list[str]) -> None:
+    assert [text[start:end] for start, end in words(text, language)] == expected
+
+
+@given(st.text(max_size=60), st.sampled_from(["de", "zh", "ja", None]))
+def test_words_lie_in_the_text_in_order(text: str, language: str | None) -> None:
+    places = words(text, language)
+    assert all(start < end for start, end in places)
+    assert all(a[1] <= b[0] for a, b in zip(places, places[1:], strict=False))
+    assert "".join(text[s:e] for s, e in places) == "".join(text.split())
+
+
+def test_a_loop_of_a_hundred_thousand_characters_is_cut_into_words() -> None:
+    assert len(words("哈" * 100_000, "zh")) > 0
+    assert len(words("すもも" * 30_000, "ja")) > 0
+
+
+def test_a_word_is_hallucinated_when_any_character_is() -> None:
+    text = "Er war 1969 auf dem Mars."
+    #       0  3   7    12  16  20
+    assert count_words(text, "de", [Span(20, 24)], [Span(10, 22)]) == WordCounts(1, 3, 0, 2)
+    assert count_words(text, "de", [], []) == WordCounts(0, 0, 0, 6)
+    assert count_words("", "de", [], []) == WordCounts(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "precision", "recall", "f1", "fpr", "prevalence"),
+    [
+        (WordCounts(6, 2, 4, 8), 0.75, 0.6, 2 / 3, 0.2, 0.5),
+        (WordCounts(0, 0, 4, 8), NAN, 0.0, 0.0, 0.0, 1 / 3),
+        (WordCounts(0, 3, 0, 7), 0.0, NAN, 0.0, 0.3, 0.0),
+        (WordCounts(0, 0, 0, 7), NAN, NAN, NAN, 0.0, 0.0),
+        (WordCounts(0, 0, 0, 0), NAN, NAN, NAN, NAN, NAN),
+    ],
+)
+def test_rates_of_word_counts(
+    counts: WordCounts, precision: float, recall: float, f1: float, fpr: float, prevalence: float
+) -> None:
+    got = (counts.precision, counts.recall, counts.f1, counts.false_positive_rate, counts.prevalence)
+    assert got == pytest.approx((precision, recall, f1, fpr, prevalence), nan_ok=True)
+
+
+DOC = {
+    "answer": "Er war 1969 auf dem Mars.",
+    "language": "de",
+    "spans": [{"start": 20, "end": 24, "category": "entity"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("tagged", "counted", "altered", "lost"),
+    [
+        ("Er war 1969 auf dem <entity>Mars</entity>.", [1, 0, 0, 5], 0, 0),
+        ("Er war 1969 auf dem Mars.", [0, 0, 1, 5], 0, 0),
+        ("Er  war <entity>1969</entity> auf dem Mars.", [0, 1, 1, 4], 0, 0),  # white space alters nothing
+        ("Er war 1970 auf dem <invented>Mars</invented>.", [1, 0, 0, 5], 1, 0),
+        ("I cannot help with that.", [0, 0, 1, 5], 1, 1),
+        ("", [0, 0, 1, 5], 1, 1),
+    ],
+)
+def test_a_tagged_answer_is_held_against_the_annotators(
+    tagged: str, counted: list[int], altered: int, lost: int
+) -> None:
+    got = detection.process_results(DOC, [tagged])
+    assert got["f1"] == got["precision_ci_low"] == counted
+    assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)
+
+
+def test_counts_are_summed_before_anything_is_divided() -> None:
+    values = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0]]
+    assert detection.precision(values) == pytest.approx(7 / 9)
+    assert detection.recall(values) == pytest.approx(7 / 20)
+    assert detection.f1(values) == pytest.approx(14 / 29)
+    assert detection.f1_low(values) <= detection.f1(values) <= detection.f1_high(values)
+    assert math.isnan(detection.f1([]))
+
+
+def test_macro_scores_are_means_over_the_annotated_categories() -> None:
+    doc = {**DOC, "spans": [*DOC["spans"], {"start": 0, "end": 6, "category": "subjective"}]}
+    found = "<subjective>Er</subjective> war 1969 <relation>auf</relation> dem <subjective>Mars</subjective>."
+    got = detection.process_category_results(doc, [found])
+    entity, subjective = got["f1"][0], got["f1"][5]
+    assert (entity, subjective) == ([0, 0, 1, 5], [1, 1, 1, 3])
+    assert detection.precision([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)  # never flagged: 0, not left out
+    assert detection.recall([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)
+    assert detection.f1([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)
+
+
+# ---------------------------------------------------------------------------------------------------------- repetition
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "loops"),
+    [
+        ("", "de", False),
+        ("Ja. Ja. Ja.", "de", False),
+        ("Der Rhein fließt durch Köln und mündet in die Nordsee.", "de", False),
+        ("und so weiter " * 4, "de", True),
+        ("sehr " * 12, "de", True),
+        ("sehr " * 11, "de", False),
+        ("Er ging nach Hause und schlief. " * 3, "de", True),
+        ("Er ging nach Hause und schlief. " * 2, "de", False),
+        ("Er ging nach Hause und schlief. Dann kam sie. " * 3, "de", True),
+        ("Anfang. " + "eins zwei drei vier fünf sechs " * 4, "de", True),
+        ("1. Berlin\n2. Köln\n3. Hamburg\n4. Bremen\n5. Mainz\n6. Trier", "de", False),
+        ("哈哈" * 40, "zh", True),
+        ("我来到北京清华大学学习物理。后来去了上海。", "zh", False),
+    ],
+)
+def test_is_repetitive(text: str, language: str, loops: bool) -> None:
+    assert is_repetitive(text, language) is loops
+
+
+def test_a_loop_of_a_hundred_thousand_words_is_seen() -> None:
+    assert is_repetitive("a b c " * 33_000, "de")
+    assert not is_repetitive(" ".join(map(str, range(100_000))), "de")
