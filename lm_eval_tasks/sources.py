@@ -57,6 +57,7 @@ class SourceFile:
         revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
         path: inside the repository.
         checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
+        also_at: where else a mirror may hold it, for what was published twice: a path below the mirror, or empty.
     """
 
     host: str
@@ -64,6 +65,7 @@ class SourceFile:
     revision: str
     path: str
     checksum: str
+    also_at: str = ""
 
     @property
     def mirror_path(self) -> str:
@@ -119,14 +121,13 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
     return folder
 
 
-def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None, twin: str = "") -> Path:
+def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
     """A local copy of a public file; downloads it where no mirror is set and it is in no cache.
 
     Args:
         repository: ``owner/name``.
         path: inside the repository; the pair must stand in ``source_files.tsv``.
         mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
-        twin: another place in a mirror where the same file may lie, for what was published twice; it is looked at first.
 
     Raises:
         MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
@@ -135,10 +136,9 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     file = find(repository, path)
     folder = mirror_folder(mirror)
     if folder is not None:
-        places = [folder / place for place in (twin, file.mirror_path) if place]
-        local = next((place for place in places if place.is_file()), None)
+        local = _in_mirror(file, folder)
         if local is None:
-            looked = " and ".join(filter(None, (twin, file.mirror_path)))
+            looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
             raise MissingSource(
                 f"{file} is not in the mirror {folder.resolve()} (looked for {looked}). "
                 f"On a machine with internet, `{_fetch_command(file, folder)}` puts it there."
@@ -184,12 +184,17 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
         subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
     """
     folder = mirror_folder(mirror)
-    local = folder / file.mirror_path if folder is not None else _cached(file)
+    local = _in_mirror(file, folder) if folder is not None else _cached(file)
     if local is None or not local.is_file():
         return "missing", None
     if file.checksum:
         return ("verified" if _has_checksum(local, file.checksum) else "differs"), local
     return ("readable" if _is_readable(local) else "unreadable"), local
+
+
+def _in_mirror(file: SourceFile, folder: Path) -> Path | None:
+    places = (folder / place for place in (file.mirror_path, file.also_at) if place)
+    return next((place for place in places if place.is_file()), None)
 
 
 def cache_folder() -> Path:

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+# Before anything imports huggingface_hub, which reads them once.
+os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 
@@ -32,9 +35,7 @@ def hub(shared: Path) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_world(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No network, no mirror but the one a test names, and a cache that no other run shares."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ["HF_DATASETS_OFFLINE"] = "1"
+    """No mirror but the one a test names, and a cache that no other run shares."""
     os.environ.pop("LM_EVAL_GROUNDED_MIRROR", None)
     os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import results_of, run
 
-TASKS = "nomiracl_de,clapnq_rag"
+TASKS = "nomiracl_de,clapnq_rag,mfava_de"
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,12 @@ def check(folder: Path, questions: dict[str, int]) -> None:
     assert nomiracl["accuracy,robust"] + nomiracl["invalid_rate,robust"] <= 1
     assert 0 <= clapnq["rougeL,answer"] <= clapnq["rougeL_ci_high,answer"] <= 1
     assert clapnq["length,answer"] > 0
+    mfava = results["results"]["mfava_de"]
+    assert mfava["response_words,answer"] > 0
+    assert 0 <= mfava["detected_rate_ci_low,answer"] <= mfava["detected_rate,answer"] <= 1
+    assert 0 <= mfava["rogan_gladen_rate,answer"] <= mfava["rogan_gladen_rate_ci_high,answer"] <= 1
+    assert mfava["calibrated,answer"] == 1
+    assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["detector"]["name"] == "lexical"
     if questions["clapnq_rag"] == 32:
         assert clapnq["ndcg@10,answer"] == pytest.approx(17 / 18)  # the retriever's, whatever the model
     for task, number in questions.items():
@@ -53,7 +59,7 @@ def test_hf(tiny: Path, tmp_path: Path, chat: bool) -> None:
         ],
         tmp_path,
     )
-    check(tmp_path / "out", {"nomiracl_de": 4, "clapnq_rag": 4})
+    check(tmp_path / "out", {"nomiracl_de": 4, "clapnq_rag": 4, "mfava_de": 4})
 
 
 @pytest.mark.vllm
@@ -67,4 +73,4 @@ def test_vllm(tiny: Path, tmp_path: Path) -> None:
         ],
         tmp_path,
     )
-    check(tmp_path / "out", {"nomiracl_de": 8, "clapnq_rag": 32})
+    check(tmp_path / "out", {"nomiracl_de": 8, "clapnq_rag": 32, "mfava_de": 9})

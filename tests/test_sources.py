@@ -22,7 +22,7 @@ DEV = "retrieval/dev/question_dev_unanswerable.tsv"
 
 def test_the_table_names_every_public_file_once() -> None:
     files = sources.files()
-    assert len(files) == len({(f.repository, f.path) for f in files}) == 18 * 9 + 4 + 1 + 4
+    assert len(files) == len({(f.repository, f.path) for f in files}) == 18 * 9 + 4 + 1 + 4 + 31 + 25 + 1
     assert all(f.checksum or f.revision == "ecd08778d0426a5ca28ac99763b0c9ddc2c78e68" for f in files)
 
 
@@ -35,7 +35,7 @@ def test_github_files_carry_the_ids_of_the_pinned_commit(shared: Path) -> None:
 
 
 def test_real_files_have_their_pinned_checksums(hub: str) -> None:
-    states = {f.path: sources.state(f, hub)[0] for f in sources.files() if not f.path.startswith("data/")}
+    states = {f.path: sources.state(f, hub)[0] for f in sources.files() if "clapnq" in f.repository}
     assert states == {
         "clapnq_dev_answerable.jsonl": "verified",
         "clapnq_dev_unanswerable.jsonl": "verified",
@@ -47,6 +47,18 @@ def test_real_files_have_their_pinned_checksums(hub: str) -> None:
         "retrieval/train/question_train_answerable.tsv": "missing",
         "retrieval/train/question_train_unanswerable.tsv": "missing",
     }
+
+
+def test_a_mirror_may_hold_a_file_where_it_was_published_first(hub: str, tmp_path: Path) -> None:
+    repository = "WorldHellow/mHallucinations-LLM"
+    path = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
+    assert locate(repository, path, hub).parent.name == "mHallucination_Detection"
+    with pytest.raises(MissingSource, match="github/WorldHellow.* and WueNLP/mHallucination_Detection/combined_gold"):
+        locate(repository, path, tmp_path)
+    own = tmp_path / "github" / repository / path
+    own.parent.mkdir(parents=True)
+    own.write_text("[]")
+    assert locate(repository, path, tmp_path) == own
 
 
 def test_the_environment_names_a_mirror_and_the_argument_is_stronger(
@@ -208,7 +220,7 @@ def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(sources.files()) + 1
     assert lines[0].startswith("readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /")
-    assert lines[-1] == "9 differs; 162 readable"
+    assert lines[-1] == "66 differs; 162 readable"
 
 
 def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,8 +34,22 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"nomiracl_{language}{suffix(prompt)}" for language in LANGUAGES for prompt in PROMPTS),
         "clapnq_gold",
         "clapnq_rag",
+        *(f"mfava_{language}" for language in MFAVA),
+        *(f"mfava_detection_{language}_gold{variant}" for language in GOLD for variant in VARIANTS),
+        *(f"mfava_detection_{language}_silver{variant}" for language in SILVER for variant in VARIANTS),
     }
-    assert set(manager.all_groups) == {"nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation"}
+    assert set(manager.all_groups) == {
+        *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava"),
+        *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
+    }
+
+
+MFAVA = (
+    "ar zh de ru tr eu yue ca cs eo fi fr he hi hu id it ja ko la lt ms pl pt ro sr sd es ur vi fa"  # noqa: SIM905
+).split()
+GOLD = ("ar", "zh", "de", "ru", "tr")
+SILVER = [language for language in MFAVA if language != "ja"]
+VARIANTS = ("", "_category")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

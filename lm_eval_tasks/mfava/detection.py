@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.tagged_text import render
 from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
-from lm_eval_tasks.mfava.languages import GOLD_FILE, GOLD_TWIN, LANGUAGES, REPOSITORY
+from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -108,7 +108,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
 def _rows(language: str, mirror: str | None) -> Iterator[tuple[int, dict[str, str]]]:
     known = LANGUAGES[language]
     if known.gold:
-        path = sources.locate(REPOSITORY, GOLD_FILE, mirror, twin=GOLD_TWIN)
+        path = sources.locate(REPOSITORY, GOLD_FILE, mirror)
         columns: tuple[str, ...] = (
             "references",
             "generated_text",

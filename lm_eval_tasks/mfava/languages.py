@@ -6,13 +6,11 @@ import csv
 from dataclasses import dataclass
 from importlib import resources
 
-__all__ = ["GOLD_FILE", "GOLD_TWIN", "LANGUAGES", "REPOSITORY", "Language"]
+__all__ = ["GOLD_FILE", "LANGUAGES", "REPOSITORY", "Language"]
 
 REPOSITORY = "WorldHellow/mHallucinations-LLM"
 GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
-GOLD_TWIN = "WueNLP/mHallucination_Detection/combined_gold_languages.json"
-"""The gold file was published on the hub too. Only the GitHub copy is pinned by a checksum and downloaded; a mirror may
-hold either."""
+"""Published on the hub too, as `WueNLP/mHallucination_Detection`; only the GitHub copy is pinned by a checksum."""
 
 
 @dataclass(frozen=True)

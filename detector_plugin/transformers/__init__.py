@@ -1,0 +1,8 @@
+"""Detectors from Hugging Face: any token classifier, and any PEFT adapter of one.
+
+The package has the library's name; imports are absolute, so ``import transformers`` still gets the library.
+"""
+
+from detector_plugin.transformers.token_classifier import TransformersDetector
+
+__all__ = ["TransformersDetector"]

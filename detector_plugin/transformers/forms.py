@@ -1,0 +1,177 @@
+"""The forms in which detectors read reference and answer, and the tokens they become."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from detector_plugin.detector import UnusableDetector
+
+__all__ = ["FORMS", "Encoded", "Encoder", "prompt"]
+
+FORMS = {
+    "lettucedetect": "LettuceDetect's prompt of question and numbered passage, paired with the answer",
+    "lettucedetect-v2": "'User request: ', question and reference, as LettuceDetect's v2 models know it, with the answer",
+    "pair": "reference, paired with the answer",
+    "paper": "one sequence of reference, separator and answer, as the mFAVA paper's detector",
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Of the input, so that reference and answer keep most of it; no benchmark's question comes near.
+_QUESTION_SHARE = 4
+
+
+class Encoded(NamedTuple):
+    """The tokens of one document.
+
+    Attributes:
+        ids: of all tokens.
+        types: 0 for the first text, 1 for the second, as BERT wants it.
+        fixed: places in `ids` of special tokens and prompt: part of every window.
+        reference: places of the reference's tokens.
+        answer: places of the answer's tokens.
+        offsets: first and end character of each token in `answer`.
+    """
+
+    ids: NDArray[np.int64]
+    types: NDArray[np.int64]
+    fixed: NDArray[np.int64]
+    reference: NDArray[np.int64]
+    answer: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+
+def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
+    """What stands before and after the reference.
+
+    Args:
+        form: one of `FORMS`.
+        question: ``None`` or empty where there is none.
+        language: ISO 639 code; LettuceDetect's prompts exist in eight languages, the English one serves all others.
+    """
+    if form == "lettucedetect-v2":
+        return (f"User request: {question}\n\n" if question else ""), ""
+    if form != "lettucedetect":
+        return "", ""
+    prompts = _prompts()
+    own = prompts.get({"yue": "zh", "cn": "zh"}.get(language or "", language or ""), prompts["en"])
+    before, after = own["question" if question else "summary"].split("{context}")
+    before = before.replace("{passages}", "1").replace(
+        "{question}", question or ""
+    )  # the question last: it is not ours
+    return f"{before}{own['passage']} 1: ", after
+
+
+@lru_cache(maxsize=1)
+def _prompts() -> dict[str, dict[str, str]]:
+    text = files("detector_plugin.transformers").joinpath("lettucedetect_prompts.yaml").read_text("utf-8")
+    prompts: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return prompts
+
+
+class Encoder:
+    """Turns documents into tokens.
+
+    Args:
+        tokenizer: a fast one.
+        form: one of `FORMS`.
+        max_length: of an input, in tokens; limits the question, no more.
+        separator: between reference and answer in the form ``paper``; by default the tokenizer's separator token, or the
+            one that ends a text.
+
+    Raises:
+        UnusableDetector: the form needs a separator and the tokenizer has none.
+    """
+
+    def __init__(self, tokenizer: Any, form: str, max_length: int, separator: str | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.form = form
+        self.longest_question = max_length // _QUESTION_SHARE
+        if form == "paper":
+            self._before, self._after = self._surroundings()
+            self._separator = self._separator_ids(separator)
+        elif separator is not None:
+            raise UnusableDetector(f"option separator: only the form paper has one, not {form}")
+
+    def encode(self, reference: str, answer: str, question: str | None, language: str | None) -> Encoded:
+        """The tokens of a document of any length; where all fits into one window, just what the model was trained on."""
+        reference, answer = (_SURROGATE.sub("\ufffd", text) for text in (reference, answer))
+        return (
+            self._sequence(reference, answer)
+            if self.form == "paper"
+            else self._pair(reference, answer, question, language)
+        )
+
+    def _pair(self, reference: str, answer: str, question: str | None, language: str | None) -> Encoded:
+        before, after = prompt(self.form, self._question(question), language)
+        read = self.tokenizer(
+            before + reference + after, answer, return_offsets_mapping=True, return_token_type_ids=True, verbose=False
+        )
+        # -1 for special tokens, 0 for the prompt, 1 for the answer.
+        text = np.array([-1 if of is None else of for of in read.sequence_ids(0)], np.int64)
+        offsets = np.array(read["offset_mapping"], np.int64).reshape(-1, 2)
+        # Prompt and reference are tokenised as one text; a token is the reference's where any of its characters is.
+        start, end = len(before), len(before) + len(reference)
+        within = (text == 0) & (np.maximum(offsets[:, 1], offsets[:, 0] + 1) > start) & (offsets[:, 0] < end)
+        places = np.arange(len(text))
+        answer_places = places[text == 1]
+        return Encoded(
+            ids=np.array(read["input_ids"], np.int64),
+            types=np.array(read["token_type_ids"], np.int64),
+            fixed=places[(text != 1) & ~within],
+            reference=places[within],
+            answer=answer_places,
+            offsets=offsets[answer_places],
+        )
+
+    def _sequence(self, reference: str, answer: str) -> Encoded:
+        first, second = (
+            self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            for text in (reference, answer)
+        )
+        parts = [self._before, first["input_ids"], self._separator, second["input_ids"], self._after]
+        of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        places = np.arange(len(of))
+        return Encoded(
+            ids=np.array([number for part in parts for number in part], np.int64),
+            types=np.zeros(len(of), np.int64),
+            fixed=places[(of != 1) & (of != 3)],
+            reference=places[of == 1],
+            answer=places[of == 3],
+            offsets=np.array(second["offset_mapping"], np.int64).reshape(-1, 2),
+        )
+
+    def _question(self, question: str | None) -> str | None:
+        question = _SURROGATE.sub("\ufffd", (question or "").strip())
+        offsets = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
+            "offset_mapping"
+        ]
+        return question[: offsets[self.longest_question][0]] if len(offsets) > self.longest_question else question
+
+    def _surroundings(self) -> tuple[list[int], list[int]]:
+        """The special tokens the tokenizer puts before and after a text."""
+        read = self.tokenizer("a", verbose=False)
+        inner = [place for place, of in enumerate(read.sequence_ids(0)) if of is not None]
+        ids = read["input_ids"]
+        return ids[: inner[0]], ids[inner[-1] + 1 :]
+
+    def _separator_ids(self, separator: str | None) -> list[int]:
+        tokenizer = self.tokenizer
+        if separator is None:
+            number = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
+            if number is None:
+                raise UnusableDetector(
+                    "the tokenizer has neither a separator token nor one that ends a text: say with the option separator "
+                    "what stands between reference and answer"
+                )
+            return [number]
+        number = tokenizer.get_vocab().get(separator)
+        if number is not None:
+            return [number]
+        ids: list[int] = tokenizer(separator, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids

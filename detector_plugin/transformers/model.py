@@ -1,0 +1,241 @@
+"""A token classifier and its tokenizer, or the PEFT adapter of one, made ready to run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.repository import Repository, first_line, library, require
+
+__all__ = ["Loaded", "load"]
+
+_HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
+_PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that is ready to run.
+
+    Attributes:
+        model: the token classifier, in evaluation mode, on its device.
+        tokenizer: its fast tokenizer.
+        config: of the model, or of an adapter's base model.
+        labels: names of the classes in their order.
+        decoder: whether it was made to predict the next token.
+        version: commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too.
+        licence: as the model card has it, else ``unknown``.
+    """
+
+    model: Any
+    tokenizer: Any
+    config: Any
+    labels: list[str]
+    decoder: bool
+    version: str
+    licence: str
+
+
+def load(
+    name: str,
+    *,
+    revision: str | None,
+    base_model: str | None,
+    trust_remote_code: bool,
+    device: str,
+    dtype: str,
+) -> Loaded:
+    """Load a token classifier or the PEFT adapter of one.
+
+    Args:
+        name: of the hub, or a folder.
+        revision: branch, tag or commit of the hub.
+        base_model: used in place of the one that an adapter names.
+        trust_remote_code: whether code of the repository may run.
+        device: ``auto`` or one of torch's.
+        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+
+    Raises:
+        UnusableDetector: any of it cannot be done.
+    """
+    torch, transformers = library("torch"), library("transformers")
+    own = Repository(name, revision)
+    adapter = own.json("adapter_config.json")
+    repository = _base(own, adapter, base_model) if adapter else own
+    if base_model and not adapter:
+        raise UnusableDetector(
+            f"detector {name}: option base_model is for PEFT adapters, and this has no adapter_config.json"
+        )
+    require(repository, None if repository is own else own)
+    device_, dtype_ = _place(torch, device, dtype)
+    common = {"revision": repository.revision, "trust_remote_code": trust_remote_code}
+    with _failing(name, "its configuration cannot be read"):
+        config = transformers.AutoConfig.from_pretrained(repository.source, **common)
+    decoder = _is_decoder(config)
+    if not adapter:
+        _check_architecture(name, config)
+    head = _head_size(own) if adapter else None
+    if head and config.num_labels != head:
+        config.num_labels = head
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
+    config.use_cache = False
+
+    model, missing = _classifier(transformers, repository, config, dtype_, common, decoder, name)
+    if missing and not head:
+        raise UnusableDetector(
+            f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
+            "Name a model whose card says token classification, or an adapter with such a head."
+        )
+    labels = [str(config.id2label[index]) for index in range(config.num_labels)]
+    if adapter:
+        stated = own.json("config.json").get("id2label")
+        if isinstance(stated, dict) and len(stated) == len(labels):
+            labels = [str(stated[str(index)]) for index in range(len(labels))]
+        with _failing(name, f"its adapter cannot be put on {repository.source}"):
+            model = library("peft").PeftModel.from_pretrained(model, own.source, revision=revision)
+    tokenizer = _tokenizer(transformers, [own, repository] if adapter else [own], trust_remote_code, name)
+    with _failing(name, f"it cannot be brought onto {device_} in {dtype_}"):
+        if not getattr(config, "quantization_config", None):
+            model = model.to(device=device_, dtype=dtype_)
+    version = f"{own.version()}+base.{repository.version()}" if adapter else own.version()
+    return Loaded(model.eval(), tokenizer, config, labels, decoder, version, own.licence())
+
+
+def _base(own: Repository, adapter: dict[str, Any], given: str | None) -> Repository:
+    if adapter.get("peft_type") in _PROMPT_LEARNING:
+        raise UnusableDetector(
+            f"detector {own.name}: is an adapter of the kind {adapter['peft_type']}, which puts tokens before the text; "
+            "use one that changes weights, such as LORA"
+        )
+    name = given or adapter.get("base_model_name_or_path")
+    if not name:
+        raise UnusableDetector(
+            f"detector {own.name}: adapter_config.json names no base model; name it with the option base_model"
+        )
+    if own.folder and not Path(name).expanduser().is_dir() and (own.folder / name).is_dir():
+        name = str(own.folder / name)
+    return Repository(str(name), None if given else adapter.get("revision"))
+
+
+def _place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device_ = torch.device(device)
+        torch.empty(1, device=device_)
+    except Exception as error:
+        raise UnusableDetector(f"option device: {device!r} cannot be used here: {first_line(error)}") from error
+    if dtype == "auto":
+        if device_.type != "cuda":
+            dtype = "float32"
+        else:
+            dtype = "bfloat16" if torch.cuda.get_device_capability(device_) >= (8, 0) else "float16"
+    return device_, getattr(torch, dtype)
+
+
+def _is_decoder(config: Any) -> bool:
+    """Whether models of this kind predict the next token, and no masked ones."""
+    auto = library("transformers.models.auto.modeling_auto")
+    kind = getattr(config, "model_type", None)
+    return kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
+def _check_architecture(name: str, config: Any) -> None:
+    architectures = getattr(config, "architectures", None) or []
+    if architectures and not any("TokenClassification" in kind for kind in architectures):
+        raise UnusableDetector(
+            f"detector {name}: is a {' and '.join(architectures)}, no token classifier (config.json: architectures). Name "
+            "a model whose card says token classification; for a generative model use detector llm with model=" + name
+        )
+
+
+def _classifier(
+    transformers: Any, repository: Repository, config: Any, dtype: Any, common: dict[str, Any], decoder: bool, name: str
+) -> tuple[Any, list[str]]:
+    """The model, and which weights outside its base model the files lack."""
+    release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
+    options = {
+        **common,
+        "config": config,
+        "dtype" if release >= (4, 56) else "torch_dtype": dtype,
+        "output_loading_info": True,
+        "ignore_mismatched_sizes": True,  # an adapter's head of another size; checked below
+        "use_safetensors": True,  # pickled weights can run code
+    }
+    make = transformers.AutoModelForTokenClassification.from_pretrained
+    quiet = library("transformers.utils.logging")
+    level = quiet.get_verbosity()
+    quiet.set_verbosity_error()  # it warns of heads without weights; we say so ourselves
+    try:
+        # Flash attention takes no mask of ours, and not every model has sdpa.
+        for attention in ("sdpa", "eager" if decoder else None):
+            try:
+                model, info = make(
+                    repository.source, **options, **({"attn_implementation": attention} if attention else {})
+                )
+                break
+            except ValueError as error:
+                if attention != "sdpa" or "attention" not in str(error):
+                    raise
+    except Exception as error:
+        unknown = isinstance(error, ValueError) and "Unrecognized configuration class" in str(error)
+        why = (
+            f"transformers {transformers.__version__} has no token classifier of the kind {config.model_type}"
+            if unknown
+            else first_line(error)
+        )
+        raise UnusableDetector(f"detector {name}: {repository.source} cannot be loaded: {why}") from error
+    finally:
+        quiet.set_verbosity(level)
+    prefix = f"{model.base_model_prefix}."
+    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
+    missing = [key for key in {*info["missing_keys"], *mismatched} if not key.startswith(prefix) or key in mismatched]
+    return model, sorted(missing)
+
+
+def _head_size(own: Repository) -> int | None:
+    """Number of classes of the head that came with an adapter; ``None`` where none did."""
+    file = own.file("adapter_model.safetensors")
+    if not file:
+        raise UnusableDetector(
+            f"detector {own.name}: has adapter_config.json, but no adapter_model.safetensors. Pickled weights "
+            "(adapter_model.bin) are not read, because reading them can run code; save them with safe_serialization=True"
+        )
+    with library("safetensors").safe_open(str(file), framework="np") as weights:
+        for key in weights.keys():  # noqa: SIM118 - it is no mapping
+            if _HEAD.search(key):
+                return int(weights.get_slice(key).get_shape()[0])
+    return None
+
+
+def _tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
+    where = next(
+        (place for place in places if place.file("tokenizer.json") or place.file("tokenizer_config.json")), places[-1]
+    )
+    with _failing(name, f"its tokenizer cannot be loaded from {where.source}"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            where.source, revision=where.revision, trust_remote_code=trust_remote_code, use_fast=True
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnusableDetector(
+            f"detector {name}: its tokenizer ({type(tokenizer).__name__}) is not a fast one and cannot say where a token "
+            "stands in the text; the repository needs a tokenizer.json"
+        )
+    return tokenizer
+
+
+@contextmanager
+def _failing(name: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except UnusableDetector:
+        raise
+    except Exception as error:
+        hint = " (its code may run only with trust_remote_code=True)" if "trust_remote_code" in str(error) else ""
+        raise UnusableDetector(f"detector {name}: {what}: {first_line(error)}{hint}") from error

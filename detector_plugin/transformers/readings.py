@@ -1,0 +1,95 @@
+"""What the windows of one document say of its answer, and the spans that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.spans import Span
+from detector_plugin.transformers.forms import Encoded
+from detector_plugin.transformers.windows import Window, number_of_windows
+
+__all__ = ["Document", "spans_of"]
+
+
+class Document:
+    """One answer on its way: its tokens, and the most favourable reading of each so far."""
+
+    def __init__(self, index: int, encoded: Encoded, classes: int, room: int) -> None:
+        self.index = index
+        self.encoded = encoded
+        self.room = room
+        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)
+        self.best = np.zeros((len(encoded.answer), classes), np.float32)
+        self.borne_out = np.full(len(encoded.answer), -1, np.float32)
+
+    def length(self, window: Window) -> int:
+        (first, end), (start, stop), _ = window
+        return len(self.encoded.fixed) + end - first + stop - start
+
+    def tokens(self, window: Window) -> NDArray[np.int64]:
+        """Places of the window's tokens, in order."""
+        (first, end), (start, stop), _ = window
+        encoded = self.encoded
+        return np.sort(np.concatenate([encoded.fixed, encoded.reference[first:end], encoded.answer[start:stop]]))
+
+    def take(
+        self,
+        window: Window,
+        row: NDArray[np.int64],
+        probabilities: NDArray[np.float32],
+        categories: Sequence[str | None],
+    ) -> None:
+        """Keep, of each token that the window decides, the reading in which it is most likely borne out.
+
+        Args:
+            window: what was read.
+            row: places of its tokens, as :meth:`tokens` gave them.
+            probabilities: of each of these tokens' classes.
+            categories: of the classes; ``None`` for borne out.
+        """
+        first, end = window.decided
+        probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
+        borne_out = probabilities[:, [category is None for category in categories]].sum(1)
+        better = borne_out > self.borne_out[first:end]
+        self.borne_out[first:end][better] = borne_out[better]
+        self.best[first:end][better] = probabilities[better]
+        self.left -= 1
+
+
+def spans_of(
+    answer: str,
+    offsets: NDArray[np.int64],
+    probabilities: NDArray[np.float32],
+    categories: Sequence[str | None],
+    threshold: float,
+) -> list[Span]:
+    """Spans of neighbouring tokens of one category, without white space at their ends.
+
+    Args:
+        answer: the text.
+        offsets: first and end character of each token, in order.
+        probabilities: of each token's classes.
+        categories: of the classes; ``None`` for borne out. Classes may share one.
+        threshold: a token is flagged where the categories together have this probability.
+    """
+    kinds = sorted({category for category in categories if category is not None})
+    by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
+    spans: list[Span] = []
+    for place in np.flatnonzero(by_kind.sum(1) >= threshold):
+        start, end = (int(at) for at in offsets[place])
+        start += len(answer[start:end]) - len(answer[start:end].lstrip())
+        end = start + len(answer[start:end].rstrip())
+        last = spans[-1] if spans else None
+        if last:
+            start = max(start, last.end)  # several tokens of one character
+        if start >= end:
+            continue
+        kind = kinds[int(by_kind[place].argmax())]
+        if last and last.category == kind and not answer[last.end : start].strip():
+            spans[-1] = last._replace(end=end)
+        else:
+            spans.append(Span(start, end, kind))
+    return spans

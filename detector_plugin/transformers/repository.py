@@ -1,0 +1,157 @@
+"""Where a model's files are, on the hub or on disk, and what they say about it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from detector_plugin.detector import UnusableDetector
+
+__all__ = ["Repository", "first_line", "library", "require"]
+
+
+def library(name: str) -> Any:
+    """A library that only the extra ``hf`` brings.
+
+    Raises:
+        UnusableDetector: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UnusableDetector(
+            f"detectors of Hugging Face need {name}, which cannot be imported ({error}): pip install 'lm-eval-grounded[hf]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model's folder, or its repository on the hub."""
+
+    name: str
+    revision: str | None
+
+    @property
+    def folder(self) -> Path | None:
+        folder = Path(self.name).expanduser()
+        return folder if folder.is_dir() else None
+
+    @property
+    def source(self) -> str:
+        return str(self.folder or self.name)
+
+    def file(self, name: str) -> Path | None:
+        """One of its files; ``None`` where there is none or it cannot be had."""
+        if self.folder:
+            return self.folder / name if (self.folder / name).is_file() else None
+        hub = library("huggingface_hub")
+        try:
+            return Path(hub.hf_hub_download(self.name, name, revision=self.revision))
+        except Exception:  # the one who needs it says why; see require
+            return None
+
+    def json(self, name: str) -> dict[str, Any]:
+        file = self.file(name)
+        try:
+            found = json.loads(file.read_text("utf-8")) if file else {}
+        except ValueError as error:
+            raise UnusableDetector(f"detector {self.name}: {file} is no JSON ({error})") from error
+        return found if isinstance(found, dict) else {}
+
+    def version(self) -> str:
+        """The commit; of a folder, a hash of what decides the answers: configuration, tokenizer and weights."""
+        if not self.folder:
+            file = self.file("config.json") or self.file("adapter_config.json")
+            return file.parent.name if file else "unknown"  # the hub's cache has snapshots/<commit>/config.json
+        names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
+        weights = [name for name in names if name.endswith(".safetensors")]
+        others = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json")
+        digest = hashlib.sha256()
+        for name in [*(name for name in others if name in names), *weights]:
+            digest.update(name.encode() + b"\0")
+            with (self.folder / name).open("rb") as content:
+                while block := content.read(1 << 24):
+                    digest.update(block)
+        return digest.hexdigest()[:16]
+
+    def licence(self) -> str:
+        card = self.file("README.md")
+        front = (
+            re.match(r"\ufeff?---\s*\n(.*?)\n---\s*(?:\n|$)", card.read_text("utf-8", "replace"), re.S)
+            if card
+            else None
+        )
+        try:
+            stated = yaml.safe_load(front[1]) if front else None
+        except yaml.YAMLError:
+            stated = None
+        if not isinstance(stated, dict):
+            return "unknown"
+        licence = stated.get("license")
+        if licence == "other":
+            licence = stated.get("license_name") or licence
+        return ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence or "unknown")
+
+
+def require(repository: Repository, adapter: Repository | None) -> None:
+    """Raises UnusableDetector, which says why, where a model's configuration cannot be had."""
+    name = repository.name if adapter is None else adapter.name
+    what = (
+        f"detector {name}:"
+        if adapter is None
+        else f"detector {name}, base model {repository.name} (of adapter_config.json, or the option base_model):"
+    )
+    if repository.folder:
+        if not (repository.folder / "config.json").is_file():
+            raise UnusableDetector(
+                f"{what} the folder {repository.folder.resolve()} has no config.json and no adapter_config.json; a model's "
+                "folder is what save_pretrained writes"
+            )
+        return
+    if re.match(r"[./~\\]|[A-Za-z]:\\", repository.name) or repository.name.count("/") > 1:
+        raise UnusableDetector(f"{what} there is no folder {Path(repository.name).expanduser().resolve()}")
+    hub, errors = library("huggingface_hub"), library("huggingface_hub.errors")
+    page = f"https://huggingface.co/{repository.name}"
+    try:
+        hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
+    except errors.HFValidationError as error:
+        raise UnusableDetector(
+            f"{what} is neither a folder ({Path(repository.name).expanduser().resolve()}) nor a name that the hub could "
+            f"have ({first_line(error)})"
+        ) from error
+    except errors.GatedRepoError as error:
+        raise UnusableDetector(
+            f"{what} is gated: ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise UnusableDetector(
+            f"{what} there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name "
+            "here, and no built-in detector but lexical and llm"
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise UnusableDetector(f"{what} has no revision {repository.revision!r}; see {page}/commits/main") from error
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+        constants = library("huggingface_hub.constants")
+        raise UnusableDetector(
+            f"{what} is no folder here, is not in the cache {constants.HF_HUB_CACHE}, and cannot be fetched "
+            f"({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a connection, run "
+            f"'hf download {repository.name}' and copy it here, or name its folder. Built-in detectors are lexical and llm."
+        ) from error
+    except errors.EntryNotFoundError as error:
+        raise UnusableDetector(f"{what} has no config.json at {page}: it is no model of transformers") from error
+    except (errors.HfHubHTTPError, OSError) as error:
+        raise UnusableDetector(f"{what} cannot be fetched from {page}: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:400] if lines else ''}"
