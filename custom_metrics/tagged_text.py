@@ -30,7 +30,7 @@ _CUT_TAG = re.compile(r"</?(?P<name>[A-Za-z]{0,30})$")
 _AS_WRITTEN = re.compile(rf"<({'|'.join(CATEGORIES)})>")
 # FAVA's editing marks (the words between them stay), and HTML from annotators' browsers.
 _MARKUP = frozenset(
-    "delete deleted mark a b big br blockquote center code dd del div dl dt em font h1 h2 h3 h4 h5 h6 hr i img ins li ol p "  # noqa: SIM905
+    "delete deleted mark a b big br blockquote center code dd del div dl dt em font h1 h2 h3 h4 h5 h6 hr i img ins li ol p "
     "pre q s small span strike strong sub sup table tbody td th thead tr u ul".split()
 )
 _NAMES = (*CATEGORIES, HALLUCINATION)

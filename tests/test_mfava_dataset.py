@@ -12,7 +12,7 @@ import pytest
 
 from lm_eval_tasks.mfava import dataset, detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
-from lm_eval_tasks.sources import CorruptSource, MissingSource, find
+from lm_eval_tasks.sources import MissingSource, find
 
 REPOSITORY = "github/WorldHellow/mHallucinations-LLM"
 
@@ -41,7 +41,8 @@ FORMS = [
     (FIVE, "K,T,http://a,R1,,,,,1. Wer?,2.", ["Wer?"], "R1", {"questions that are empty in the file": 1}),
     (FIVE, "K,T,http://a,R1,,,,,1. Wer?,", ["Wer?"], "R1", {"questions that are empty in the file": 1}),
     # an ordinal is no numbering
-    (FIVE, "K,T,http://a,R1,,,,,1. FC Köln wurde wann Meister?,Wer traf?", ["1. FC Köln wurde wann Meister?", "Wer traf?"], "R1", {}),
+    (FIVE, "K,T,http://a,R1,,,,,1. FC Köln wurde wann Meister?,Wer traf?",
+     ["1. FC Köln wurde wann Meister?", "Wer traf?"], "R1", {}),
     (FIVE, "K,T,http://a,R1,,,,,Wer?,  ", ["Wer?"], "R1", {"questions that are empty in the file": 1}),
     ("Article Title,Category,references,query_1,query_2", "T,K,R1 R2,Wer?,Was?", ["Wer?", "Was?"], "R1 R2", {}),
     ("article title,REFERENCES,Query_1", "T,R1,Wer?", ["Wer?"], "R1", {}),

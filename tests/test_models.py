@@ -90,7 +90,7 @@ def test_sentences_end_at_the_marks_of_their_script() -> None:
     [
         ({"strategy": "clever"}, None, "unknown strategy 'clever'; known are abstain, answer, full_passage, lexical"),
         ({"strategy": "answer"}, {"passages": []}, r"no 'query' or 'question', only \['passages'\]"),
-        ({"strategy": "answer"}, {"query": "x"}, r"no 'passages', only \['query'\]"),
+        ({"strategy": "answer"}, {"query": "x"}, r"no 'passages' or 'reference', only \['query'\]"),
     ],
 )
 def test_what_the_baseline_cannot_do_it_says(arguments: dict[str, Any], document: Any, message: str) -> None:

@@ -53,7 +53,7 @@ def test_a_mirror_may_hold_a_file_where_it_was_published_first(hub: str, tmp_pat
     repository = "WorldHellow/mHallucinations-LLM"
     path = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
     assert locate(repository, path, hub).parent.name == "mHallucination_Detection"
-    with pytest.raises(MissingSource, match="github/WorldHellow.* and WueNLP/mHallucination_Detection/combined_gold"):
+    with pytest.raises(MissingSource, match=r"github/WorldHellow.* and WueNLP/mHallucination_Detection/combined_gold"):
         locate(repository, path, tmp_path)
     own = tmp_path / "github" / repository / path
     own.parent.mkdir(parents=True)

@@ -22,6 +22,7 @@ import numpy as np
 
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
 from lm_eval_tasks.mfava.samples import documents_of_samples
 
@@ -35,7 +36,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
-NONE = "none"  # `calibration=none`: leave the estimates out
 
 
 def load(
@@ -132,15 +132,15 @@ def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str
 
 
 def calibration_of(detector: str, calibration: str | None) -> str:
-    """Path of the calibration in force; empty where there is none.
+    """Path of the calibration in force; empty where there is none, ``none`` where none is wanted.
 
     Raises:
         CalibrationError: the one that was named cannot be read, or is of another detector.
     """
     if calibration is None:
         return calibrations.shipped().get(detector, "")
-    if calibration == NONE:
-        return ""
+    if calibration == NO_CALIBRATION:
+        return NO_CALIBRATION
     loaded = calibrations.load(calibration)
     if loaded.detector["name"] != detector:
         raise calibrations.CalibrationError(

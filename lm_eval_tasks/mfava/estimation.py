@@ -22,6 +22,9 @@ __all__ = ["TaggedAnswer", "macro_mean", "process_results"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+NO_CALIBRATION = "none"
+"""`--metadata calibration=none`: leave the corrected rates out, and say nothing of it."""
+
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 PARTS = ("", "_ci_low", "_ci_high", "_std")
 KEYS = tuple(f"{rate}{part}" for rate in RATES for part in PARTS)
@@ -72,28 +75,34 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     }
 
 
+@lru_cache(maxsize=1)  # once, not for each of thirty languages
+def _say_how_to_calibrate() -> None:
+    log.warning(
+        "mfava: without a calibration of the detector in the language, estimated_rate and rogan_gladen_rate are nan. "
+        "Measure the detector on annotated answers (`lm_eval --model hallucination-detector --model_args detector=NAME "
+        "--tasks mfava_detection_gold,mfava_detection_silver --log_samples --output_path RESULTS`), make a file of that "
+        "(`lm-eval-grounded calibrate RESULTS -o FILE`), and name it with `--metadata calibration=FILE`."
+    )
+
+
 @lru_cache(maxsize=128)
 def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key; says once why there is none, or why it may not fit."""
     path, language, annotations, version = key.rsplit("|", 3)
+    if path == NO_CALIBRATION:
+        return None
     if not path:
-        log.warning(
-            "mfava_%s: the detector has no calibration, so estimated_rate and rogan_gladen_rate are nan. Measure it on "
-            "annotated answers (`lm_eval --model hallucination-detector --model_args detector=NAME --tasks "
-            "mfava_detection_%s_silver --log_samples -o RESULTS`), make a file of that (`lm-eval-grounded "
-            "calibrate RESULTS "
-            "-o FILE`), and name it with `--metadata calibration=FILE`.",
-            *(language, language),
-        )
+        log.info("mfava_%s: the detector has no calibration; estimated_rate and rogan_gladen_rate are nan", language)
+        _say_how_to_calibrate()
         return None
     loaded = calibrations.load(path)
     found = loaded.of(language, annotations or None)
     if found is None:
-        log.warning(
-            "mfava_%s: %s has no %s calibration for this language (it has %s), so estimated_rate and rogan_gladen_rate are "
-            "nan. `lm-eval-grounded calibrate` makes one from a run of mfava_detection_%s_silver.",
-            *(language, path, annotations or "gold or silver", ", ".join(loaded.languages), language),
+        log.info(
+            "mfava_%s: %s has no %s calibration for this language (it has %s), so the corrected rates are nan",
+            *(language, path, annotations or "gold or silver", ", ".join(loaded.languages)),
         )
+        _say_how_to_calibrate()
         return None
     if loaded.detector["version"] != version:
         log.warning(

@@ -77,7 +77,9 @@ class GroundedBaseline(DocumentAnswerer):
         if self.strategy == "abstain":
             return NO_ANSWER
         question, passages = _question(doc), _passages(doc)
-        judging = "label" in doc  # NoMIRACL asks whether the passages answer, not what the answer is
+        judging = (
+            "query" in doc and "passages" in doc
+        )  # NoMIRACL asks whether the passages answer, not what the answer is
         if self.strategy == "full_passage":
             return "\n\n".join(passage.grounding for passage in passages)
         if self.strategy == "answer":

@@ -18,7 +18,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -154,7 +156,57 @@ def _search(tsv: Path, start: str) -> None:
     report(f"BM25 {start}, peak memory of the process", f"{peak:.2f} GB", "<= 1.5 GB")
 
 
-BENCHMARKS: dict[str, Callable[[], None]] = {"abstention": abstention, "rouge": rouge, "retrieval": retrieval}
+def _lexical(answers: int, mirror: str) -> float:
+    """Documents of mFAVA a second that one process tags; its weights are loaded before the clock starts."""
+    from detector_plugin.lexical import LexicalDetector
+    from lm_eval_tasks.mfava.training import labelled_answers
+
+    documents = labelled_answers(mirror)
+    step = max(1, len(documents) // answers)
+    chosen = documents[::step][:answers]
+    detector = LexicalDetector()
+    detector.detect(["Ein Text."], ["Ein Text."], ["de"])
+    with timed() as seconds:
+        detector.detect([d.reference for d in chosen], [d.answer for d in chosen], [d.language for d in chosen])
+    return len(chosen) / seconds[0]
+
+
+def detection() -> None:
+    """Speed of the lexical detector on real documents, the cost of the bootstrap, and of long answers."""
+    import numpy as np
+
+    from custom_metrics.hallucination import estimate
+    from custom_metrics.repetition import is_repetitive
+    from custom_metrics.tagged_text import parse, render
+    from detector_plugin.lexical import LexicalDetector
+
+    mirror = str(SHARED / "hub")
+    report("lexical detector, real documents, one process", f"{_lexical(1500, mirror):,.0f}/s", "")
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        rates = list(pool.map(_lexical, [1500, 1500], [mirror, mirror]))
+    report("lexical detector, real documents, two processes", f"{sum(rates):,.0f}/s", ">= 200/s")
+    rng = np.random.default_rng(0)
+    wild, calibration = rng.integers(0, 99, (1000, 2)), rng.integers(0, 99, (300, 4))
+    with timed() as seconds:
+        estimate(wild, calibration)
+    report("rates with bounds, 1000 articles, 300 calibration documents", f"{seconds[0] * 1000:.0f} ms", "")
+    text = " ".join(f"Wort{number % 5003}" for number in range(100_000))
+    detector = LexicalDetector()
+    for kilowords in (10, 100):
+        part = " ".join(text.split()[: kilowords * 1000])
+        with timed() as seconds:
+            (spans,) = detector.detect([part[::-1]], [part], ["de"])
+            parse(render(part, spans))
+            is_repetitive(part, "de")
+        report(f"an answer of {kilowords},000 words, tagged and read", f"{seconds[0]:.2f} s", "linear")
+
+
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "abstention": abstention,
+    "rouge": rouge,
+    "retrieval": retrieval,
+    "detection": detection,
+}
 
 
 def main(arguments: list[str]) -> None:

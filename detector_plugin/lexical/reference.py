@@ -1,0 +1,131 @@
+"""What is kept of a reference, so that many words of an answer can be looked up in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detector_plugin.lexical.normalisation import TOKEN, normalise, stem
+
+__all__ = ["GRAMS", "ReferenceIndex", "codes", "gram_hashes", "index_reference", "slots"]
+
+GRAMS = (4, 8, 12)
+"""Lengths of the character n-grams, spaces between words included; each is the sum of two before it."""
+
+_SHORTEST_BEGINNING = 3
+_STRIDE = 20  # tokens; a window is two strides, about two sentences
+_MOST_WINDOWS = 256  # longer references get longer windows, so that time stays linear
+_MULTIPLIER = 0x9E3779B97F4A7C15  # odd, of golden ratio: Knuth's multiplicative hash
+_SPARSE = 32  # table slots a gram: about 3% of the lookups find a gram that is not there
+_LARGEST_TABLE = 23  # bits: 8 MB
+
+
+@dataclass(frozen=True)
+class ReferenceIndex:
+    """The tokens and n-grams of one reference.
+
+    Attributes:
+        forms: normalised tokens.
+        sorted_forms: the same in order, so that a token's longest beginning stands beside its place.
+        stems: number of each stem.
+        windows: numbers of the windows that stems occur in, rising, stem by stem; windows are two strides of tokens long
+            and overlap by one.
+        window_bounds: (stems + 1,) where in `windows` those of each stem begin.
+        n_windows: at least 1.
+        pairs: stems next to each other.
+        grams: for each of `GRAMS` a table of what occurs, by hash.
+        n_tokens: of the reference.
+    """
+
+    forms: set[str]
+    sorted_forms: list[str]
+    stems: dict[str, int]
+    windows: NDArray[np.int64]
+    window_bounds: NDArray[np.int64]
+    n_windows: int
+    pairs: set[tuple[str, str]]
+    grams: dict[int, NDArray[np.bool_]]
+    n_tokens: int
+
+    def n_windows_of(self, name: str) -> int:
+        """Number of windows that a stem occurs in; 0 for one that is not there."""
+        number = self.stems.get(name)
+        return 0 if number is None else int(self.window_bounds[number + 1] - self.window_bounds[number])
+
+    def longest_beginning(self, token: str) -> int:
+        """Letters, 3 at least, from the token's start that some token of the reference begins with, too; else 0."""
+        place = bisect_left(self.sorted_forms, token)
+        longest = 0
+        for beside in self.sorted_forms[max(place - 1, 0) : place + 1]:
+            length = 0
+            for one, other in zip(token, beside, strict=False):
+                if one != other:
+                    break
+                length += 1
+            longest = max(longest, length)
+        return longest if longest >= _SHORTEST_BEGINNING else 0
+
+
+def codes(tokens: list[str]) -> NDArray[np.uint64]:
+    """Code points of the tokens, a space before, between and after them."""
+    return np.frombuffer(f" {' '.join(tokens)} ".encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+
+
+def gram_hashes(text: NDArray[np.uint64]) -> dict[int, NDArray[np.uint64]]:
+    """For each n of `GRAMS` the hash of every n-gram of a text of code points, shape (len(text) - n + 1,) or (0,)."""
+
+    def join(left: NDArray[np.uint64], right: NDArray[np.uint64], shift: int, power: int) -> NDArray[np.uint64]:
+        length = max(len(right) - shift, 0)
+        joined = left[:length] * np.uint64(pow(_MULTIPLIER, power, 1 << 64)) + right[shift : shift + length]
+        return np.asarray(joined, np.uint64)
+
+    two = join(text, text, 1, 1)
+    four = join(two, two, 2, 2)
+    eight = join(four, four, 4, 4)
+    return {4: four, 8: eight, 12: join(eight, four, 8, 4)}
+
+
+def slots(hashes: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
+    """Where in a table of `size` (a power of 2) slots each hash belongs."""
+    places = (hashes * np.uint64(_MULTIPLIER)) >> np.uint64(65 - size.bit_length())
+    return np.asarray(places, np.int64)
+
+
+@lru_cache(maxsize=4)  # several questions of one article follow each other
+def index_reference(text: str) -> ReferenceIndex:
+    """Index of a reference; that of a text without a letter or digit is empty, and supports nothing."""
+    tokens = TOKEN.findall(normalise(text))
+    forms = set(tokens)
+    of_form = {form: stem(form) for form in forms}
+    in_order = [of_form[token] for token in tokens]
+    stems: dict[str, int] = {}
+    numbers = np.array([stems.setdefault(name, len(stems)) for name in in_order], np.int64)
+    stride = max(_STRIDE, -(-len(tokens) // _MOST_WINDOWS))
+    # Window i is strides i and i + 1: a token of stride s is in windows s - 1 and s.
+    n_windows = max(-(-len(tokens) // stride) - 1, 1)
+    strides = np.arange(len(tokens)) // stride
+    last = np.minimum(strides, n_windows - 1)
+    first = np.maximum(strides - 1, 0)
+    where = np.unique(np.concatenate([numbers * n_windows + first, numbers * n_windows + last]))
+    grams = {}
+    size = 1 << min(max((_SPARSE * (len(text) + 1)).bit_length(), 12), _LARGEST_TABLE)
+    for n, hashes in gram_hashes(codes(tokens)).items():
+        table = np.zeros(size, np.bool_)
+        table[slots(hashes, size)] = True
+        grams[n] = table
+    return ReferenceIndex(
+        forms=forms,
+        sorted_forms=sorted(forms),
+        stems=stems,
+        windows=where % n_windows,
+        window_bounds=np.searchsorted(where, np.arange(len(stems) + 1) * n_windows),
+        n_windows=n_windows,
+        pairs=set(pairwise(in_order)),
+        grams=grams,
+        n_tokens=len(tokens),
+    )

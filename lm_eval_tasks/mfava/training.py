@@ -1,0 +1,104 @@
+"""``lm-eval-grounded train``: the lexical detector's weights and its calibration, made anew from a mirror."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from custom_metrics.detection import count_words
+from custom_metrics.spans import span_of
+from detector_plugin import calibration as calibrations
+from detector_plugin import lexical
+from detector_plugin.lexical import training
+from lm_eval_tasks.mfava import detection
+from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.sources import MissingSource, mirror_folder
+
+__all__ = ["labelled_answers", "train_lexical"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+NOTE = (
+    "Measured with weights that were trained without any document of the language (held_out). The shipped weights were "
+    "trained on these documents too."
+)
+
+
+def labelled_answers(mirror: str | None = None) -> list[training.LabelledAnswer]:
+    """Every annotated answer of a mirror; languages whose file is not there are left out, and said.
+
+    Raises:
+        MissingSource: there is none at all.
+    """
+    folder = mirror_folder(mirror)
+    found: list[training.LabelledAnswer] = []
+    missing: list[str] = []
+    for code, language in LANGUAGES.items():
+        for kind in ("gold",) * language.gold + ("silver",) * language.silver:
+            try:
+                documents = detection.documents(code, kind, str(folder) if folder else None)
+            except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
+                log.debug("%s", error)
+                missing.append(f"{code} {kind}")
+                continue
+            found += [
+                training.LabelledAnswer(
+                    reference=row["reference"],
+                    answer=row["answer"],
+                    language=code,
+                    annotations=kind,
+                    spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
+                )
+                for row in documents
+            ]
+    if missing:
+        log.warning("without %s, whose files are not there", ", ".join(missing))
+    if not found:
+        raise MissingSource("no annotated answer is to be had; name a mirror of the public files with --mirror DIR")
+    return found
+
+
+def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
+    """Train, measure and write; the same documents give the same bytes.
+
+    Args:
+        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+        output: folder for ``weights/`` and ``calibration.json``; default the package's own files are replaced.
+
+    Yields:
+        The files written.
+    """
+    documents = labelled_answers(mirror)
+    log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
+    weights = training.train_all(documents, processes=os.cpu_count() or 1)
+    folder = lexical.WEIGHTS if output is None else output / "weights"
+    for name, content in weights.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        yield path
+    detector = lexical.LexicalDetector(held_out=True, weights=folder)
+    languages: dict[str, dict[str, calibrations.LanguageCalibration]] = {}
+    spans = detector.detect(
+        [d.reference for d in documents], [d.answer for d in documents], [d.language for d in documents]
+    )
+    counts: dict[tuple[str, str], list[tuple[int, ...]]] = {}
+    for document, found in zip(documents, spans, strict=True):
+        counted = count_words(document.answer, document.language, document.spans, found)
+        counts.setdefault((document.language, document.annotations), []).append(tuple(counted))
+    for (language, kind), rows in counts.items():
+        languages.setdefault(language, {})[kind] = calibrations.measured(rows, f"mfava_detection_{language}_{kind}")
+    described = {
+        "name": detector.name,
+        "version": detector.version.removesuffix(lexical.HELD_OUT_SUFFIX),
+        "licence": detector.licence,
+    }
+    path = (
+        Path(calibrations.__file__).parent / "calibrations" / "lexical.json"
+        if output is None
+        else output / "calibration.json"
+    )
+    calibrations.Calibration(described, languages, note=NOTE).save(path)
+    yield path

@@ -1,0 +1,239 @@
+"""The lexical detector: what it flags, what it survives, and weights that anybody can make again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.words import words
+from detector_plugin import Detector, lexical, load_detector
+from detector_plugin.lexical import LexicalDetector, model
+from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
+from detector_plugin.lexical.normalisation import normalise, stem
+
+REFERENCE = (
+    "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
+    "Kirchengebäude der Welt. Der Bau begann im Jahr 1248 und wurde 1880 vollendet. Seit 1996 gehört er zum "
+    "Weltkulturerbe der UNESCO."
+)
+
+
+@pytest.fixture(scope="module")
+def detector() -> LexicalDetector:
+    return LexicalDetector()
+
+
+def flagged(detector: LexicalDetector, reference: str, answer: str, language: str | None) -> list[str]:
+    (spans,) = detector.detect([reference], [answer], [language])
+    return [answer[span.start : span.end] for span in spans]
+
+
+def test_it_is_a_detector(detector: LexicalDetector) -> None:
+    assert isinstance(detector, Detector)
+    assert isinstance(load_detector("lexical", held_out=True), LexicalDetector)
+    assert detector.name == "lexical"
+    assert detector.licence == "Apache-2.0 (trained on mFAVA, Creative Commons)"
+    assert len(detector.version) == 12
+    assert LexicalDetector(held_out=True).version == f"{detector.version}-held-out"
+    assert LexicalDetector(threshold=0.7).version == f"{detector.version}-t0.7"
+
+
+def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    lexical._say_what_it_is.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        LexicalDetector()
+        LexicalDetector()
+    (said,) = (record.message for record in caplog.records)
+    assert "on closed-book answers it flags paraphrase as invention" in said
+    assert "for claims use a transformer detector" in said
+
+
+def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:
+    assert flagged(detector, REFERENCE, REFERENCE, "de") == []
+    answer = (
+        "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Der Bau begann im Jahr 1248 und wurde 1880 vollendet. "
+        "Angeblich schlafen nachts telepathische Drachen auf seinem Dach."
+    )
+    spans = flagged(detector, REFERENCE, answer, "de")
+    assert spans
+    assert all("Kölner" not in span and "1248" not in span for span in spans)
+    assert "telepathische Drachen" in " ".join(spans)
+
+
+@pytest.mark.parametrize("reference", ["", " \n", "⁇ ️ ⁇ ️", "!?"])
+def test_where_the_reference_says_nothing_nothing_is_borne_out(detector: LexicalDetector, reference: str) -> None:
+    assert flagged(detector, reference, "Der Dom steht.", "de") == ["Der Dom steht."]
+    assert flagged(detector, reference, "", "de") == []
+
+
+def test_each_answer_is_read_alone(detector: LexicalDetector) -> None:
+    answers = ["Der Dom ist hoch.", "", "Alles frei erfunden, sagt man.", "北京大學。", "1880", "🙂"]
+    languages = ["de", "de", None, "zh", "xx", "ja"]
+    together = detector.detect([REFERENCE] * 6, answers, languages)
+    alone = [detector.detect([REFERENCE], [a], [code])[0] for a, code in zip(answers, languages, strict=True)]
+    assert together == alone
+    with pytest.raises(ValueError, match="2 answers, but 1 references"):
+        detector.detect(["r"], ["a", "b"], ["de", "de"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=80), st.text(max_size=80), st.sampled_from(["de", "ar", "zh", "ja", "sr", "xx", None]))
+def test_anything_is_read(reference: str, answer: str, language: str | None) -> None:
+    detector = _shared()
+    (spans,) = detector.detect([reference], [answer], [language])
+    (probabilities,) = detector.probabilities([reference], [answer], [language])
+    places = words(answer, language)
+    assert probabilities.shape == (len(places),)
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
+    starts, ends = {start for start, _ in places}, {end for _, end in places}
+    assert all(span.start in starts and span.end in ends for span in spans)
+    assert all(a.end < b.start for a, b in pairwise(spans))
+    assert np.isfinite(answer_features(reference, answer, language)).all()
+
+
+_DETECTOR: list[LexicalDetector] = []
+
+
+def _shared() -> LexicalDetector:
+    if not _DETECTOR:
+        _DETECTOR.append(LexicalDetector())
+    return _DETECTOR[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Београд", "Beograd"),  # Serbian in both scripts
+        ("İstanbul", "istanbul"),
+        ("أحمد", "احمد"),
+        ("مُحَمَّد", "محمد"),
+        ("٢٠٢٤", "2024"),
+        ("ﬁnal", "final"),
+        ("STRASSE", "straße"),
+    ],
+)
+def test_spellings_are_made_comparable(one: str, other: str) -> None:
+    assert normalise(one) == normalise(other)
+
+
+def test_inflections_share_a_stem() -> None:
+    assert stem(normalise("talossakin")) == stem(normalise("talossa"))
+    assert stem(normalise("والمدينة")) == stem(normalise("مدينة"))
+    assert stem("1248") != stem("1249")
+
+
+@pytest.mark.parametrize("size", [2_000, 100_000])
+def test_long_answers_and_references_are_read(detector: LexicalDetector, size: int) -> None:
+    answer = " ".join(f"wort{number % 997}." for number in range(size))
+    (spans,) = detector.detect([answer[::-1]], [answer], ["de"])
+    assert spans
+
+
+def test_importing_it_is_light() -> None:
+    code = (
+        "import sys; from detector_plugin.lexical import LexicalDetector; LexicalDetector().detect(['a'], ['b'], ['de']);"
+        "print(sorted({'torch', 'sklearn', 'transformers', 'lm_eval', 'jieba', 'janome', 'datasets'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# -------------------------------------------------------------------------------------------------------------- weights
+
+
+def test_the_weights_are_small_and_of_the_paper_languages() -> None:
+    main = lexical.WEIGHTS / lexical.MAIN_WEIGHTS
+    assert main.stat().st_size < 2_000_000
+    held_out = sorted(path.stem for path in (lexical.WEIGHTS / lexical.HELD_OUT).iterdir())
+    assert held_out == ["ar", "ca", "cs", "de", "eu", "fi", "fr", "id", "ko", "la", "pl", "sr", "tr", "ur", "vi"]
+    for language in held_out:
+        trained = model.load(lexical.WEIGHTS / lexical.HELD_OUT / f"{language}.safetensors").training["words"]
+        assert trained
+        assert not any(group.startswith(f"{language} ") for group in trained)  # not a word of it was seen
+    assert {"de gold", "tr gold", "ar gold", "la silver"} <= model.load(main).training["words"].keys()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", b"\xff" * 64])
+def test_what_are_no_weights(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "lexical.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match="not the weights of a lexical detector"):
+        LexicalDetector(weights=tmp_path)
+
+
+def test_weights_of_other_features_are_refused(tmp_path: Path) -> None:
+    data = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
+    name = FEATURE_NAMES[0].encode()
+    (tmp_path / "lexical.safetensors").write_bytes(
+        data.replace(b'"features": "' + name, b'"features": "x' + name[1:], 1)
+    )
+    with pytest.raises(ValueError, match="trained on other features"):
+        LexicalDetector(weights=tmp_path)
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5])
+def test_a_threshold_is_a_probability(threshold: float) -> None:
+    with pytest.raises(ValueError, match="a threshold is a probability"):
+        LexicalDetector(threshold=threshold)
+
+
+def test_the_weights_can_be_read_with_safetensors() -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    arrays = safetensors.load_file(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
+    forest = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
+    assert len(arrays["nodes"]) == len(forest.roots)
+    assert len(arrays["left"]) == len(forest.left)
+
+
+@pytest.mark.slow
+def test_training_gives_the_same_bytes_whatever_the_order() -> None:
+    pytest.importorskip("sklearn", reason="training needs lm-eval-grounded[train]")
+    from detector_plugin.lexical import training
+    from lm_eval_tasks.mfava.training import labelled_answers
+
+    documents = labelled_answers("sample")
+    assert len(documents) == 25 * 3 + 5 * 6
+    first = training.train(documents)
+    assert training.train(documents[::-1]) == first
+    assert training.train(documents, seed=1) != first
+
+
+@pytest.mark.slow
+def test_the_shipped_weights_are_those_of_the_public_data(hub: str) -> None:
+    """Trained anew from the mirror; `make train-lexical` does so for all sixteen."""
+    sklearn = pytest.importorskip("sklearn", reason="training needs lm-eval-grounded[train]")
+    from detector_plugin.lexical import training
+    from lm_eval_tasks.mfava.training import labelled_answers
+
+    shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
+    if model.from_bytes(shipped).training["scikit-learn"] != sklearn.__version__:
+        pytest.skip("another release of scikit-learn than the weights were made with: its trees may differ in a bit")
+    assert training.train(labelled_answers(hub)) == shipped
+
+
+def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn", reason="training needs lm-eval-grounded[train]")
+    from lm_eval_tasks.cli import main
+    from lm_eval_tasks.mfava import training as driver
+
+    some = [d for d in driver.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
+    monkeypatch.setattr(driver, "labelled_answers", lambda mirror: some)
+    assert main(["train", "--mirror", "sample", "-o", str(tmp_path)]) == 0
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert names == [
+        "calibration.json",
+        *(f"weights/held_out/{language}.safetensors" for language in ("de", "fi", "fr", "tr")),
+        "weights/lexical.safetensors",
+    ]
+    content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))
+    assert content["detector"]["version"] == LexicalDetector(weights=tmp_path / "weights").version
+    assert set(content["languages"]) == {"de", "fi", "fr", "tr"}
+    assert set(content["languages"]["de"]) == {"gold", "silver"}
