@@ -80,23 +80,8 @@ def test_parse(annotated: str, text: str, spans: list[tuple[int, int, str]], rep
     assert (report.texts, report.spans) == (1, len(spans))
 
 
-PIECES = st.sampled_from(
-    [
-        "&lt;",
-        "&amp;",
-        "lt;",
-        "amp;",
-        "entity",
-        "</entity>",
-        "<entity>",
-        "<entty",
-        "<b>",
-        "<mark a='b'>",
-        "<invented",
-        "</",
-    ]
-    + ["<hallucination/>", "\u200f", *"<>/& b3.\né字\x00"]
-)
+TAGS = ("entity", "</entity>", "<entity>", "<entty", "<b>", "<mark a='b'>", "<invented", "</", "<hallucination/>")
+PIECES = st.sampled_from([*TAGS, "&lt;", "&amp;", "lt;", "amp;", "\u200f", *"<>/& b3.\né字\x00"])
 TEXTS = st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=14).map("".join))
 
 

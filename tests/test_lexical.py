@@ -162,6 +162,23 @@ def test_the_weights_are_small_and_of_the_paper_languages() -> None:
     assert {"de gold", "tr gold", "ar gold", "la silver"} <= model.load(main).training["words"].keys()
 
 
+def test_the_readme_says_what_the_calibration_says() -> None:
+    """The table of the mFAVA README, its columns documents, precision and recall, against the shipped calibration."""
+    from detector_plugin import calibration
+    from lm_eval_tasks import mfava
+
+    shipped = calibration.load("lexical")
+    assert shipped.detector["version"] == LexicalDetector().version
+    readme = Path(mfava.__file__).with_name("README.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in readme.splitlines() if line.startswith("| ")]
+    table = {tuple(row[0].split()): row[1:4] for row in rows if row[0].endswith((" gold", " silver"))}
+    assert set(table) == {(code, kind) for code, kinds in shipped.languages.items() for kind in kinds}
+    for (code, kind), cells in table.items():
+        entry = shipped.languages[code][kind]
+        assert entry.documents is not None
+        assert cells == [str(len(entry.documents)), f"{100 * entry.precision:.1f}", f"{100 * entry.recall:.1f}"]
+
+
 @pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", b"\xff" * 64])
 def test_what_are_no_weights(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "lexical.safetensors").write_bytes(content)

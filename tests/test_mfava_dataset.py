@@ -153,6 +153,15 @@ def test_damaged_annotations(tmp_path: Path, content: str, message: str) -> None
         detection.load("fi", "silver", mirror=str(tmp_path))
 
 
+def test_unreadable_references_are_counted(hub: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        detection.load("la", "silver", mirror=hub)
+        detection.load("fi", "silver", mirror=hub)
+    said = [record.message for record in caplog.records if "unreadable" in record.message]
+    assert len(said) == 1
+    assert said[0].startswith("mfava_detection_la_silver: 302 of 309 references are mostly unreadable")
+
+
 def test_languages_without_annotations_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown language 'fi'; known are ar, de, ru, tr, zh"):
         detection.load("fi", "gold")

@@ -38,8 +38,8 @@ QUICKLY: Mapping[str, Any] = {"learning_rate": 0.16, "max_iter": 60}
 
 SHARE = 0.2  # of the words that are learned from: those of one sentence say much the same
 UNCUED = 0.1  # of the answers are read without cues, so that the trees learn to do without
-UNRELATED = 0.06  # of the answers are learned from a second time, held against another document's reference
-CLEANED = 0.06  # and so many without their hallucinated spans
+UNRELATED = 0.02  # of the answers are learned from a second time, held against another document's reference
+CLEANED = 0.02  # and so many without their hallucinated spans
 FOLDS = 3  # of languages, to choose the threshold by
 _USUAL_THRESHOLD = 0.36  # where there are too few languages to choose one by
 _THRESHOLDS = np.arange(0.2, 0.61, 0.01)

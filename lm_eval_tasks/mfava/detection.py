@@ -25,6 +25,12 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 ANNOTATIONS = ("gold", "silver")
+UNREADABLE = "⁇"
+
+
+def is_unreadable(reference: str) -> bool:
+    """Whether more than a fifth of a reference's words are the mark of an unknown token, as nearly all Latin ones are."""
+    return reference.count(UNREADABLE) > len(reference.split()) / 5
 
 
 def load(
@@ -100,6 +106,13 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
     if not rows:
         raise ValueError(f"{task}: no annotated answer in {LANGUAGES[language].name}")
     log.info("%s: %d documents; %s", task, len(rows), report)
+    unreadable = sum(is_unreadable(row["reference"]) for row in rows)
+    if unreadable:
+        log.warning(
+            "%s: %d of %d references are mostly unreadable (%r for what a translation model could not write): no "
+            "detector that goes by them can be right",
+            *(task, unreadable, len(rows), UNREADABLE),
+        )
     if lost:
         log.warning("%s: %d documents left out, whose annotated text is that of another document", task, lost)
     return Dataset.from_list(rows)
