@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics import detection
@@ -219,6 +219,7 @@ def test_words(text: str, language: str | None, expected: list[str]) -> None:
     assert [text[start:end] for start, end in words(text, language)] == expected
 
 
+@settings(deadline=None)  # the segmenters load their dictionaries first
 @given(st.text(max_size=60), st.sampled_from(["de", "zh", "ja", None]))
 def test_words_lie_in_the_text_in_order(text: str, language: str | None) -> None:
     places = words(text, language)

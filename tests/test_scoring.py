@@ -344,7 +344,7 @@ def test_detect_shows_one_answer(
     (tmp_path / "reference.txt").write_text("Die Katze schläft auf dem roten Sofa im Wohnzimmer.", "utf-8")
     (tmp_path / "answer.txt").write_text("Die Katze schläft auf dem Mond bei 1969 Außerirdischen.", "utf-8")
     arguments = ["detect", "--reference", str(tmp_path / "reference.txt"), "--language", "de"]
-    arguments += ["--answer", str(tmp_path / "answer.txt"), "--detector_args", "threshold=0.5"]
+    arguments += ["--answer", str(tmp_path / "answer.txt"), "--detector_args", "threshold=0.42"]
     assert main(arguments) == 0
     text, spans = parse(capsys.readouterr().out.rstrip("\n"))
     assert text == (tmp_path / "answer.txt").read_text("utf-8")

@@ -18,7 +18,7 @@ from custom_metrics.spans import covered, span_of
 from custom_metrics.words import words
 from detector_plugin import calibration as calibrations
 
-__all__ = ["TaggedAnswer", "macro_mean", "process_results"]
+__all__ = ["TaggedAnswer", "process_results"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -180,20 +180,5 @@ rogan_gladen_rate, rogan_gladen_rate_ci_low, rogan_gladen_rate_ci_high, rogan_gl
 
 
 def calibrated(values: Sequence[Any]) -> float:
-    """1.0 where the estimated rate is defined, else 0.0; its mean over a group is the share of languages in the average."""
+    """1.0 where the estimated rate is defined, else 0.0; its mean over a group is the share of languages that have one."""
     return float(bool(values) and not math.isnan(_estimates(_answers(values))[0].estimated.value))
-
-
-def macro_mean(values: Sequence[float], sizes: Sequence[float] = (), weight_by_size: bool = False) -> float:
-    """A group's average over the languages for which the figure is defined, each counting the same.
-
-    ``calibrated`` of the group says over what share of the languages the corrected rates are averaged.
-    """
-    defined = [float(value) for value in values if isinstance(value, (int, float)) and not math.isnan(value)]
-    if len(defined) < len(values):
-        log.warning(
-            "group mfava: a figure is defined for %d of %d languages, and averaged over those",
-            len(defined),
-            len(values),
-        )
-    return math.fsum(defined) / len(defined) if defined else math.nan

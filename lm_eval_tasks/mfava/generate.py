@@ -120,7 +120,7 @@ def group_yaml(group: str, tasks: list[str], metrics: tuple[str, ...]) -> str:
     """The YAML of a group: averages in which each language counts the same."""
     text = f"group: {group}\ntask:\n" + "".join(f"  - {task}\n" for task in tasks) + "aggregate_metric_list:\n"
     for name in metrics:
-        text += f"  - metric: {name}\n    aggregation: !function {_ESTIMATION}.macro_mean\n    weight_by_size: false\n"
+        text += f"  - metric: {name}\n    aggregation: mean\n    weight_by_size: false\n"
         text += f"    filter_list: [{'tags' if 'detection' in group else 'answer'}]\n"
     return text + VERSION
 
