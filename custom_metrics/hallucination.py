@@ -140,9 +140,13 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     - The flagged share is more than twice, or less than half, that of the calibration corpus: the answers are unlike what
       the detector was measured on, and Equation 1, which scales the calibration's prevalence, is far from home.
     """
+    if math.isnan(flagged_share):
+        return ["there is not a word to count"]
     reasons = []
     gained = calibration.recall - calibration.false_positive_rate
-    if gained < USELESS_BELOW:
+    if math.isnan(gained):
+        reasons.append("its calibration texts hold no hallucinated word, or no other")
+    elif gained < USELESS_BELOW:
         reasons.append(
             f"the detector flags {calibration.recall:.1%} of hallucinated and {calibration.false_positive_rate:.1%} of "
             f"other words of its calibration corpus; a difference under {USELESS_BELOW:.0%} tells next to nothing"

@@ -8,6 +8,7 @@ the mFAVA paper's Table 10, which has no more than precision and recall.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -62,13 +63,21 @@ class Calibration:
     Attributes:
         detector: ``name``, ``version``, ``licence`` of the detector that was measured.
         languages: code -> ``gold`` or ``silver`` -> errors.
-        origin: file or name it was loaded from.
+        origin: file it was loaded from.
+        note: what its maker said of it.
+        digest: first twelve digits of the file's SHA-256.
     """
 
     detector: Mapping[str, str]
     languages: Mapping[str, Mapping[str, LanguageCalibration]]
     origin: str = ""
     note: str = ""
+    digest: str = ""
+
+    @property
+    def identity(self) -> str:
+        """File name and digest of the content: what results and samples name it by."""
+        return f"{Path(self.origin).name}@{self.digest}"
 
     def of(self, language: str, annotations: str | None = None) -> tuple[str, LanguageCalibration] | None:
         """Kind of annotation and errors for a language: gold where there is any, else silver; or the kind asked for."""
@@ -82,7 +91,7 @@ class Calibration:
         """The file's content; documents one a line, so that a change can be read."""
         languages: dict[str, dict[str, Any]] = {}
         for code, kinds in sorted(self.languages.items()):
-            languages[code] = {kind: _summary(kinds[kind]) for kind in ANNOTATIONS if kind in kinds}
+            languages[code] = {kind: summary(kinds[kind]) for kind in ANNOTATIONS if kind in kinds}
         head = {"format": FORMAT, "detector": dict(self.detector), "note": self.note, "languages": languages}
         return json.dumps(head, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
@@ -97,21 +106,27 @@ class Calibration:
             partial.unlink(missing_ok=True)
 
 
-def _summary(language: LanguageCalibration) -> dict[str, Any]:
-    summary: dict[str, Any] = {
+def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, Any]:
+    """Source and figures of a language, for a file or for results; with or without the counts of each document."""
+    found = _figures(language)
+    return found if documents else {key: value for key, value in found.items() if key != "documents"}
+
+
+def _figures(language: LanguageCalibration) -> dict[str, Any]:
+    figures: dict[str, Any] = {
         "source": language.source,
         "precision": _number(language.precision),
         "recall": _number(language.recall),
     }
     counts = language.counts
     if counts is not None and language.documents is not None:
-        summary |= {
+        figures |= {
             "false_positive_rate": _number(counts.false_positive_rate),
             "prevalence": _number(counts.prevalence),
             # One string a document: an indented list of numbers would be four lines long.
             "documents": [" ".join(map(str, map(int, row))) for row in language.documents],
         }
-    return summary
+    return figures
 
 
 def _number(value: float) -> float | None:
@@ -135,6 +150,20 @@ def shipped() -> dict[str, str]:
     return found
 
 
+_LOADED: dict[str, Calibration] = {}
+
+
+def loaded(identity: str) -> Calibration:
+    """The calibration of an identity, which this process has loaded before.
+
+    Raises:
+        CalibrationError: it has not.
+    """
+    if identity not in _LOADED:
+        raise CalibrationError(f"calibration {identity} has not been loaded in this run; name its file")
+    return _LOADED[identity]
+
+
 @lru_cache(maxsize=32)
 def load(name: str) -> Calibration:
     """A calibration by its file, or by the name of a detector whose calibration ships with the package.
@@ -142,6 +171,8 @@ def load(name: str) -> Calibration:
     Raises:
         CalibrationError: there is none, or the file is damaged; the message says where.
     """
+    if not isinstance(name, str):
+        raise CalibrationError(f"calibration: name a file, or a detector whose calibration ships, not {name!r}")
     path = Path(name).expanduser()
     if not path.is_file():
         ours = {} if path.suffix == ".json" else shipped()
@@ -152,7 +183,8 @@ def load(name: str) -> Calibration:
             )
         path = Path(ours[name])
     try:
-        content = json.loads(path.read_text("utf-8"))
+        data = path.read_bytes()
+        content = json.loads(data.decode("utf-8"))
         if content.get("format") != FORMAT:
             raise CalibrationError(
                 f"{path} is no calibration file of format {FORMAT}; make one with `lm-eval-grounded calibrate "
@@ -162,26 +194,21 @@ def load(name: str) -> Calibration:
             code: {kind: _read(entry) for kind, entry in kinds.items()} for code, kinds in content["languages"].items()
         }
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
-    except (
-        OSError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, CalibrationError):
             raise
         raise CalibrationError(f"{path} cannot be read as a calibration: {type(error).__name__} {error}") from error
-    return Calibration(detector, languages, str(path), str(content.get("note", "")))
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    calibration = Calibration(detector, languages, str(path), str(content.get("note", "")), digest)
+    _LOADED[calibration.identity] = calibration
+    return calibration
 
 
 def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
     if "documents" in entry:
         rows = [[int(number) for number in row.split()] for row in entry["documents"]]
-        if any(len(row) != 4 or min(row) < 0 for row in rows):
-            raise ValueError("a document's counts are four numbers, tp fp fn tn")
+        if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
+            raise ValueError("documents are one or more of four numbers each, tp fp fn tn")
         return measured(rows, str(entry.get("source", "")))
     values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
     if not all(0 <= value <= 1 or math.isnan(value) for value in values):

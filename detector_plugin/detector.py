@@ -6,7 +6,9 @@ through :func:`load_detector` and :class:`Detector`; each kind lives in a module
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.spans import Span
@@ -79,8 +81,39 @@ def load_detector(name: str, **options: Any) -> Detector:
         return TransformersDetector(name, **options)
     try:
         return kind(**options)
-    except TypeError as error:  # an option it does not have
+    except UnusableDetector:
+        raise
+    except (TypeError, ValueError) as error:  # an option it does not have, or a value that is none
         raise UnusableDetector(f"detector {name}: {error}") from error
+
+
+def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
+    """What a calibration knows a detector by, without loading it: ``llm:MODEL`` for a prompted language model."""
+    return f"llm:{options.get('pretrained')}" if name == "llm" else name.rstrip("/") or name
+
+
+@lru_cache(maxsize=32)
+def check_detector(name: str, options: str = "{}") -> None:
+    """Raise what loading the detector would raise, as far as that can be known without loading weights.
+
+    Args:
+        name: see :func:`load_detector`.
+        options: of the detector, as JSON.
+
+    Raises:
+        UnusableDetector: see :func:`load_detector`.
+    """
+    given = json.loads(options)
+    if name == "llm":
+        from detector_plugin.llm import check
+
+        check(**given)
+    elif name == "lexical" or not isinstance(name, str) or not name.strip():
+        load_detector(name, **given)
+    else:
+        from detector_plugin.transformers import check as check_classifier
+
+        check_classifier(name, **given)
 
 
 def describe(detector: Detector) -> dict[str, str]:

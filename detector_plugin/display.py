@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span, covered
 
-__all__ = ["as_ansi", "as_html"]
+__all__ = ["as_ansi", "as_html", "printable"]
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
@@ -28,11 +28,14 @@ def _segments(text: str, spans: Sequence[Span]) -> list[tuple[str, str | None]]:
     return [(text[start:end], kind) for (start, end), kind in zip(places, covered(places, spans), strict=True)]
 
 
-def _printable(text: str) -> str:
-    """Without control characters, which could act on a terminal; line ends and tabs stay."""
+_JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
+
+
+def printable(text: str) -> str:
+    """Without control characters, which could act on a terminal or turn its text around; line feeds and tabs stay."""
     return "".join(
-        c if c in "\n\t" or ((c.isprintable() or c.isspace()) and c not in "\x85\x1b\x9b\r\x0b\x0c") else "\ufffd"
-        for c in text
+        character if character.isprintable() or character in "\n\t\u3000\u00a0" or character in _JOINERS else "\ufffd"
+        for character in text
     )
 
 
@@ -40,10 +43,10 @@ def as_ansi(text: str, spans: Sequence[Span]) -> str:
     """The text with escape sequences for a terminal, and a line that says what the colours mean."""
     parts = []
     for part, kind in _segments(text, spans):
-        shown = _printable(part)
+        shown = printable(part)
         parts.append(shown if kind is None else f"\x1b[4;{_ANSI.get(kind, 31)}m{shown}\x1b[0m")
     kinds = dict.fromkeys(span.category for span in spans)
-    legend = "  ".join(f"\x1b[4;{_ANSI.get(kind, 31)}m{_printable(kind)}\x1b[0m" for kind in kinds)
+    legend = "  ".join(f"\x1b[4;{_ANSI.get(kind, 31)}m{printable(kind)}\x1b[0m" for kind in kinds)
     return "".join(parts) + (f"\n\n{legend}" if legend else "")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from lm_eval.api.filter import Filter
 
+from custom_metrics.spans import Span
 from detector_plugin.detector import Detector, describe, load_detector
 
 __all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
@@ -36,18 +37,28 @@ def shared_detector(name: str, options: str = "{}") -> Detector:
 _WRAP: ContextVar[Callable[[Detector], Detector]] = ContextVar("_WRAP", default=lambda detector: detector)
 
 
+_STRICT: ContextVar[bool] = ContextVar("_STRICT", default=False)
+
+
 @contextmanager
 def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
-    """Within it, the filter uses what `wrap` makes of its detector: one that keeps what it found, for instance."""
-    token = _WRAP.set(wrap)
+    """Within it, the filter uses what `wrap` makes of its detector, and raises what the detector raises.
+
+    For scoring what is on disk already: there, a detector that fails costs no answers.
+    """
+    tokens = _WRAP.set(wrap), _STRICT.set(True)
     try:
         yield
     finally:
-        _WRAP.reset(token)
+        _WRAP.reset(tokens[0])
+        _STRICT.reset(tokens[1])
 
 
 class HallucinationSpans(Filter):  # type: ignore[misc]
-    """``hallucination_spans``: each response becomes ``{"answer", "spans", "detector"}``.
+    """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
+
+    JSON, because the harness's samples files keep what is no text as Python prints it. Where the detector fails, the
+    answers stay: ``spans`` is ``null``, the log has the error, and ``lm-eval-grounded score`` can tag what was logged.
 
     The detector is the one that the document names (``--metadata detector=``), else the filter's own.
 
@@ -71,12 +82,11 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
         self.reference = reference
         self.question = question
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         """Tag all responses.
 
         Raises:
             ValueError: a document has no reference.
-            UnusableDetector: there is no such detector.
         """
         flat = [
             (index, response if isinstance(response, str) else "", doc)
@@ -86,24 +96,40 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
         wanted = [
             (doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args) for _, _, doc in flat
         ]
-        tagged: list[dict[str, Any] | None] = [None] * len(flat)
+        references = [self._reference(doc) for _, _, doc in flat]
+        tagged = [""] * len(flat)
         for name, options in dict.fromkeys(wanted):
             mine = [at for at, key in enumerate(wanted) if key == (name, options)]
-            detector = _WRAP.get()(shared_detector(name, options))
-            described = describe(detector)
-            spans = detector.detect(
-                [self._reference(flat[at][2]) for at in mine],
-                [flat[at][1] for at in mine],
-                [flat[at][2].get("language") for at in mine],
-                [str(flat[at][2].get(self.question) or "") for at in mine],
-            )
+            described, spans = self._detect(name, options, [flat[at] for at in mine], [references[at] for at in mine])
             for at, found in zip(mine, spans, strict=True):
-                tagged[at] = {"answer": flat[at][1], "spans": [list(span) for span in found], "detector": described}
-        grouped: dict[int, list[dict[str, Any]]] = {}
+                tagged[at] = json.dumps(
+                    {"answer": flat[at][1], "spans": found, "detector": described}, ensure_ascii=False
+                )
+        grouped: dict[int, list[str]] = {}
         for (index, _, _), value in zip(flat, tagged, strict=True):
-            assert value is not None
             grouped.setdefault(index, []).append(value)
         return [grouped[index] for index in sorted(grouped)]
+
+    def _detect(
+        self, name: str, options: str, answers: Sequence[tuple[int, str, Mapping[str, Any]]], references: list[str]
+    ) -> tuple[dict[str, str], Sequence[list[Span] | None]]:
+        try:
+            detector = _WRAP.get()(shared_detector(name, options))
+            return describe(detector), detector.detect(
+                references,
+                [answer for _, answer, _ in answers],
+                [doc.get("language") for _, _, doc in answers],
+                [str(doc.get(self.question) or "") for _, _, doc in answers],
+            )
+        except Exception as error:
+            if _STRICT.get():
+                raise
+            log.exception(
+                "detector %s failed (%s: %s): %d answers stay untagged and their rates are nan. If they are logged "
+                "(--log_samples), `lm-eval-grounded score` tags them without generating them again.",
+                *(name, type(error).__name__, error, len(answers)),
+            )
+            return {"name": name, "version": "failed", "licence": ""}, [None] * len(answers)
 
     def _reference(self, doc: Mapping[str, Any]) -> str:
         if self.reference not in doc:

@@ -16,11 +16,33 @@ from custom_metrics.response import final_answer
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import align, parse
 from detector_plugin.detector import UnusableDetector, same_length
-from detector_plugin.prompt import detection_prompt
+from detector_plugin.prompt import PROMPT_VERSION, detection_prompt
 
 __all__ = ["LLMDetector"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+
+MAX_GEN_TOKS = 2048
+
+
+def check(model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
+    """The harness's model class of a name.
+
+    Raises:
+        UnusableDetector: there is no such class, or no model was named.
+    """
+    from lm_eval.api.registry import get_model
+
+    if not pretrained:
+        raise UnusableDetector(
+            "detector llm: say which model is to be asked: pretrained=NAME. (In `--metadata detector_args=` put `;` "
+            "between options, or write JSON: at commas the harness cuts.)"
+        )
+    try:
+        return get_model(model)
+    except Exception as error:  # the registry raises several kinds
+        raise UnusableDetector(f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}") from error
 
 
 class LLMDetector:
@@ -42,17 +64,13 @@ class LLMDetector:
         self,
         model: str = "local-chat-completions",
         pretrained: str | None = None,
-        max_gen_toks: int = 2048,
+        max_gen_toks: int = MAX_GEN_TOKS,
         chat: bool = True,
         **options: Any,
     ) -> None:
-        from lm_eval.api.registry import get_model
-
-        if not pretrained:
-            raise UnusableDetector("detector llm: say which model is to be asked: pretrained=NAME")
         is_api = "completions" in model
+        kind = check(model, pretrained, **options)
         try:
-            kind = get_model(model)
             self.lm = kind(**{"model" if is_api else "pretrained": pretrained}, **options)
         except Exception as error:  # the harness's classes raise what their libraries raise
             raise UnusableDetector(
@@ -61,7 +79,10 @@ class LLMDetector:
         self.chat = chat
         self.max_gen_toks = int(max_gen_toks)
         self.name = f"llm:{pretrained}"
-        self.version = "prompt 1"
+        differs = {"max_gen_toks": (self.max_gen_toks, MAX_GEN_TOKS), "chat": (chat, True)}
+        self.version = PROMPT_VERSION + "".join(
+            f";{name}={value}" for name, (value, usual) in differs.items() if value != usual
+        )
         self.licence = "unknown"
 
     def detect(

@@ -3,16 +3,21 @@ detector."""
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["detection_prompt", "template_text"]
+__all__ = ["PROMPT_VERSION", "detection_prompt", "template_text"]
 
 
 def template_text() -> str:
     """The Jinja template, with the fields ``reference`` and ``answer``; the detection tasks' YAML holds the same."""
     return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")
+
+
+PROMPT_VERSION = f"prompt {hashlib.sha256(template_text().encode()).hexdigest()[:8]}"
+"""Version of a detector that is a prompted model: another prompt errs in another way."""
 
 
 @lru_cache(maxsize=1)

@@ -149,33 +149,36 @@ def _score(arguments: argparse.Namespace) -> int:
 
     from lm_eval_tasks.mfava.scoring import score
 
-    written = score(
+    for written in score(
         arguments.path,
         arguments.detector,
         arguments.detector_args,
         arguments.calibration,
         arguments.annotations,
         arguments.output,
-    )
-    print(make_table(json.loads(written.read_text("utf-8"))))
-    print(written)
+    ):
+        results = json.loads(written.read_text("utf-8"))
+        print(make_table(results))
+        if results.get("groups"):
+            print(make_table(results, "groups"))
+        print(written)
     return 0
 
 
 def _detect(arguments: argparse.Namespace) -> int:
     from custom_metrics.tagged_text import render
     from detector_plugin import load_detector
-    from detector_plugin.display import as_ansi, as_html
+    from detector_plugin.display import as_ansi, as_html, printable
     from lm_eval_tasks.mfava.dataset import read_options
 
-    reference = arguments.reference.read_text("utf-8")
-    answer = sys.stdin.read() if arguments.answer == "-" else Path(arguments.answer).read_text("utf-8")
+    reference = _text(arguments.reference)
+    answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))
     detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
     (spans,) = detector.detect([reference], [answer], [arguments.language], [arguments.question])
-    if arguments.html:
+    if arguments.html is not None:
         caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
         page = as_html(answer, spans, arguments.language, "Answer with hallucinated spans marked", caption)
-        if arguments.html == "-":
+        if arguments.html in ("-", ""):
             print(page)
         else:
             Path(arguments.html).write_text(page, "utf-8")
@@ -183,8 +186,16 @@ def _detect(arguments: argparse.Namespace) -> int:
     coloured = arguments.color == "always" or (
         arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     )
-    print(as_ansi(answer, spans) if coloured else render(answer, spans))
+    tagged = render(answer, spans)
+    print(as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged)
     return 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error}") from error
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:

@@ -54,6 +54,7 @@ def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
         LexicalDetector()
     (said,) = (record.message for record in caplog.records)
     assert "on closed-book answers it flags paraphrase as invention" in said
+    assert "misses part of what is wholly invented" in said
     assert "for claims use a transformer detector" in said
 
 
@@ -67,6 +68,13 @@ def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: Lexica
     assert spans
     assert all("Kölner" not in span and "1248" not in span for span in spans)
     assert "telepathische Drachen" in " ".join(spans)
+
+
+@pytest.mark.parametrize(
+    "answer", ["Napoleon Bonaparte", "wort " * 50, "Wizards brew strong coffee beneath purple moons."]
+)
+def test_an_answer_about_nothing_in_the_reference_is_flagged_whole(detector: LexicalDetector, answer: str) -> None:
+    assert flagged(detector, REFERENCE, answer, "de") == [answer.strip()]
 
 
 @pytest.mark.parametrize("reference", ["", " \n", "⁇ ️ ⁇ ️", "!?"])
@@ -173,6 +181,7 @@ def test_the_readme_says_what_the_calibration_says() -> None:
     readme = Path(mfava.__file__).with_name("README.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in readme.splitlines() if line.startswith("| ")]
     table = {tuple(row[0].split()): row[1:4] for row in rows if row[0].endswith((" gold", " silver"))}
+    assert table.pop(("la", "silver"))[0] == "309"  # whose references are unreadable: measured, but no calibration
     assert set(table) == {(code, kind) for code, kinds in shipped.languages.items() for kind in kinds}
     for (code, kind), cells in table.items():
         entry = shipped.languages[code][kind]
@@ -199,7 +208,7 @@ def test_weights_of_other_features_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.5])
 def test_a_threshold_is_a_probability(threshold: float) -> None:
-    with pytest.raises(ValueError, match="a threshold is a probability"):
+    with pytest.raises(ValueError, match="detector lexical: a threshold is a probability"):
         LexicalDetector(threshold=threshold)
 
 

@@ -60,6 +60,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     detector = EveryThirdWord()
     filters.shared_detector.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
+    monkeypatch.setattr(dataset, "check_detector", lambda name, options: None)
     for cache in (estimation._calibration, estimation._say_how_to_calibrate, estimation._estimates):
         cache.cache_clear()
     yield detector
@@ -111,8 +112,20 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     assert result["detected_rate_std"] == pytest.approx(statistics.stdev(f / n for f, n in by_subset.values()))
     hallucination = got["configs"]["mfava_de"]["metadata"]["hallucination"]
     assert hallucination["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
-    assert hallucination["calibration"] == str(calibration)
-    tagged = got["samples"]["mfava_de"][0]["filtered_resps"][0]
+    assert hallucination["calibration"] == {
+        "file": load(str(calibration)).identity,
+        "detector_version": "1",
+        "annotations": "silver",
+        "source": "by hand",
+        **{
+            "precision": round(11 / 15, 6),
+            "recall": round(11 / 18, 6),
+            "false_positive_rate": 4 / 32,
+            "prevalence": 0.36,
+        },
+    }
+    assert result["estimated_rate_where_calibrated"] == result["estimated_rate"]
+    tagged = json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])
     assert tagged["detector"]["name"] == "third"
     assert tagged["answer"] == answers[0]
     assert tagged["spans"][0] == list(third.detect([""], [answers[0]], ["de"])[0][0])
@@ -130,6 +143,7 @@ def test_without_calibration_the_estimates_are_nan_and_one_warning_says_how(
     for rate in ("estimated_rate", "rogan_gladen_rate"):
         assert all(math.isnan(result[f"{rate}{part},answer"]) for part in ("", "_ci_low", "_ci_high", "_std"))
     assert result["calibrated,answer"] == 0
+    assert "estimated_rate_where_calibrated,answer" not in result  # the harness's group averages skip it
     said = [record.message for record in caplog.records if "without a calibration" in record.message]
     assert len(said) == 1
     assert "`lm-eval-grounded calibrate RESULTS -o FILE`" in said[0]
@@ -198,6 +212,7 @@ def test_silver_can_be_asked_for(third: EveryThirdWord) -> None:
         ('{"format": 1}', "KeyError 'languages'"),
         ('{"format": 1, "detector": {}, "languages": {"de": {"gold": {"documents": ["1 2 3"]}}}}', "four numbers"),
         ('{"format": 1, "detector": {}, "languages": {"de": {"gold": {"documents": ["1 2 3 -4"]}}}}', "four numbers"),
+        ('{"format": 1, "detector": {}, "languages": {"de": {"gold": {"documents": []}}}}', "one or more of four"),
         (
             '{"format": 1, "detector": {}, "languages": {"de": {"gold": {"precision": 73.9, "recall": 1}}}}',
             "between 0 and 1",
@@ -234,21 +249,25 @@ def test_the_group_gives_the_macro_average(harness: Harness) -> None:
     for metric in ("detected_rate", "response_words", "abstention_rate"):
         values = [results[task][f"{metric},answer"] for task in languages]
         assert group[f"{metric},answer"] == pytest.approx(sum(values) / 30)
-    assert math.isnan(group["estimated_rate,answer"])  # half of the languages have no calibration: no average of a part
+    # Half of the languages have no calibration; what is averaged over the others has another name.
+    values = [results[task]["estimated_rate,answer"] for task in languages if results[task]["calibrated,answer"]]
+    assert group["estimated_rate_where_calibrated,answer"] == pytest.approx(sum(values) / len(values))
+    assert "estimated_rate,answer" not in group
     calibrated = [task for task in languages if results[task]["calibrated,answer"]]
-    assert len(calibrated) == 15  # what ../shared holds annotations of
-    assert group["calibrated,answer"] == pytest.approx(15 / 30)
+    assert len(calibrated) == 14  # what ../shared holds annotations of, without Latin's unreadable ones
+    assert group["calibrated,answer"] == pytest.approx(14 / 30)
 
 
 @pytest.mark.parametrize("answer", ["", "   ", "\x00", "word " * 100_000, "<entity>x</entity> <invented>", "哈" * 3000])
 def test_any_answer_is_survived(answer: str) -> None:
     (doc,) = dataset.load("de", mirror="sample")["evaluation"].select([0])
-    spans = get_filter("hallucination_spans")().apply([[answer]], [doc])
-    values = estimation.process_results(doc, spans[0])
-    assert spans[0][0]["answer"] == answer
+    ((tagged,),) = get_filter("hallucination_spans")().apply([[answer]], [doc])
+    values = estimation.process_results(doc, [tagged])
+    assert json.loads(tagged)["answer"] == answer
     assert values["response_words"] == len(answer.split())
     assert values["hallucinated_words"] <= values["response_words"]
-    assert values.keys() == estimation.process_results(doc, [{**spans[0][0], "answer": "x", "spans": []}]).keys()
+    other = json.dumps({**json.loads(tagged), "answer": "x", "spans": []})
+    assert values.keys() == estimation.process_results(doc, [other]).keys()
 
 
 def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_path: Path) -> None:
@@ -280,7 +299,35 @@ def test_a_document_without_reference_is_named() -> None:
         spans().apply([["a"]], [{"query": "q"}])
     passages = {"passages": [{"title": "Titel", "text": "Ein Text."}], "language": "de"}
     ((tagged,),) = spans(reference="passages").apply([["Ein Text."]], [passages])
-    assert tagged["detector"]["name"] == "lexical"
+    assert json.loads(tagged)["detector"]["name"] == "lexical"
+
+
+def test_a_detector_that_fails_in_the_middle_costs_no_answers(
+    harness: Harness, third: EveryThirdWord, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(third, "detect", fail)
+    with caplog.at_level(logging.ERROR):
+        got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "third"})
+    assert "CUDA out of memory" in caplog.text
+    assert "9 answers stay untagged" in caplog.text
+    assert math.isnan(got["results"]["mfava_de"]["detected_rate,answer"])
+    assert got["results"]["mfava_de"]["response_words,answer"] > 0
+    assert got["samples"]["mfava_de"][0]["resps"][0][0]
+    assert json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])["spans"] is None
+
+
+def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    Calibration({"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]], "")}}).save(
+        path
+    )
+    options = {"pretrained": "Q", "model": "local-chat-completions"}
+    assert dataset.calibration_of("llm", options, str(path)) == load(str(path)).identity
+    with pytest.raises(CalibrationError, match="of detector 'llm:Q', and the detector in use is 'llm:R'"):
+        dataset.calibration_of("llm", {"pretrained": "R"}, str(path))
 
 
 # ------------------------------------------------------------------------------------------------------------ detection
@@ -369,7 +416,7 @@ def test_the_users_command(tmp_path: Path) -> None:
     )
     results = results_of(tmp_path / "out")
     assert results["results"]["mfava_de"]["calibrated,answer"] == 1
-    assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["calibration"].endswith("lexical.json")
+    assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["calibration"]["annotations"] == "gold"
     assert results["results"]["mfava_de"]["detected_rate,answer"] == 0  # it quotes the article
 
 

@@ -18,7 +18,7 @@ import pytest
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import parse, render
 from detector_plugin.calibration import CalibrationError, load
-from detector_plugin.display import as_ansi, as_html
+from detector_plugin.display import as_ansi, as_html, printable
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.mfava.calibrating import calibration_from_runs
@@ -77,7 +77,7 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
     assert before["results"]["mfava_de"]["bypass,answer"] == 999
     assert "hallucination" not in before["configs"]["mfava_de"]["metadata"]  # no detector ran
     folder = copied(predicted, tmp_path / "scored")
-    written = score(folder, output=tmp_path / "out")
+    (written,) = score(folder, output=tmp_path / "out")
     assert [path.name.split("_2")[0] for path in sorted((tmp_path / "out").iterdir())] == [
         *("results", "samples_mfava_de", "samples_mfava_zh")
     ]
@@ -88,7 +88,9 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
     assert scored["config"]["model"] == "grounded-baseline"
     assert scored["config"]["model_args"] == whole["config"]["model_args"]
     assert scored["model_source"] == whole["model_source"]
-    assert scored["config"]["scored_from"]["mfava_de"].endswith(".jsonl")
+    assert scored["config"]["scored_from"]["mfava_de"].startswith("samples_mfava_de_")
+    assert scored["n-samples"] == whole["n-samples"]
+    assert json.loads(lines(next((tmp_path / "out").glob("samples_mfava_zh_*")))[0]["filtered_resps"][0])["answer"]
     assert scored["configs"]["mfava_de"]["metadata"]["hallucination"]["detector"]["name"] == "lexical"
     for task in ("mfava_de", "mfava_zh"):
         (mine,), (theirs,) = ((lines(p) for p in f.glob(f"samples_{task}_*")) for f in (tmp_path / "out", one_step))
@@ -103,7 +105,7 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
                 b["prompt_hash"],
                 b["estimated_rate"],
             )
-    again = score(tmp_path / "out")  # scored samples can be scored again, in place
+    (again,) = score(tmp_path / "out")  # scored samples can be scored again, in place
     third = json.loads(again.read_text("utf-8"))["results"]
     assert {task: without_noise(third[task]) for task in third} == {
         task: without_noise(scored["results"][task]) for task in third
@@ -222,14 +224,18 @@ def test_a_file_that_was_cut_is_read_up_to_there_and_said(tmp_path: Path, caplog
 def test_a_cut_file_is_scored_and_its_number_of_documents_is_in_the_results(tmp_path: Path) -> None:
     whole = "\n".join(json.dumps(sample(number)) for number in range(4))
     write_samples(tmp_path / "s", whole[:-40])
-    written = score(tmp_path / "s", output=tmp_path / "out")
+    (written,) = score(tmp_path / "s", output=tmp_path / "out")
     assert json.loads(written.read_text("utf-8"))["n-samples"]["mfava_de"] == {"original": 3, "effective": 3}
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{}\n" + json.dumps(sample(1)), "line 1: no sample .*doc_id"),
+        (json.dumps(sample(0, resps=[])) + "\n" + json.dumps(sample(1)), "line 1: no sample .*IndexError"),
+        (json.dumps(sample(0, doc=None)) + "\n" + json.dumps(sample(1)), "line 1: no sample .*TypeError"),
+        (json.dumps(sample(0, doc_id="x")) + "\n" + json.dumps(sample(1)), "line 1: no sample .*ValueError"),
+        (json.dumps(sample(0, doc={"id": "1"})), "a document has no language, article, subset"),
+        ("{}\n" + json.dumps(sample(1)), "line 1: no sample .*KeyError"),
         ("nonsense\n" + json.dumps(sample(1)), "line 1: no sample"),
         ("\x80", "no UTF-8"),
         ("", "no sample can be read"),
@@ -252,13 +258,75 @@ def test_what_is_no_estimation_run_is_refused(tmp_path: Path) -> None:
         score(tmp_path)
 
 
+def test_answers_that_differ_and_half_characters_are_survived(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [sample(0), sample(0, resps=[["another"]]), sample(1, resps=[["half \ud800 a pair"]])]
+    path = write_samples(tmp_path, "\n".join(map(json.dumps, rows)))
+    with caplog.at_level(logging.WARNING):
+        first, second = read_samples(path)
+    assert first["resps"] == [["Ein Text."]]
+    assert second["resps"] == [["half ? a pair"]]
+    assert "1 further answers to the same documents; the first of each counts" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("scoring")
+def test_a_group_is_scored_as_a_group(tmp_path: Path) -> None:
+    folder = generate(tmp_path / "out", "--predict_only", "--limit", "2", tasks="mfava")
+    (written,) = score(folder)
+    results = json.loads(written.read_text("utf-8"))
+    assert len(results["results"]) == 31
+    group = results["groups"]["mfava"]
+    assert group["calibrated,answer"] == pytest.approx(14 / 30)
+    values = [r["estimated_rate,answer"] for task, r in results["results"].items() if r.get("calibrated,answer") == 1]
+    assert len(values) == 14
+    assert group["estimated_rate_where_calibrated,answer"] == pytest.approx(sum(values) / 14)
+    assert results["n-samples"]["mfava_de"] == {"original": 9, "effective": 2}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("scoring")
+def test_each_models_answers_stay_with_it(predicted: Path, tmp_path: Path) -> None:
+    """The harness's layout: a folder a model."""
+    (tmp_path / "all").mkdir()
+    for name in ("a", "b"):
+        folder = copied(predicted, tmp_path / "all" / name)
+        (results,) = folder.glob("results_*.json")
+        content = json.loads(results.read_text("utf-8"))
+        results.write_text(json.dumps({**content, "model_name": name}), "utf-8")
+    for path in (tmp_path / "all" / "b").glob("samples_mfava_zh_*"):
+        path.unlink()
+    first, second = score(tmp_path / "all", output=tmp_path / "out")
+    assert (first.parent.name, second.parent.name) == ("a", "b")
+    tasks = [json.loads(path.read_text("utf-8")) for path in (first, second)]
+    assert [task["model_name"] for task in tasks] == ["a", "b"]
+    assert [sorted(task["results"]) for task in tasks] == [["mfava_de", "mfava_zh"], ["mfava_de"]]
+
+
+def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> None:
+    from lm_eval_tasks.mfava.scoring import _move
+
+    partial, folder = tmp_path / "partial", tmp_path / "folder"
+    for made in (partial, folder):
+        made.mkdir()
+    (partial / "samples_mfava_de_D.jsonl").write_text("{}\n{}\n{", "utf-8")
+    with pytest.raises(OSError, match=r"samples_mfava_de_D.jsonl could not be written .*run the same command again"):
+        _move(partial, folder, "results_D.json", {"mfava_de": 3})
+    (partial / "samples_mfava_de_D.jsonl").write_text("{}\n{}\n{}\n", "utf-8")
+    with pytest.raises(OSError, match=r"results_D.json could not be written"):
+        _move(partial, folder, "results_D.json", {"mfava_de": 3})
+    assert not list(folder.iterdir())
+    (partial / "results_D.json").write_text("{}", "utf-8")
+    assert _move(partial, folder, "results_D.json", {"mfava_de": 3}) == folder / "results_D.json"
+    assert len(list(folder.iterdir())) == 2
+
+
 def test_the_newest_samples_of_a_task_count(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_samples(tmp_path, "", date="2026-01-01T00-00-00.0")
     newest = write_samples(tmp_path, "", date="2026-02-01T00-00-00.0")
     (tmp_path / "other.jsonl").write_text("", "utf-8")
     with caplog.at_level(logging.WARNING):
-        assert samples_files(tmp_path) == {"mfava_de": newest}
-    assert "1 older samples files were passed over" in caplog.text
+        assert samples_files(tmp_path) == {tmp_path: {"mfava_de": newest}}
+    assert "1 older samples files of the same tasks were passed over" in caplog.text
 
 
 # ---------------------------------------------------------------------------------------------------------- calibration
@@ -312,6 +380,23 @@ def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path
     results.unlink()
     with pytest.raises(CalibrationError, match="the results file that was written with"):
         calibration_from_runs([other])
+    for path in other.glob("samples_*"):
+        path.write_text("", "utf-8")
+    (other / results.name).write_text(json.dumps(changed), "utf-8")
+    with pytest.raises(CalibrationError, match="no sample can be read"):
+        calibration_from_runs([other])
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("scoring")
+def test_a_calibration_on_what_was_learned_is_said_to_be_too_good(
+    detected: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        calibration = calibration_from_runs([detected])
+    assert "were trained on these documents, so this calibration is too good" in caplog.text
+    assert "3 documents only; a calibration of so few says little" in caplog.text
+    assert "held-out" not in calibration.detector["version"]
 
 
 # -------------------------------------------------------------------------------------------------------------- display
@@ -328,6 +413,12 @@ def test_html_quotes_everything() -> None:
     assert "&lt;/script&gt;" in page
     assert "<title>T &lt;i&gt;</title>" in page
     assert "{{ 7 * 7 }}" in page
+
+
+def test_joiners_and_scripts_are_left_alone() -> None:
+    text = "می‌روم 👩‍🔬 हिन्दी عربي 中文\u3000字\tx\n"
+    assert printable(text) == text
+    assert printable("a\u202eb\x07\r") == "a\ufffdb\ufffd\ufffd"  # turned text, a bell, a carriage return
 
 
 def test_ansi_lets_no_control_through() -> None:
@@ -369,6 +460,7 @@ def test_detect_shows_one_answer(
         (["score", "nowhere"], "nowhere: no samples file"),
         (["detect", "--reference", "nowhere", "--answer", "-"], "nowhere"),
         (["calibrate", "nowhere", "-o", "x"], "nowhere: no samples file"),
+        (["detect", "--reference", "binary", "--answer", "-"], "binary is no UTF-8 text"),
         (["train", "--mirror", "nowhere"], "The mirror folder .*nowhere"),
     ],
 )
@@ -382,6 +474,7 @@ def test_errors_on_the_command_line_are_one_line(
     import re
 
     monkeypatch.chdir(tmp_path)
+    Path("binary").write_bytes(b"\xff\xfe\x00")
     assert main(arguments) == 2
     said = capsys.readouterr().err
     assert re.search(message, said)

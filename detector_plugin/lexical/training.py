@@ -7,7 +7,7 @@ thread, as sums of several threads depend on who comes first.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -20,7 +20,7 @@ from custom_metrics.words import words
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, model
 from detector_plugin.lexical.features import FEATURE_NAMES, Matrix, answer_features
 
-__all__ = ["LabelledAnswer", "Score", "evaluate", "leave_one_language_out", "train", "train_all", "weights_name"]
+__all__ = ["LabelledAnswer", "train", "train_all", "weights_name"]
 
 RECIPE: Mapping[str, Any] = {
     "learning_rate": 0.08,
@@ -62,31 +62,6 @@ class LabelledAnswer:
     language: str
     annotations: str
     spans: Sequence[Span]
-
-
-@dataclass(frozen=True)
-class Score:
-    """Words of a language: flagged and hallucinated, flagged only, hallucinated only; as shares, `nan` where undefined."""
-
-    hits: int
-    false_alarms: int
-    misses: int
-
-    @property
-    def precision(self) -> float:
-        """Share of the flagged words that are hallucinated."""
-        return self.hits / (self.hits + self.false_alarms) if self.hits + self.false_alarms else float("nan")
-
-    @property
-    def recall(self) -> float:
-        """Share of the hallucinated words that are flagged."""
-        return self.hits / (self.hits + self.misses) if self.hits + self.misses else float("nan")
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall, over all words of all documents."""
-        whole = 2 * self.hits + self.false_alarms + self.misses
-        return 2 * self.hits / whole if whole else float("nan")
 
 
 @dataclass(frozen=True)
@@ -302,31 +277,3 @@ def _train_shared(language: str | None) -> bytes:
 
 def _train_without(language: str | None, known: _Words, seed: int) -> bytes:
     return _train(known if language is None else known.of(known.language != language), seed)
-
-
-def evaluate(documents: Iterable[LabelledAnswer], weights: bytes, threshold: float | None = None) -> dict[str, Score]:
-    """Word-level counts by language and annotations (``de gold``), summed over documents, with the weights' threshold."""
-    forest = model.from_bytes(weights)
-    limit = forest.threshold if threshold is None else threshold
-    counts: dict[str, list[int]] = {}
-    for document in documents:
-        places = words(document.answer, document.language)
-        if not places:
-            continue
-        matrix = answer_features(document.reference, document.answer, document.language)
-        flagged = forest.probabilities(matrix) > limit
-        labels = np.array([category is not None for category in covered(places, document.spans)])
-        entry = counts.setdefault(f"{document.language} {document.annotations}", [0, 0, 0])
-        entry[0] += int((flagged & labels).sum())
-        entry[1] += int((flagged & ~labels).sum())
-        entry[2] += int((labels & ~flagged).sum())
-    return {group: Score(*entry) for group, entry in sorted(counts.items())}
-
-
-def leave_one_language_out(
-    documents: Sequence[LabelledAnswer], weights: Mapping[str, bytes]
-) -> Iterator[tuple[str, Score]]:
-    """Scores of each language and annotations, by the weights of :func:`train_all` that never saw the language."""
-    for language in sorted({document.language for document in documents}):
-        chosen = [document for document in documents if document.language == language]
-        yield from evaluate(chosen, weights[weights_name(language)]).items()

@@ -12,7 +12,7 @@ from typing import Any
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import Repository, first_line, library, require
 
-__all__ = ["Loaded", "load"]
+__all__ = ["Loaded", "find", "load"]
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
 _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
@@ -41,6 +41,23 @@ class Loaded:
     licence: str
 
 
+def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository, dict[str, Any]]:
+    """A model's repository, that of its weights (an adapter's base model, else the same), and its adapter configuration.
+
+    Raises:
+        UnusableDetector: there is no such model, or it cannot be had; no weights are loaded to know.
+    """
+    own = Repository(name, revision)
+    adapter = own.json("adapter_config.json")
+    repository = _base(own, adapter, base_model) if adapter else own
+    if base_model and not adapter:
+        raise UnusableDetector(
+            f"detector {name}: option base_model is for PEFT adapters, and this has no adapter_config.json"
+        )
+    require(repository, None if repository is own else own)
+    return own, repository, adapter
+
+
 def load(
     name: str,
     *,
@@ -64,14 +81,7 @@ def load(
         UnusableDetector: any of it cannot be done.
     """
     torch, transformers = library("torch"), library("transformers")
-    own = Repository(name, revision)
-    adapter = own.json("adapter_config.json")
-    repository = _base(own, adapter, base_model) if adapter else own
-    if base_model and not adapter:
-        raise UnusableDetector(
-            f"detector {name}: option base_model is for PEFT adapters, and this has no adapter_config.json"
-        )
-    require(repository, None if repository is own else own)
+    own, repository, adapter = find(name, revision, base_model)
     device_, dtype_ = _place(torch, device, dtype)
     common = {"revision": repository.revision, "trust_remote_code": trust_remote_code}
     with _failing(name, "its configuration cannot be read"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from custom_metrics.spans import Span
 from detector_plugin.detector import UnusableDetector, same_length
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.model import Loaded, load
+from detector_plugin.transformers.model import Loaded, find, load
 from detector_plugin.transformers.options import flag, number, one_of
 from detector_plugin.transformers.readings import Document, spans_of
+from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.runner import Runner
 from detector_plugin.transformers.windows import SMALLEST_ROOM, Window, windows
 
-__all__ = ["TransformersDetector"]
+__all__ = ["TransformersDetector", "check"]
 
 _LONGEST = 4096  # tokens; the input length of the mFAVA paper's appendix A.3, and LettuceDetect's default
 _ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
@@ -83,12 +85,7 @@ class TransformersDetector:
         progress: bool | str = True,
         **unknown: Any,
     ) -> None:
-        if unknown:
-            parameters = inspect.signature(TransformersDetector).parameters.values()
-            known = sorted(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
-            raise UnusableDetector(
-                f"detector {name}: no option {', '.join(sorted(unknown))}; there are {', '.join(known)}"
-            )
+        _known(name, unknown)
         self.name = name.rstrip("/") or name
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
@@ -199,6 +196,27 @@ class TransformersDetector:
         if "lettuce" in name:
             return "lettucedetect-v2" if re.search(r"(?<![a-z0-9])v2(?![0-9])", name) else "lettucedetect"
         return "paper" if decoder else "pair"
+
+
+def check(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
+    """Raise what can be known to be wrong with a detector before its weights are loaded.
+
+    Raises:
+        UnusableDetector: there is no such model, or no such option.
+    """
+    parameters = inspect.signature(TransformersDetector).parameters
+    _known(name, {key: value for key, value in options.items() if key not in parameters})
+    for needed in ("torch", "transformers"):
+        if find_spec(needed) is None:
+            library(needed)  # which says what to install
+    find(name.rstrip("/") or name, revision, base_model)
+
+
+def _known(name: str, unknown: Mapping[str, Any]) -> None:
+    if unknown:
+        parameters = inspect.signature(TransformersDetector).parameters.values()
+        known = sorted(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
+        raise UnusableDetector(f"detector {name}: no option {', '.join(sorted(unknown))}; there are {', '.join(known)}")
 
 
 def _length(name: str, loaded: Loaded, wanted: int | None) -> int:

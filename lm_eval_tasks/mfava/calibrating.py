@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from detector_plugin.calibration import ANNOTATIONS, Calibration, CalibrationError, LanguageCalibration, measured
+from detector_plugin.lexical import HELD_OUT_SUFFIX
+from detector_plugin.prompt import PROMPT_VERSION
 from lm_eval_tasks.mfava.samples import read_samples, samples_files
 
 __all__ = ["calibration_from_runs", "table"]
@@ -16,6 +18,7 @@ __all__ = ["calibration_from_runs", "table"]
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _PREFIX = "mfava_detection_"
+FEW = 50  # documents; the public sets have 245 and more
 
 
 def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration:
@@ -35,13 +38,17 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     others: set[str] = set()
     for place in places:
-        for task, path in samples_files(place).items():
+        for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
             if not task.startswith(_PREFIX) or not task.endswith(ANNOTATIONS):
                 others.add(task)
                 continue
             detector = _detector_of(path)
             detectors[json.dumps(detector, sort_keys=True)] = detector
             samples = list(read_samples(path))
+            if not samples:
+                raise CalibrationError(f"{path}: no sample can be read")
+            if len(samples) < FEW:
+                log.warning("%s: %d documents only; a calibration of so few says little", path, len(samples))
             language, kind = samples[0]["doc"]["language"], samples[0]["doc"]["annotations"]
             if kind in languages.get(language, {}):
                 log.warning("%s: a second run of %s; the first one counts", path, task)
@@ -66,8 +73,7 @@ def _counts(sample: dict[str, Any], path: Path) -> list[int]:
     counts = sample.get("f1")
     if not isinstance(counts, list) or len(counts) != 4 or not all(isinstance(number, int) for number in counts):
         raise CalibrationError(
-            f"{path}, document {sample['doc_id']}: no word counts; was it run with --predict_only? Run the task again "
-            f"without it (`--model replay --model_args path={path}` needs no model)."
+            f"{path}, document {sample['doc_id']}: no word counts; was it run with --predict_only? Run the task without."
         )
     return counts
 
@@ -84,14 +90,23 @@ def _detector_of(samples: Path) -> dict[str, str]:
         ) from error
     detector = config.get("detector")
     if isinstance(detector, dict):
-        return {key: str(detector.get(key, "")) for key in ("name", "version", "licence")}
+        found = {key: str(detector.get(key, "")) for key in ("name", "version", "licence")}
+        if found["name"] == "lexical":
+            if HELD_OUT_SUFFIX not in found["version"]:
+                log.warning(
+                    "%s: the shipped weights of the lexical detector were trained on these documents, so this calibration "
+                    "is too good; measure it with --model_args detector=lexical,held_out=True",
+                    samples,
+                )
+            found["version"] = found["version"].replace(HELD_OUT_SUFFIX, "")  # what was measured stands for the whole
+        return found
     arguments = config.get("model_args") or {}
     if isinstance(arguments, str):
         from lm_eval.utils import simple_parse_args_string
 
         arguments = simple_parse_args_string(arguments)
     name = arguments.get("pretrained") or arguments.get("model") or config.get("model", "")
-    return {"name": f"llm:{name}", "version": "prompt 1", "licence": "unknown"}
+    return {"name": f"llm:{name}", "version": PROMPT_VERSION, "licence": "unknown"}
 
 
 def table(calibration: Calibration) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from detector_plugin import calibration as calibrations
+from detector_plugin.detector import calibrated_name, check_detector
 from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
@@ -35,6 +36,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
+COLUMNS = ("id", "language", "article", "subset", "title", "category", "url", "query", "reference")
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
 
 
@@ -77,14 +79,15 @@ def load(
     if calibration_annotations is not None:
         metadata.choice("calibration_annotations", calibration_annotations, calibrations.ANNOTATIONS, task)
     options = read_options(detector_args, task)
+    check_detector(detector, json.dumps(options, sort_keys=True))  # rather now than after the answers were generated
     settings = {
         "detector": detector,
         "detector_args": json.dumps(options, sort_keys=True),
-        "calibration": calibration_of(detector, calibration),
+        "calibration": calibration_of(detector, options, calibration),
         "calibration_annotations": calibration_annotations or "",
     }
     if samples is not None:
-        found = documents_of_samples(Path(samples), task)
+        found = documents_of_samples(Path(samples), task, COLUMNS)
         origin = str(samples)
     else:
         folder = sources.mirror_folder(mirror)
@@ -118,6 +121,8 @@ def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str
         return {}
     if isinstance(options, Mapping):
         return dict(options)
+    if not isinstance(options, str):
+        raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}")
     from lm_eval.utils import simple_parse_args_string
 
     try:
@@ -131,25 +136,27 @@ def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str
         raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}") from error
 
 
-def calibration_of(detector: str, calibration: str | None) -> str:
-    """Path of the calibration in force; empty where there is none, ``none`` where none is wanted.
+def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:
+    """Identity of the calibration in force; empty where there is none, ``none`` where none is wanted.
 
     Raises:
         CalibrationError: the one that was named cannot be read, or is of another detector.
     """
+    name = calibrated_name(detector, options)
     if calibration is None:
-        return calibrations.shipped().get(detector, "")
+        ours = calibrations.shipped().get(name)
+        return calibrations.load(ours).identity if ours else ""
     if calibration == NO_CALIBRATION:
         return NO_CALIBRATION
     loaded = calibrations.load(calibration)
-    if loaded.detector["name"] != detector:
+    if loaded.detector["name"] != name:
         raise calibrations.CalibrationError(
             f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "
-            f"{detector!r}. A detector's errors are its own: measure it with `lm_eval --model hallucination-detector "
+            f"{name!r}. A detector's errors are its own: measure it with `lm_eval --model hallucination-detector "
             f"--model_args detector={detector} --tasks mfava_detection_gold --log_samples -o RESULTS`, then "
             f"`lm-eval-grounded calibrate RESULTS -o FILE`."
         )
-    return loaded.origin
+    return loaded.identity
 
 
 # --------------------------------------------------------------------------------------------------------- public files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,14 +35,14 @@ class TaggedAnswer(NamedTuple):
     """What the rates need of one answer; logged in the samples as a list.
 
     Attributes:
-        flagged: words that the detector says are hallucinated.
+        flagged: words that the detector says are hallucinated; ``nan`` where it failed.
         words: of the answer.
         article: the answers about one article hang together, and are resampled together.
         subset: of the five.
-        calibration: ``file|language|annotations|version of the detector in use``.
+        calibration: ``identity|language|annotations|version of the detector in use``.
     """
 
-    flagged: int
+    flagged: float
     words: int
     article: int
     subset: int
@@ -57,17 +58,25 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
     Returns:
         Under the rates the same :class:`TaggedAnswer`; numbers under the others. ``abstention_rate`` and
-        ``repetition_rate`` are 1.0 or 0.0.
+        ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
     """
-    answer, language = results[0]["answer"], doc["language"]
+    found = json.loads(results[0])
+    answer, language = found["answer"], doc["language"]
     places = words(answer, language)
-    flagged = sum(category is not None for category in covered(places, map(span_of, results[0]["spans"])))
-    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], results[0]["detector"]["version"]))
+    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], found["detector"]["version"]))
+    flagged = math.nan  # the detector failed
+    if found["spans"] is not None:
+        flagged = sum(category is not None for category in covered(places, map(span_of, found["spans"])))
     tagged = list(TaggedAnswer(flagged, len(places), doc["article"], doc["subset"], key))
+    # The harness averages a group over the tasks that have a metric: these are there where they are defined.
+    calibration = _calibration(key)
+    defined = ["estimated_rate_where_calibrated"] if calibration else []
+    if calibration and calibration.documents is not None:
+        defined.append("rogan_gladen_rate_where_calibrated")
     abstains, loops = float(is_abstention(answer, language)), float(is_repetitive(answer, language))
     return {
         **dict.fromkeys(KEYS, tagged),
-        **dict.fromkeys(("calibrated",), tagged),
+        **dict.fromkeys(("calibrated", *defined), tagged),
         "response_words": float(len(places)),
         "hallucinated_words": float(flagged),
         **dict.fromkeys(("abstention_rate", "abstention_rate_ci_low", "abstention_rate_ci_high"), abstains),
@@ -95,7 +104,7 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
         log.info("mfava_%s: the detector has no calibration; estimated_rate and rogan_gladen_rate are nan", language)
         _say_how_to_calibrate()
         return None
-    loaded = calibrations.load(path)
+    loaded = calibrations.loaded(path)
     found = loaded.of(language, annotations or None)
     if found is None:
         log.info(
@@ -127,7 +136,7 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
         for values in ([part[index].value for part in parts] for index in range(len(RATES)))
     ]
     counts = calibration.counts if calibration else None
-    if counts is not None:
+    if counts is not None and not math.isnan(whole.detected.value):
         language = answers[0].calibration.rsplit("|", 3)[1]
         for reason in doubts(whole.detected.value, counts):
             log.warning("mfava_%s: the corrected rates cannot be trusted: %s.", language, reason)
@@ -137,9 +146,9 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
 def _estimate(
     answers: Iterable[TaggedAnswer], calibration: calibrations.LanguageCalibration | None, **options: Any
 ) -> Estimates:
-    articles: dict[int, list[int]] = {}
+    articles: dict[int, list[float]] = {}
     for answer in answers:
-        sums = articles.setdefault(answer.article, [0, 0])
+        sums = articles.setdefault(answer.article, [0.0, 0.0])
         sums[0] += answer.flagged
         sums[1] += answer.words
     wild = np.array(list(articles.values()), dtype=float).reshape(-1, 2)
@@ -177,6 +186,9 @@ estimated_rate, estimated_rate_ci_low, estimated_rate_ci_high, estimated_rate_st
 rogan_gladen_rate, rogan_gladen_rate_ci_low, rogan_gladen_rate_ci_high, rogan_gladen_rate_std = (
     _aggregation("rogan_gladen_rate", part) for part in PARTS
 )
+
+
+estimated_rate_where_calibrated, rogan_gladen_rate_where_calibrated = estimated_rate, rogan_gladen_rate
 
 
 def calibrated(values: Sequence[Any]) -> float:

@@ -13,6 +13,7 @@ from lm_eval_tasks.mfava.estimation import PARTS, RATES
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
 VERSION = "metadata:\n  version: 1.0\n"
+WHERE_CALIBRATED = ("estimated_rate_where_calibrated", "rogan_gladen_rate_where_calibrated")
 BOUNDED_SHARES = ("abstention_rate", "repetition_rate")
 SCORES = ("precision", "recall", "f1")
 _ESTIMATION = "lm_eval_tasks.mfava.estimation"
@@ -60,6 +61,7 @@ metric_list:
 """
     for rate in RATES:
         text += "".join(function_metric(f"{rate}{part}", f"{_ESTIMATION}.{rate}{part}", False) for part in PARTS)
+    text += "".join(function_metric(rate, f"{_ESTIMATION}.{rate}", False) for rate in WHERE_CALIBRATED)
     text += function_metric("calibrated", f"{_ESTIMATION}.calibrated", True)
     text += metric("response_words", "defined_mean", True) + metric("hallucinated_words", "defined_mean", False)
     for share in BOUNDED_SHARES:
@@ -135,7 +137,14 @@ def yamls() -> dict[str, str]:
     for language in LANGUAGES:
         contents[f"wild/mfava_{language}.yaml"] = estimation_yaml(language)
     in_paper = [f"mfava_{code}" for code, language in LANGUAGES.items() if language.in_paper]
-    averaged = (*RATES, "calibrated", "response_words", "hallucinated_words", *BOUNDED_SHARES)
+    averaged = (
+        "detected_rate",
+        *WHERE_CALIBRATED,
+        "calibrated",
+        "response_words",
+        "hallucinated_words",
+        *BOUNDED_SHARES,
+    )
     contents["wild/_mfava.yaml"] = group_yaml("mfava", in_paper, averaged)
     for suffix, folder in (("", "binary"), ("_category", "category")):
         for kind in ("gold", "silver"):

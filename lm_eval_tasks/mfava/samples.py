@@ -25,8 +25,9 @@ def task_of(path: Path) -> str | None:
     return match["task"] if match else None
 
 
-def samples_files(place: Path) -> dict[str, Path]:
-    """The samples file of each task, the newest where there are several: one file, or all below a folder.
+def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
+    """The samples files below a place: of each folder, which is one model's, those of each task, the newest where there are
+    several. A file is a folder with one task.
 
     Raises:
         MissingSource: there is none.
@@ -37,10 +38,13 @@ def samples_files(place: Path) -> dict[str, Path]:
         raise MissingSource(
             f"{place.resolve()}: no samples file (samples_<task>_<date>.jsonl, as `lm_eval --log_samples` writes them)"
         )
-    files = {task: path for _, task, path in dated}
-    if len(files) < len(dated):
-        log.warning("%s: %d older samples files were passed over", place, len(dated) - len(files))
-    return files
+    folders: dict[Path, dict[str, Path]] = {}
+    for _, task, path in dated:
+        folders.setdefault(path.parent, {})[task] = path
+    passed_over = len(dated) - sum(map(len, folders.values()))
+    if passed_over:
+        log.warning("%s: %d older samples files of the same tasks were passed over", place, passed_over)
+    return folders
 
 
 def read_samples(path: Path) -> Iterator[dict[str, Any]]:
@@ -49,7 +53,8 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    seen: set[Any] = set()
+    seen: dict[int, Any] = {}
+    differing = 0
     broken: tuple[int, str] | None = None
     for number, line in read_lines(path):
         if not line.strip():
@@ -57,32 +62,61 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
         if broken:
             raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
         try:
-            sample = json.loads(line)
-            identity = sample["doc_id"]
-            sample["doc"], sample["resps"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            sample = _sample(line)
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             broken = (number, f"{type(error).__name__}: {error}")
             continue
+        identity = sample["doc_id"]
         if identity not in seen:  # one line for every filter
-            seen.add(identity)
+            seen[identity] = sample["resps"]
             yield sample
+        elif seen[identity] != sample["resps"]:
+            differing += 1
     if broken:
         log.warning(
             "%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], len(seen)
         )
+    if differing:
+        log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
 
 
-def documents_of_samples(place: Path, task: str) -> list[dict[str, Any]]:
+def _sample(line: str) -> dict[str, Any]:
+    """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
+    sample = json.loads(line)
+    if "\\ud" in line.lower():
+        sample = json.loads(json.dumps(sample, ensure_ascii=False).encode("utf-8", "replace"))
+    if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
+        raise TypeError("a sample is an object with a doc, which is one too")
+    sample["doc_id"] = int(sample["doc_id"])
+    if not isinstance(sample["resps"][0][0], (str, type(None))):
+        raise TypeError("resps holds lists of answers")
+    return sample
+
+
+def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     """The documents that a task's samples were answers to, in their order.
+
+    Args:
+        place: a samples file, or the folder of one model's.
+        task: whose.
+        columns: that each document must have.
 
     Raises:
         MissingSource: there are none of this task.
-        CorruptSource: its file is damaged.
+        CorruptSource: its file is damaged, or of several models.
     """
-    files = samples_files(place)
-    if task not in files:
-        raise MissingSource(f"{place.resolve()}: samples of {', '.join(files)}, none of {task}")
-    found = [sample["doc"] for sample in sorted(read_samples(files[task]), key=lambda sample: int(sample["doc_id"]))]
+    folders = samples_files(place)
+    having = [files[task] for files in folders.values() if task in files]
+    if not having:
+        known = sorted({name for files in folders.values() for name in files})
+        raise MissingSource(f"{place.resolve()}: samples of {', '.join(known)}, none of {task}")
+    if len(having) > 1:
+        raise CorruptSource(f"{place.resolve()}: samples of {task} in {len(having)} folders; name one of them")
+    found = [sample["doc"] for sample in sorted(read_samples(having[0]), key=lambda sample: int(sample["doc_id"]))]
     if not found:
-        raise CorruptSource(f"{files[task]}: no sample can be read")
+        raise CorruptSource(f"{having[0]}: no sample can be read")
+    for doc in found:
+        missing = [column for column in columns if column not in doc]
+        if missing:
+            raise CorruptSource(f"{having[0]}: a document has no {', '.join(missing)}; it is none of {task}")
     return found

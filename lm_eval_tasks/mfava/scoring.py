@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,89 +51,138 @@ def score(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     output: Path | None = None,
-) -> Path:
-    """Tag and score the answers of an earlier run.
+) -> list[Path]:
+    """Tag and score the answers of earlier runs.
 
     What the detector has found is kept in ``.spans_<detector>.jsonl`` beside the results until they are written: after a
     kill, the same command goes on from there.
 
     Args:
-        place: a samples file, or a folder: of each estimation task below it, the newest samples file.
+        place: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
         detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load`.
-        output: folder for ``results_*.json`` and ``samples_*.jsonl``; default the folder of the samples.
+        output: folder for ``results_*.json`` and ``samples_*.jsonl``; where there are several models, folders of
+            their names in it. Default: beside the samples.
 
     Returns:
-        The results file.
+        The results files, one a model.
 
     Raises:
         MissingSource: there are no samples of an estimation task.
         CorruptSource: a samples file is damaged in the middle.
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.mfava.dataset.load`.
+        OSError: the results could not be written; what was found is kept for the next run.
     """
+    found = samples_files(place)
+    folders = {
+        folder: ours
+        for folder, files in found.items()
+        if (ours := {task: path for task, path in files.items() if is_estimation(task)})
+    }
+    others = sorted({task for files in found.values() for task in files if not is_estimation(task)})
+    if not folders:
+        raise MissingSource(
+            f"{place.resolve()}: samples of {', '.join(others)}, none of mfava_<language>, whose answers a detector tags"
+        )
+    if others:
+        log.info("passed over, no estimation tasks: %s", ", ".join(others))
+    options = {
+        "detector": detector,
+        "detector_args": detector_args,
+        "calibration": calibration,
+        "calibration_annotations": calibration_annotations,
+    }
+    metadata = {key: value for key, value in options.items() if value is not None}
+    return [
+        _score_model(ours, metadata, folder if output is None else output / folder.name if len(folders) > 1 else output)
+        for folder, ours in folders.items()
+    ]
+
+
+def is_estimation(task: str) -> bool:
+    """Whether a task is one of ``mfava_<language>``."""
+    return task.startswith("mfava_") and task.removeprefix("mfava_") in LANGUAGES
+
+
+def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path) -> Path:
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
     from lm_eval_tasks.autoload import task_folder
 
-    found = samples_files(place)
-    ours = {task: path for task, path in found.items() if task.removeprefix("mfava_") in LANGUAGES and "_" in task}
-    if len(ours) < len(found):
-        log.info("passed over, no estimation tasks: %s", ", ".join(sorted(found.keys() - ours.keys())))
-    if not ours:
-        raise MissingSource(
-            f"{place.resolve()}: samples of {', '.join(found)}, none of mfava_<language>, whose answers a detector tags"
-        )
-    samples = {task: _numbered(list(read_samples(path))) for task, path in ours.items()}
-    earlier = _earlier_results(next(iter(ours.values())))
-    folder = (output or next(iter(ours.values())).parent).resolve()
+    samples = {task: _numbered(list(read_samples(path))) for task, path in files.items()}
+    source = next(iter(files.values()))
+    earlier = _earlier_results(source)
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-
-    store = folder / f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', detector)}.jsonl"
-    options: dict[str, Any] = {
-        "detector": detector,
-        "detector_args": detector_args,
-        "calibration": calibration,
-        "calibration_annotations": calibration_annotations,
-        "samples": str(place),
-    }
-    metadata = {key: value for key, value in options.items() if value is not None}
-    tracker = EvaluationTracker(output_path=str(folder.parent))
-    with filters.wrapped(lambda made: StoredDetector(made, store)):
-        results = simple_evaluate(
-            model=_LoggedAnswers(samples),
-            tasks=[*_whole_groups(earlier, ours), *ours],
-            task_manager=TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata),
-            evaluation_tracker=tracker,
-            bootstrap_iters=0,
-            log_samples=True,
-        )
-    assert results is not None
-    logged = results.pop("samples")
-    for task, rows in logged.items():
-        for row in rows:  # the prompt as the model saw it: a chat template is not at hand here
-            before = samples[task][int(row["doc_id"])]
-            row["arguments"] = [tuple(arguments.values()) for arguments in before.get("arguments", {}).values()]
-            row["prompt_hash"] = before.get("prompt_hash", row["prompt_hash"])
-    results["config"] = {
-        **results["config"],
-        **{key: value for key, value in earlier.get("config", {}).items() if key != "bootstrap_iters"},
-        "scored_from": {task: str(path) for task, path in ours.items()},
-    }
-    general = tracker.general_config_tracker
-    general.model_source = earlier.get("model_source", "logged answers")
-    general.model_name = earlier.get("model_name", folder.name)
-    general.model_name_sanitized = folder.name
-    for key in _SHARED:
-        setattr(general, key, earlier.get(key))
-    tracker.save_results_aggregated(results=results, samples=logged)
-    for task in results["configs"]:
-        tracker.save_results_samples(task_name=task, samples=logged[task])
-    written = folder / f"results_{tracker.date_id}.json"
-    if not written.is_file():
-        raise OSError(f"the results could not be written to {written}")
+    store = folder / f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', metadata['detector'])}.jsonl"
+    groups = _whole_groups(earlier, files)
+    in_groups = {task for tasks in groups.values() for task in tasks}
+    origin = source if len(files) == 1 else source.parent
+    with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
+        tracker = EvaluationTracker(output_path=partial)
+        with filters.wrapped(lambda made: StoredDetector(made, store)):
+            results = simple_evaluate(
+                model=_LoggedAnswers(samples),
+                tasks=[*groups, *(task for task in files if task not in in_groups)],
+                task_manager=TaskManager(
+                    include_path=task_folder(), include_defaults=False, metadata={**metadata, "samples": str(origin)}
+                ),
+                evaluation_tracker=tracker,
+                bootstrap_iters=0,
+                log_samples=True,
+            )
+        assert results is not None
+        logged = results.pop("samples")
+        for task, rows in logged.items():
+            for row in rows:  # the prompt as the model saw it: a chat template is not at hand here
+                before = samples[task][int(row["doc_id"])]
+                arguments = before.get("arguments")
+                if isinstance(arguments, Mapping):
+                    row["arguments"] = [tuple(each.values()) for each in arguments.values()]
+                row["prompt_hash"] = before.get("prompt_hash", row["prompt_hash"])
+        results["config"] = {
+            **results["config"],
+            **{key: value for key, value in earlier.get("config", {}).items() if key != "bootstrap_iters"},
+            "scored_from": {task: path.name for task, path in files.items()},
+        }
+        for task, number in results["n-samples"].items():
+            number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
+        general = tracker.general_config_tracker
+        general.model_source = earlier.get("model_source", "logged answers")
+        general.model_name = earlier.get("model_name", folder.name)
+        # A name of a folder below `partial`, whatever the file that it comes from says.
+        named = str(earlier.get("model_name_sanitized") or folder.name)
+        general.model_name_sanitized = re.sub(r"[^\w.-]", "_", named).lstrip(".") or "model"
+        for key in _SHARED:
+            setattr(general, key, earlier.get(key))
+        tracker.save_results_aggregated(results=results, samples=logged)
+        for task, rows in logged.items():
+            tracker.save_results_samples(task_name=task, samples=rows)
+        numbers = {task: len(of_task) for task, of_task in logged.items()}
+        made = Path(partial) / general.model_name_sanitized
+        written = _move(made, folder, f"results_{tracker.date_id}.json", numbers)
     store.unlink(missing_ok=True)
     return written
+
+
+def _move(partial: Path, folder: Path, results: str, rows: Mapping[str, int]) -> Path:
+    """Bring whole files to their place, the results last; the harness only logs it when it could not write one.
+
+    Raises:
+        OSError: a file is missing or short.
+    """
+    date = results.removeprefix("results_").removesuffix(".json")
+    names = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
+    for name, number in names.items():
+        path = partial / name
+        if not path.is_file() or path.read_bytes().count(b"\n") != number:
+            raise OSError(f"{name} could not be written to {folder} (is the disk full?); run the same command again")
+    if not (partial / results).is_file():
+        raise OSError(f"{results} could not be written to {folder} (is the disk full?); run the same command again")
+    for name in (*names, results):
+        os.replace(partial / name, folder / name)
+    return folder / results
 
 
 def _numbered(samples: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -154,7 +205,7 @@ def _earlier_results(samples: Path) -> dict[str, Any]:
     return content
 
 
-def _whole_groups(earlier: Mapping[str, Any], scored: Mapping[str, Path]) -> list[str]:
+def _whole_groups(earlier: Mapping[str, Any], scored: Mapping[str, Path]) -> dict[str, list[str]]:
     """Groups of the earlier run of which every task is scored again."""
     groups = earlier.get("group_subtasks") or {}
-    return [group for group, tasks in groups.items() if group not in scored and tasks and set(tasks) <= scored.keys()]
+    return {group: tasks for group, tasks in groups.items() if tasks and set(tasks) <= scored.keys()}

@@ -9,8 +9,10 @@ from typing import Any
 from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.words import segmenter
+from detector_plugin import calibration as calibrations
 from detector_plugin.detector import describe
 from detector_plugin.filters import HallucinationSpans, shared_detector
+from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
 
 __all__ = ["EstimationTask"]
 
@@ -37,14 +39,33 @@ class EstimationTask(ConfigurableTask):  # type: ignore[misc]
         if "bypass" in self._metric_fn_list:
             return config
         doc = next(iter(self.eval_docs))
-        detector = shared_detector(doc["detector"], doc["detector_args"])
+        try:
+            described = describe(shared_detector(doc["detector"], doc["detector_args"]))
+        except Exception as error:  # the filter has said so, and kept the answers
+            described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
         config["metadata"] = {
             **(config.get("metadata") or {}),
             "hallucination": {
-                "detector": {**describe(detector), "options": json.loads(doc["detector_args"])},
-                "calibration": doc["calibration"] or None,
-                "calibration_annotations": doc["calibration_annotations"] or "gold, else silver",
+                "detector": {**described, "options": json.loads(doc["detector_args"])},
+                "calibration": _calibration_of(doc),
                 "words": segmenter(doc["language"]),
             },
         }
         return config
+
+
+def _calibration_of(doc: dict[str, Any]) -> dict[str, Any] | None:
+    """File, digest and figures of the calibration in force; ``None`` where there is none for the language."""
+    if doc["calibration"] in ("", NO_CALIBRATION):
+        return None
+    loaded = calibrations.loaded(doc["calibration"])
+    found = loaded.of(doc["language"], doc["calibration_annotations"] or None)
+    if found is None:
+        return None
+    kind, language = found
+    return {
+        "file": loaded.identity,
+        "detector_version": loaded.detector["version"],
+        "annotations": kind,
+        **calibrations.summary(language, documents=False),
+    }

@@ -89,6 +89,10 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
         counted = count_words(document.answer, document.language, document.spans, found)
         counts.setdefault((document.language, document.annotations), []).append(tuple(counted))
     for (language, kind), rows in counts.items():
+        own = [d.reference for d in documents if (d.language, d.annotations) == (language, kind)]
+        if sum(map(detection.is_unreadable, own)) > len(own) / 2:
+            log.warning("%s %s: no calibration, as most of its references are unreadable", language, kind)
+            continue
         languages.setdefault(language, {})[kind] = calibrations.measured(rows, f"mfava_detection_{language}_{kind}")
     described = {
         "name": detector.name,
