@@ -34,9 +34,9 @@ HELD_OUT_SUFFIX = "-held-out"
 """What the version ends in of a detector that reads each language with weights that never saw it."""
 
 FLOOR = 0.1
-"""Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least. Of mFAVA's annotated
-answers (without Latin) 2.4 % are below, nearly all of them with a placeholder for a reference ("None, none."); of answers
-held against another document's reference 8 %, and every one that has nothing of it."""
+"""Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least. Of mFAVA's
+annotated answers (without Latin) 2.4 % are below, nearly all of them with a placeholder for a reference ("None, none."); of
+answers held against another document's reference 8 %, and every one that has nothing of it."""
 _HELD = FEATURE_NAMES.index("sentence:stems")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
