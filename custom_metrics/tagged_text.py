@@ -2,7 +2,8 @@
 
 Read tolerantly, because human annotators and language models write it by hand: nothing raises, what had to be repaired is
 counted in a :class:`ParseReport`. :func:`render` writes it; ``parse(render(text, spans)) == (text, spans)`` for every text,
-because a ``<`` of the text that could open a tag is written ``&lt;``.
+because a ``<`` of the text that could open a tag is written ``&lt;``, and for all spans of which no two of one category
+overlap or touch: those become one.
 """
 
 from __future__ import annotations

@@ -63,6 +63,20 @@ def test_hf(tiny: Path, tmp_path: Path, chat: bool) -> None:
 
 
 @pytest.mark.vllm
+def test_the_baseline_beside_vllm(tmp_path: Path) -> None:
+    """The same environment, without a model: what the detector says of answers that quote the article."""
+    run(
+        [
+            *(sys.executable, "-m", "lm_eval", "--tasks", "mfava_de", "--model", "grounded-baseline"),
+            *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
+        ],
+        tmp_path,
+    )
+    mfava = results_of(tmp_path / "out")["results"]["mfava_de"]
+    assert (mfava["detected_rate,answer"], mfava["abstention_rate,answer"]) == (0, 0)
+
+
+@pytest.mark.vllm
 def test_vllm(tiny: Path, tmp_path: Path) -> None:
     """The README's first command, on vLLM itself."""
     arguments = f"pretrained={tiny},dtype=bfloat16,max_model_len=4096,enforce_eager=True"

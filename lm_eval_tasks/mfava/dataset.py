@@ -37,6 +37,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without
+SETTINGS = ("detector", "detector_args", "calibration", "calibration_annotations")  # of a run, in each of its documents
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
 
 

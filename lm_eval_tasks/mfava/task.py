@@ -12,6 +12,7 @@ from custom_metrics.words import segmenter
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import describe
 from detector_plugin.filters import HallucinationSpans, shared_detector
+from lm_eval_tasks.mfava.dataset import SETTINGS
 from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
 
 __all__ = ["EstimationTask"]
@@ -21,6 +22,7 @@ class EstimationTask(ConfigurableTask):  # type: ignore[misc]
     """A task whose answers are tagged by a detector.
 
     - The results say which detector and which calibration made them: ``configs.<task>.metadata.hallucination``.
+    - Cached requests are tagged by the detector of the run, not by that of the run that cached them.
     - With ``--predict_only`` the detector is neither loaded nor run: that is for ``lm-eval-grounded score`` to do.
     """
 
@@ -32,6 +34,16 @@ class EstimationTask(ConfigurableTask):  # type: ignore[misc]
         super().override_metric(metric_name)
         for pipeline in self._filters:
             pipeline.filters = [make for make in pipeline.filters if not isinstance(make(), HallucinationSpans)]
+
+    def apply_filters(self) -> Any:
+        """As the harness does, with the detector and calibration of this run.
+
+        Requests that were cached (`--cache_requests`) bring the documents of the run that cached them.
+        """
+        current = next(iter(self.eval_docs))
+        for instance in self._instances or ():
+            instance.doc = {**instance.doc, **{name: current[name] for name in SETTINGS}}
+        return super().apply_filters()
 
     def dump_config(self) -> dict[str, Any]:
         """The task's configuration for the results file, with what tagged and corrected the answers."""
