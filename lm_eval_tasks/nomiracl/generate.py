@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lm_eval_tasks.generated import write_files
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 
 PROMPTS = ("vanilla", "role", "repeat", "explanation")
@@ -58,15 +59,5 @@ def yamls() -> dict[str, str]:
     return contents
 
 
-def main() -> None:
-    """Write them all."""
-    folder = Path(__file__).parent
-    for name, content in yamls().items():
-        target = folder / name
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(content, "utf-8")
-    print(f"{len(yamls())} files written below {folder}")
-
-
 if __name__ == "__main__":
-    main()
+    write_files(Path(__file__).parent, yamls())
