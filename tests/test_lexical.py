@@ -77,6 +77,14 @@ def test_an_answer_about_nothing_in_the_reference_is_flagged_whole(detector: Lex
     assert flagged(detector, REFERENCE, answer, "de") == [answer.strip()]
 
 
+@pytest.mark.parametrize(
+    ("answer", "language"), [("I don't know.", "de"), ("Das weiß ich leider nicht.", "de"), ("我不知道。", "zh")]
+)
+def test_an_answer_that_abstains_makes_nothing_up(detector: LexicalDetector, answer: str, language: str) -> None:
+    assert flagged(detector, REFERENCE, answer, language) == []
+    assert flagged(detector, "", answer, language) == []
+
+
 @pytest.mark.parametrize("reference", ["", " \n", "⁇ ️ ⁇ ️", "!?"])
 def test_where_the_reference_says_nothing_nothing_is_borne_out(detector: LexicalDetector, reference: str) -> None:
     assert flagged(detector, reference, "Der Dom steht.", "de") == ["Der Dom steht."]

@@ -131,6 +131,12 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     assert tagged["spans"][0] == list(third.detect([""], [answers[0]], ["de"])[0][0])
 
 
+def test_a_model_that_always_abstains_makes_nothing_up(harness: Harness) -> None:
+    got = harness(["mfava_de", "mfava_ja"], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)["results"]
+    for task in ("mfava_de", "mfava_ja"):
+        assert (got[task]["abstention_rate,answer"], got[task]["detected_rate,answer"]) == (1, 0)
+
+
 def test_without_calibration_the_estimates_are_nan_and_one_warning_says_how(
     harness: Harness, third: EveryThirdWord, caplog: pytest.LogCaptureFixture
 ) -> None:

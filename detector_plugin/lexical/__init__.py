@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from custom_metrics.abstention import is_abstention
 from custom_metrics.spans import HALLUCINATION, Span
 from custom_metrics.words import words
 from detector_plugin.detector import same_length
@@ -104,7 +105,7 @@ class LexicalDetector:
 
         Args:
             references: what each answer is held against; one that has next to nothing of an answer's words bears nothing
-                out: all is flagged.
+                out: all is flagged, unless the answer abstains.
             answers: any text; an empty one has no spans.
             languages: ISO 639 codes or ``None``; decide how words are cut, which cues are
                 looked for and, with `held_out`, by which weights an answer is read.
@@ -129,6 +130,7 @@ class LexicalDetector:
 
         All are 1 where the reference holds less than `FLOOR` of the answer's words (by weight, rare ones weigh more): the
         classifier compares an answer's sentences with each other, and where nothing is borne out there is none to compare.
+        Where such an answer abstains, as :func:`custom_metrics.abstention.is_abstention` reads it, all are 0.
 
         Raises:
             ValueError: the sequences differ in length.
@@ -154,9 +156,9 @@ class LexicalDetector:
             unsupported.append(len(matrix) > 0 and float(matrix[:, _HELD].mean()) < FLOOR)
             waiting.append(matrix)
         finish()
-        for whole, values in zip(unsupported, found, strict=True):
-            if whole:
-                values[:] = 1.0
+        for index in np.flatnonzero(unsupported):
+            # "I don't know" has nothing of the reference either, and makes nothing up.
+            found[index][:] = 0.0 if is_abstention(answers[index], languages[index]) else 1.0
         return found
 
     def _forest(self, language: str | None) -> Forest:
