@@ -21,6 +21,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 Responses = Iterable[Sequence[Any]]
 
+FAILED = "failed"
+"""Version of a detector that could not be loaded or broke down."""
+
 
 @lru_cache(maxsize=2)  # a run over thirty languages loads its detector once
 def shared_detector(name: str, options: str = "{}") -> Detector:
@@ -129,7 +132,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
                 "(--log_samples), `lm-eval-grounded score` tags them without generating them again.",
                 *(name, type(error).__name__, error, len(answers)),
             )
-            return {"name": name, "version": "failed", "licence": ""}, [None] * len(answers)
+            return {"name": name, "version": FAILED, "licence": ""}, [None] * len(answers)
 
     def _reference(self, doc: Mapping[str, Any]) -> str:
         if self.reference not in doc:

@@ -54,7 +54,7 @@ class LLMDetector:
         pretrained: the model's name or path.
         max_gen_toks: of an answer, tags included.
         chat: send the prompt as a user turn of the model's chat template (endpoints of chat completions always do).
-        options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ...
+        options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ``device``, ...
 
     Raises:
         UnusableDetector: there is no such class, or it cannot be made with these arguments.
@@ -70,6 +70,10 @@ class LLMDetector:
     ) -> None:
         is_api = "completions" in model
         kind = check(model, pretrained, **options)
+        if model in ("hf", "huggingface"):  # its own default is a GPU, and no second thought
+            import torch
+
+            options.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
         try:
             self.lm = kind(**{"model" if is_api else "pretrained": pretrained}, **options)
         except Exception as error:  # the harness's classes raise what their libraries raise

@@ -68,7 +68,7 @@ def test_articles_without_reference_or_question_are_left_out_and_counted(
 ) -> None:
     rows = ["K,A,u,R,,,,,Wer?,Was?", "K,B,u,,,,,,Wer?,Was?", "K,C,u,R,,,,,,", 'K,D,u,"R ""x"", y\nz",,,,,Wo?,']
     write_queries(tmp_path, FIVE, *rows)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]
     assert documents["title"] == ["A", "D", "A"]  # the subsets in turn: A is in the first, D in the fourth
     assert documents["reference"][1] == 'R "x", y\nz'
@@ -112,6 +112,8 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
         dataset.load("de", calibration_annotations="bronze", mirror="sample")
     with pytest.raises(ValueError, match="detector_args must be JSON or name=value;name=value, got 'x'"):
         dataset.load("de", detector_args="x", mirror="sample")
+    with pytest.raises(ValueError, match="form, threshold belongs into detector_args; put `;` between"):
+        dataset.load("de", mirror="sample", form="pair", threshold=0.7, pretrained="a-model")
     with pytest.raises(MissingSource, match="sources --fetch 'WorldHellow/mHallucinations-LLM/datasets"):
         dataset.load("de", mirror=str(tmp_path))
 

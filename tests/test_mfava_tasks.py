@@ -201,6 +201,37 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
     assert "the calibration is of version 0 of the detector, and version 1 is in use" in caplog.text
 
 
+@pytest.mark.parametrize(("version", "calibrated"), [("1", 1), ("2", 0)])
+def test_a_model_is_known_by_its_version_under_any_name_or_path(
+    harness: Harness,
+    third: EveryThirdWord,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    version: str,
+    calibrated: int,
+) -> None:
+    """Measured under its name on the hub, used from a folder; another model's errors are not taken for its own."""
+    path = tmp_path / f"{version}.json"
+    Calibration(
+        {"name": "org/third", "version": version, "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]], "")}}
+    ).save(path)
+    metadata = {**SAMPLE, "detector": "/models/third", "calibration": str(path)}
+    with caplog.at_level(logging.WARNING):
+        got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata=metadata)["results"]["mfava_de"]
+    assert got["calibrated,answer"] == calibrated
+    assert ("the calibration is of org/third, version 2" in caplog.text) is not bool(calibrated)
+
+
+def test_the_harnesses_default_device_is_nobodys_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval_tasks.models import detector as module
+
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(module, "load_detector", lambda name, **options: seen.append(options) or EveryThirdWord())
+    for device in ("cuda:0", "cuda:1", "cpu", None):
+        HallucinationDetector("org/model", device=device, batch_size=1)
+    assert seen == [{}, {"device": "cuda:1"}, {"device": "cpu"}, {}]
+
+
 def test_silver_can_be_asked_for(third: EveryThirdWord) -> None:
     calibration = load("lexical")
     assert calibration.of("de") == ("gold", calibration.languages["de"]["gold"])

@@ -324,7 +324,7 @@ def test_the_newest_samples_of_a_task_count(tmp_path: Path, caplog: pytest.LogCa
     write_samples(tmp_path, "", date="2026-01-01T00-00-00.0")
     newest = write_samples(tmp_path, "", date="2026-02-01T00-00-00.0")
     (tmp_path / "other.jsonl").write_text("", "utf-8")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         assert samples_files(tmp_path) == {tmp_path: {"mfava_de": newest}}
     assert "1 older samples files of the same tasks were passed over" in caplog.text
 

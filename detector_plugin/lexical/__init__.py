@@ -156,7 +156,7 @@ class LexicalDetector:
             unsupported.append(len(matrix) > 0 and float(matrix[:, _HELD].mean()) < FLOOR)
             waiting.append(matrix)
         finish()
-        for index in np.flatnonzero(unsupported):
+        for index in np.flatnonzero(unsupported).tolist():
             # "I don't know" has nothing of the reference either, and makes nothing up.
             found[index][:] = 0.0 if is_abstention(answers[index], languages[index]) else 1.0
         return found

@@ -53,7 +53,12 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
             if kind in languages.get(language, {}):
                 log.warning("%s: a second run of %s; the first one counts", path, task)
                 continue
-            languages.setdefault(language, {})[kind] = measured([_counts(sample, path) for sample in samples], task)
+            errors = measured([_counts(sample, path) for sample in samples], task)
+            if not errors.precision > 0:
+                raise CalibrationError(
+                    f"{path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
+                )
+            languages.setdefault(language, {})[kind] = errors
     if others:
         log.info("passed over: %s", ", ".join(sorted(others)))
     if not languages:

@@ -38,6 +38,7 @@ autoload.register()  # the harness imports this module before it looks up a task
 
 COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without
 SETTINGS = ("detector", "detector_args", "calibration", "calibration_annotations")  # of a run, in each of its documents
+EMPTY = "questions that are empty in the file"
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
 
 
@@ -79,6 +80,12 @@ def load(
     metadata.warn_of_misspelt(ignored, _KNOWN, task)
     if calibration_annotations is not None:
         metadata.choice("calibration_annotations", calibration_annotations, calibrations.ANNOTATIONS, task)
+    strayed = sorted(_OPTIONS_OF_DETECTORS & ignored.keys())
+    if strayed:
+        raise ValueError(
+            f"{task}: {', '.join(strayed)} belongs into detector_args; put `;` between its options, or write JSON: at "
+            f"commas the harness cuts"
+        )
     options = read_options(detector_args, task)
     check_detector(detector, json.dumps(options, sort_keys=True))  # rather now than after the answers were generated
     settings = {
@@ -109,6 +116,17 @@ def load_task(task_language: str | None = None, language: str = "", **kwargs: An
     return load(task_language or language, **kwargs)
 
 
+# Those that no model of the harness has, so that one of them among the rest was meant for the detector.
+_OPTIONS_OF_DETECTORS = {
+    "form",
+    "labels",
+    "attention",
+    "threshold",
+    "held_out",
+    "batch_tokens",
+    "separator",
+    "base_model",
+}
 _KNOWN = ("detector", "detector_args", "calibration", "calibration_annotations", "mirror", "samples")
 
 
@@ -150,7 +168,12 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
     if calibration == NO_CALIBRATION:
         return NO_CALIBRATION
     loaded = calibrations.load(calibration)
-    if loaded.detector["name"] != name:
+    # A model of the hub may be a folder here: of those, the versions are compared when the detector has been loaded.
+    built_in = [
+        known in ("lexical", *calibrations.shipped()) or known.startswith("llm:")
+        for known in (name, loaded.detector["name"])
+    ]
+    if loaded.detector["name"] != name and any(built_in):
         raise calibrations.CalibrationError(
             f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "
             f"{name!r}. A detector's errors are its own: measure it with `lm_eval --model hallucination-detector "
@@ -192,7 +215,8 @@ def _documents(language: str, mirror: str | None) -> tuple[dict[str, Any], ...]:
         for subset, part in enumerate(parts)
     ]
     rows = tuple(row for turn in zip_longest(*subsets) for row in turn if row is not None)
-    log.info("mfava_%s: %d articles, %d questions", language, len(articles), len(rows))
+    empty = seen.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
+    log.info("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)
     if seen:
         log.warning("mfava_%s: %s", language, "; ".join(f"{what}: {number}" for what, number in seen.items()))
     if not rows:
@@ -252,7 +276,7 @@ def _queries(row: Mapping[str, str], seen: Counter[str]) -> list[tuple[int, str]
         if text:
             queries.append((at, text))
         else:
-            seen["questions that are empty in the file"] += 1
+            seen[EMPTY] += 1
     return queries
 
 

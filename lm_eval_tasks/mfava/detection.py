@@ -104,7 +104,10 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
             }
         )
     if not rows:
-        raise ValueError(f"{task}: no annotated answer in {LANGUAGES[language].name}")
+        raise ValueError(
+            f"{task}: the file has no annotated answer in {LANGUAGES[language].name} (a mirror may hold a part of the "
+            f"public languages: name the tasks of those, e.g. --tasks mfava_detection_de_{annotations})"
+        )
     log.info("%s: %d documents; %s", task, len(rows), report)
     unreadable = sum(is_unreadable(row["reference"]) for row in rows)
     if unreadable:

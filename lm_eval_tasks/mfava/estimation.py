@@ -18,6 +18,7 @@ from custom_metrics.repetition import is_repetitive
 from custom_metrics.spans import covered, span_of
 from custom_metrics.words import words
 from detector_plugin import calibration as calibrations
+from detector_plugin.filters import FAILED
 
 __all__ = ["TaggedAnswer", "process_results"]
 
@@ -39,7 +40,7 @@ class TaggedAnswer(NamedTuple):
         words: of the answer.
         article: the answers about one article hang together, and are resampled together.
         subset: of the five.
-        calibration: ``identity|language|annotations|version of the detector in use``.
+        calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
     """
 
     flagged: float
@@ -63,7 +64,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]
     places = words(answer, language)
-    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], found["detector"]["version"]))
+    detector = [str(found["detector"][part]).replace("|", "/") for part in ("name", "version")]
+    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], *detector))
     flagged = math.nan  # the detector failed
     if found["spans"] is not None:
         flagged = sum(category is not None for category in covered(places, map(span_of, found["spans"])))
@@ -97,7 +99,7 @@ def _say_how_to_calibrate() -> None:
 @lru_cache(maxsize=128)
 def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key; says once why there is none, or why it may not fit."""
-    path, language, annotations, version = key.rsplit("|", 3)
+    path, language, annotations, name, version = key.rsplit("|", 4)
     if path == NO_CALIBRATION:
         return None
     if not path:
@@ -113,7 +115,16 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
         )
         _say_how_to_calibrate()
         return None
-    if loaded.detector["version"] != version:
+    if loaded.detector["version"] == version or version == FAILED:
+        pass  # under whatever name or path: it is the same detector
+    elif loaded.detector["name"] != name:
+        log.warning(
+            "mfava_%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
+            "the corrected rates are nan",
+            *(language, loaded.detector["name"], loaded.detector["version"], name, version),
+        )
+        return None
+    else:
         log.warning(
             "mfava_%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
             *(language, loaded.detector["version"], version),
@@ -137,7 +148,7 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
     ]
     counts = calibration.counts if calibration else None
     if counts is not None and not math.isnan(whole.detected.value):
-        language = answers[0].calibration.rsplit("|", 3)[1]
+        language = answers[0].calibration.rsplit("|", 4)[1]
         for reason in doubts(whole.detected.value, counts):
             log.warning("mfava_%s: the corrected rates cannot be trusted: %s.", language, reason)
     return whole, (spread[0], spread[1], spread[2])

@@ -43,7 +43,7 @@ def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
         folders.setdefault(path.parent, {})[task] = path
     passed_over = len(dated) - sum(map(len, folders.values()))
     if passed_over:
-        log.warning("%s: %d older samples files of the same tasks were passed over", place, passed_over)
+        log.info("%s: %d older samples files of the same tasks were passed over", place, passed_over)
     return folders
 
 

@@ -146,6 +146,9 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
             **{key: value for key, value in earlier.get("config", {}).items() if key != "bootstrap_iters"},
             "scored_from": {task: path.name for task, path in files.items()},
         }
+        for task, config in results["configs"].items():
+            said = earlier.get("configs", {}).get(task, {}).get("generation_kwargs")
+            config["generation_kwargs"] = said or config.get("generation_kwargs")  # the answers were made with these
         for task, number in results["n-samples"].items():
             number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
         general = tracker.general_config_tracker

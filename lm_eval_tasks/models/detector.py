@@ -18,6 +18,7 @@ from lm_eval_tasks.models.answering import DocumentAnswerer
 __all__ = ["HallucinationDetector"]
 
 _WITHOUT_DEVICE = ("lexical", "llm")
+_SAID_BY_DEFAULT = ("cuda", "cuda:0")  # by the harness, where nobody said anything: the detector takes what there is
 
 
 class HallucinationDetector(DocumentAnswerer):
@@ -44,7 +45,7 @@ class HallucinationDetector(DocumentAnswerer):
     ) -> None:
         super().__init__()
         if detector not in _WITHOUT_DEVICE:
-            if device:
+            if device and str(device) not in _SAID_BY_DEFAULT:
                 options.setdefault("device", device)
             if (
                 str(batch_size or "").isdigit() and int(batch_size) > 1
