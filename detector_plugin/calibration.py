@@ -108,11 +108,6 @@ class Calibration:
 
 def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, Any]:
     """Source and figures of a language, for a file or for results; with or without the counts of each document."""
-    found = _figures(language)
-    return found if documents else {key: value for key, value in found.items() if key != "documents"}
-
-
-def _figures(language: LanguageCalibration) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "source": language.source,
         "precision": _number(language.precision),
@@ -123,9 +118,9 @@ def _figures(language: LanguageCalibration) -> dict[str, Any]:
         figures |= {
             "false_positive_rate": _number(counts.false_positive_rate),
             "prevalence": _number(counts.prevalence),
-            # One string a document: an indented list of numbers would be four lines long.
-            "documents": [" ".join(map(str, map(int, row))) for row in language.documents],
         }
+        if documents:  # one string each: an indented list of numbers would be four lines long
+            figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
     return figures
 
 

@@ -50,8 +50,10 @@ def test_it_is_a_detector(detector: LexicalDetector) -> None:
 def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
     lexical._say_what_it_is.cache_clear()
     with caplog.at_level(logging.WARNING):
-        LexicalDetector()
-        LexicalDetector()
+        detector = LexicalDetector()
+        assert not caplog.records
+        for _ in range(2):
+            detector.detect(["a"], ["b"], ["de"])
     (said,) = (record.message for record in caplog.records)
     assert "on closed-book answers it flags paraphrase as invention" in said
     assert "misses part of what is wholly invented" in said

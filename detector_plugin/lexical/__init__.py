@@ -92,7 +92,6 @@ class LexicalDetector:
             self.version += HELD_OUT_SUFFIX
         if threshold is not None:
             self.version += f"-t{threshold}"
-        _say_what_it_is()
 
     def detect(
         self,
@@ -115,6 +114,7 @@ class LexicalDetector:
             ValueError: the sequences differ in length.
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
+        _say_what_it_is()  # here: a run that only generates checks the detector's options, and needs no warning of it
         found = []
         for answer, language, probability in zip(
             answers, languages, self.probabilities(references, answers, languages), strict=True

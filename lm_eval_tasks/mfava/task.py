@@ -23,7 +23,7 @@ class EstimationTask(ConfigurableTask):  # type: ignore[misc]
 
     - The results say which detector and which calibration made them: ``configs.<task>.metadata.hallucination``.
     - Cached requests are tagged by the detector of the run, not by that of the run that cached them.
-    - With ``--predict_only`` the detector is neither loaded nor run: that is for ``lm-eval-grounded score`` to do.
+    - With ``--predict_only`` the detector is not run: that is for ``lm-eval-grounded score`` to do.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
