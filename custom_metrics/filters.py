@@ -8,10 +8,11 @@ from typing import Any
 from lm_eval.api.filter import Filter
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.judging import UNREAD, read_preference, read_rating
 from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.response import final_answer
 
-__all__ = ["Abstention", "FinalAnswer", "NomiraclLabel"]
+__all__ = ["Abstention", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
 
 Responses = Iterable[Sequence[Any]]
 
@@ -65,3 +66,17 @@ class FinalAnswer(Filter):  # type: ignore[misc]
 
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         return _each(resps, docs, lambda response, _: final_answer(response))
+
+
+class JudgeRating(Filter):  # type: ignore[misc]
+    """``judge_rating``: what a judge said becomes ``"1"`` to ``"4"``, or ``"unread"``."""
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return _each(resps, docs, lambda response, _: str(read_rating(response) or UNREAD))
+
+
+class JudgePreference(Filter):  # type: ignore[misc]
+    """``judge_preference``: what a judge said of two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return _each(resps, docs, lambda response, _: read_preference(response) or UNREAD)

@@ -14,11 +14,26 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.ranking import ndcg, recall
 from custom_metrics.rouge import rouge1, rouge_l
 
-__all__ = ["CUTOFFS", "process_results", "process_results_with_retrieval", "retrieval_quality", "score_answer"]
+__all__ = [
+    "BOUNDED",
+    "BY_RETRIEVAL",
+    "CUTOFFS",
+    "FOUND",
+    "MEANS",
+    "SHARES",
+    "process_results",
+    "process_results_with_retrieval",
+    "retrieval_quality",
+    "score_answer",
+]
 
 CUTOFFS = (1, 3, 5, 10)
 
-_BOUNDED = ("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "answerable_abstention_rate")
+MEANS = ("rougeL", "recall", "rougeLp")
+SHARES = ("unanswerable_accuracy", "answerable_abstention_rate")
+BOUNDED = (*MEANS, *SHARES)
+BY_RETRIEVAL = (*MEANS, "length", "answerable_abstention_rate")
+FOUND = ("_retrieved", "_missed")
 
 
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float]:
@@ -70,12 +85,27 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     else:
         values = dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate"), math.nan)
         values["unanswerable_accuracy"] = abstained
-    for metric in _BOUNDED:
+    for metric in BOUNDED:
         values[f"{metric}_ci_low"] = values[f"{metric}_ci_high"] = values[metric]
     return values
 
 
 def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
-    """As :func:`process_results`, and the quality of the retrieval over answerable questions."""
+    """As :func:`process_results`, with the quality of the retrieval, and answer quality by what retrieval found.
+
+    Returns:
+        Over answerable questions whose gold passage is in the corpus: ``ndcg@k``, ``recall@10``, ``gold_retrieved`` (was a
+        gold passage among those given?), and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` where it was,
+        ``<metric>_missed`` where it was not; ``nan`` elsewhere. Bounds as in :func:`process_results`.
+    """
+    values = process_results(doc, results)
     relevant = doc["gold_ids"] if doc["answerable"] else ()
-    return {**process_results(doc, results), **retrieval_quality(doc["retrieved_ids"], relevant)}
+    values |= retrieval_quality(doc["retrieved_ids"], relevant)
+    values["gold_retrieved"] = float(bool(doc["gold_ranks"])) if relevant else math.nan
+    for metric in BY_RETRIEVAL:
+        value = values[metric]
+        values[f"{metric}_retrieved"] = value if values["gold_retrieved"] == 1 else math.nan
+        values[f"{metric}_missed"] = value if values["gold_retrieved"] == 0 else math.nan
+    for metric in (f"{bounded}{found}" for bounded in BY_RETRIEVAL if bounded in BOUNDED for found in FOUND):
+        values[f"{metric}_ci_low"] = values[f"{metric}_ci_high"] = values[metric]
+    return values

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+_OPTION = "retriever_"  # before the names of the retrievers' options, one of which is `run`
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -39,10 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
     sources.set_defaults(run=_sources)
 
+    _add_retrieve(commands)
     _add_score(commands)
     _add_detect(commands)
     _add_calibrate(commands)
     _add_train(commands)
+    _add_agreement(commands)
 
     arguments = parser.parse_args(argv)
     _show_log()
@@ -56,6 +60,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lm-eval-grounded: {error}", file=sys.stderr)
         return 2
     return status
+
+
+def _add_retrieve(commands: Commands) -> None:
+    from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS
+
+    retrieve = commands.add_parser(
+        "retrieve",
+        help="rank CLAPnq's passages for its questions, without a language model",
+        description="Writes a TREC run of every question and prints nDCG and recall beside the paper's Table 4. Dense "
+        "vectors are made here once and used by `lm_eval` afterwards; `clapnq_rag_run --metadata run=FILE` reads the run.",
+    )
+    retrieve.add_argument("--retriever", required=True, choices=sorted(RETRIEVERS))
+    retrieve.add_argument("--split", default="validation", help="validation (also dev; the default) or train")
+    retrieve.add_argument("-k", type=int, default=10, help="passages a question in the run (default: 10)")
+    retrieve.add_argument("-o", "--output", type=Path, metavar="RUN", help="where the run goes (default: nowhere)")
+    retrieve.add_argument("--mirror", help="folder of the public files, or `sample` (default: LM_EVAL_GROUNDED_MIRROR)")
+    options = retrieve.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
+    for name, what in OPTIONS.items():
+        spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+        if name == "bm25_split":
+            options.add_argument(*spelt, dest=_OPTION + name, action="store_true", default=None, help=what)
+        else:
+            kind = int if name == "encoder_batch_size" else str
+            options.add_argument(*spelt, dest=_OPTION + name, type=kind, metavar="VALUE", help=what)
+    retrieve.set_defaults(run=_retrieve)
 
 
 def _add_score(commands: Commands) -> None:
@@ -123,6 +152,39 @@ def _add_train(commands: Commands) -> None:
     train.set_defaults(run=_train)
 
 
+def _add_agreement(commands: Commands) -> None:
+    agreement = commands.add_parser(
+        "agreement",
+        help="how far raters agree: people, or a judge model",
+        description="Compares what raters said of the same items: ratings (share of equal ones, Cohen's kappa, "
+        "quadratic-weighted kappa, Kendall's tau-b), or mFAVA's tags (kappa of words). With more than two files: every "
+        "pair, and their mean.",
+    )
+    agreement.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help=".jsonl, .jsonl.gz, .json, .csv or .tsv, or a samples file of `lm_eval --log_samples`; one for each rater",
+    )
+    agreement.add_argument("--kind", choices=("ratings", "tags"), default="ratings", help="default: ratings")
+    agreement.add_argument("--id", metavar="NAME", help="column that says which item a row is of (default: id)")
+    agreement.add_argument(
+        "--column",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="column of the ratings (default: rating) or tagged texts (default: annotated): one for all or each file",
+    )
+    agreement.add_argument(
+        "--text", metavar="NAME", help="column of the text that was tagged (default: the first rater's, without tags)"
+    )
+    agreement.add_argument(
+        "--language", help="of the tagged texts; decides what a word is (default: what the column `language` says)"
+    )
+    agreement.set_defaults(run=_agreement)
+
+
 def _add_detector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
@@ -162,6 +224,18 @@ def _score(arguments: argparse.Namespace) -> int:
         if results.get("groups"):
             print(make_table(results, "groups"))
         print(written)
+    return 0
+
+
+def _retrieve(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.clapnq.retrieval import OPTIONS
+    from lm_eval_tasks.clapnq.retrieving import retrieve, table
+
+    options = {name: value for name in OPTIONS if (value := getattr(arguments, _OPTION + name)) is not None}
+    found = retrieve(arguments.retriever, arguments.split, arguments.k, arguments.output, options, arguments.mirror)
+    print(table(found, arguments.split))
+    if arguments.output is not None:
+        print(arguments.output)
     return 0
 
 
@@ -213,6 +287,14 @@ def _train(arguments: argparse.Namespace) -> int:
 
     for path in train_lexical(arguments.mirror, arguments.output):
         print(path)
+    return 0
+
+
+def _agreement(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.agreement import compare, table
+
+    found = compare(arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language)
+    print(table(found))
     return 0
 
 

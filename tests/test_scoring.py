@@ -22,8 +22,8 @@ from detector_plugin.display import as_ansi, as_html, printable
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.mfava.calibrating import calibration_from_runs
-from lm_eval_tasks.mfava.samples import read_samples, samples_files
 from lm_eval_tasks.mfava.scoring import score
+from lm_eval_tasks.samples import read_samples, samples_files
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from tests.conftest import command, results_of, run
 

@@ -5,8 +5,9 @@ Annotations and passages are read from the raw files of the public repositories.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.grounding import CUTOFFS
 from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, open_retriever
-from lm_eval_tasks.tables import read_json_lines, read_quoted_tsv
+from lm_eval_tasks.clapnq.gold import gold_ids
+from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
+from lm_eval_tasks.tables import read_json_lines
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["UNANSWERABLE", "load", "load_gold", "load_rag_bm25"]
+__all__ = ["FILE_SPLIT", "UNANSWERABLE", "load", "load_task", "open_corpus", "questions_of", "train_questions"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -28,7 +30,6 @@ autoload.register()  # the harness imports this module before it looks up a task
 
 ANNOTATIONS = "PrimeQA/clapnq"
 PASSAGES = "PrimeQA/clapnq_passages"
-QUESTIONS = "primeqa/clapnq"
 FILE_SPLIT = {"train": "train", "validation": "dev", "dev": "dev"}  # the harness's name, and the paper's
 UNANSWERABLE = "unanswerable"
 """What the prompt asks for where the passages do not answer; the target of unanswerable questions."""
@@ -40,7 +41,7 @@ def load(
     top_k: int = 3,
     mirror: str | None = None,
     task: str = "clapnq",
-    **ignored: Any,
+    **others: Any,
 ) -> dict[str, Dataset]:
     """Load the questions of a split.
 
@@ -50,14 +51,15 @@ def load(
         top_k: with a retriever: how many passages the model is given.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
         task: for messages.
-        ignored: the model's arguments, which the harness passes as well.
+        others: what ``retrieval.OPTIONS`` names; the model's arguments, which the harness passes as well, are ignored.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name; answerable and unanswerable questions
         alternate, so that ``--limit`` sees both. Columns: ``id``, ``question``, ``answerable``, ``answers`` (gold, the
         empty ones dropped), ``target`` (the first of them, or ``"unanswerable"``), ``passages`` (``id``, ``title``,
         ``text`` in the order given to the model), ``groundings`` (title, one space, text, of each); with a retriever
-        also ``gold_ids`` and ``retrieved_ids`` (the ten best).
+        also ``gold_ids``, ``retrieved_ids`` (the ten best), ``gold_ranks`` (which of the passages given are gold, counted
+        from 1; none where retrieval missed them) and ``retriever`` (JSON: what found them).
 
     Raises:
         ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
@@ -67,49 +69,72 @@ def load(
     if retriever is not None:
         metadata.choice("retriever", retriever, RETRIEVERS, task)
     metadata.positive("top_k", top_k, task)
-    metadata.warn_of_misspelt(ignored, ("split", "top_k", "mirror"), task)
+    metadata.warn_of_misspelt(others, ("split", "top_k", "mirror", *OPTIONS), task)
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
     log.info("%s: split %s, %s, files from %s", task, split, given, folder or "the Hugging Face hub and GitHub")
-    documents = _documents(retriever, split, top_k, str(folder) if folder else None, task)
+    options = tuple(sorted((key, others[key]) for key in OPTIONS if key in others)) if retriever else ()
+    documents = _documents(retriever, options, split, top_k, str(folder) if folder else None, task)
     return {"evaluation": documents, split: documents}
 
 
-def _of_task(name: str, retriever: str | None) -> Callable[..., dict[str, Dataset]]:
-    """The loader of one task: its retriever is part of its name (the harness's request cache knows nothing else)."""
+def load_task(task_name: str = "clapnq", task_retriever: str | None = None, **kwargs: Any) -> dict[str, Dataset]:
+    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
 
-    def load_task(**kwargs: Any) -> dict[str, Dataset]:
-        asked = kwargs.pop("retriever", retriever)
-        if asked != retriever:
-            raise ValueError(
-                f"{name}: --metadata retriever={asked!r} does not fit: this task's passages come from "
-                f"{retriever or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25); "
-                f"known are {', '.join(sorted(RETRIEVERS))}."
-            )
-        return load(**{**kwargs, "task": name, "retriever": retriever})
-
-    load_task.__name__ = f"load_{name}"
-    load_task.__doc__ = f"The documents of ``{name}``, as the harness's ``custom_dataset``; see :func:`load`."
-    return load_task
+    Its retriever is part of the task's name, because the harness's request cache knows nothing else.
+    """
+    asked = kwargs.pop("retriever", task_retriever)
+    if asked != task_retriever:
+        raise ValueError(
+            f"{task_name}: --metadata retriever={asked!r} does not fit: this task's passages come from "
+            f"{task_retriever or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
+            f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}."
+        )
+    return load(**{**kwargs, "task": task_name, "retriever": task_retriever})
 
 
-load_gold = _of_task("clapnq_gold", None)
-load_rag_bm25 = _of_task("clapnq_rag", "bm25")
+def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Answerable and unanswerable questions of the train split with their gold passages, in the order of the files.
+
+    Raises:
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    folder = sources.mirror_folder(mirror)
+    find = partial(_annotations, "train", str(folder) if folder else None)
+    return find("answerable"), find("unanswerable")
 
 
 @lru_cache(maxsize=8)
-def _documents(retriever: str | None, split: str, top_k: int, mirror: str | None, task: str) -> Dataset:
+def _documents(
+    retriever: str | None,
+    options: tuple[tuple[str, Any], ...],
+    split: str,
+    top_k: int,
+    mirror: str | None,
+    task: str,
+) -> Dataset:
     from datasets import Dataset
 
+    rows = questions_of(split, mirror, task)
+    if retriever is not None:
+        _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
+    return Dataset.from_list(rows)
+
+
+def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, Any]]:
+    """The questions of a split with their gold passages, answerable and unanswerable ones in turn.
+
+    Raises:
+        ValueError: there is none.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
     find = partial(_annotations, FILE_SPLIT[split], mirror)
     answerable, unanswerable = find("answerable"), find("unanswerable")
     rows = [row for pair in zip_longest(answerable, unanswerable) for row in pair if row is not None]
     if not rows:
         raise ValueError(f"{task}: no question in split {split!r}")
     log.info("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
-    if retriever is not None:
-        _retrieve(rows, retriever, split, top_k, mirror, task)
-    return Dataset.from_list(rows)
+    return rows
 
 
 def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, Any]]:
@@ -146,46 +171,41 @@ def _given(passages: Sequence[Passage]) -> dict[str, Any]:
     }
 
 
-def _retrieve(rows: list[dict[str, Any]], name: str, split: str, top_k: int, mirror: str | None, task: str) -> None:
-    """Replace the gold passages by retrieved ones; the gold ids stay beside them."""
-    corpus = Corpus.open(sources.locate(PASSAGES, "passages.tsv", mirror))
+def _retrieve(
+    rows: list[dict[str, Any]],
+    name: str,
+    options: dict[str, Any],
+    split: str,
+    top_k: int,
+    mirror: str | None,
+    task: str,
+) -> None:
+    """Replace the gold passages by retrieved ones; which are gold stands beside them."""
+    corpus = open_corpus(mirror)
     if top_k > len(corpus):
         raise ValueError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
-    gold = _gold_ids(rows, split, corpus, mirror, task)
+    gold = gold_ids(rows, FILE_SPLIT[split], corpus, mirror, task)
     k = min(max(top_k, *CUTOFFS), len(corpus))
-    ranked = open_retriever(name, corpus).search([row["question"] for row in rows], k)
+    retriever = open_retriever(name, corpus, options)
+    described = json.dumps(retriever.describe(), ensure_ascii=False)
+    log.info("%s: passages by %s", task, described)
+    ranked = retriever.search([Question(row["id"], row["question"]) for row in rows], k)
     for row, found in zip(rows, ranked, strict=True):
         ids = [passage for passage, _ in found]
+        wanted = gold.get(row["id"], []) if row["answerable"] else []
         row |= _given([corpus.passage(id) for id in ids[:top_k]])
-        row |= {"gold_ids": gold.get(row["id"], []), "retrieved_ids": ids[: max(CUTOFFS)]}
+        row |= {
+            "gold_ids": wanted,
+            "retrieved_ids": ids[: max(CUTOFFS)],
+            "gold_ranks": [rank for rank, id in enumerate(ids[:top_k], 1) if id in wanted],
+            "retriever": described,
+        }
 
 
-def _gold_ids(
-    rows: Sequence[dict[str, Any]], split: str, corpus: Corpus, mirror: str | None, task: str
-) -> dict[str, list[str]]:
-    """Question id to the ids of its gold passages, from the public question file, else by the passage's exact text."""
-    asked = [row for row in rows if row["answerable"]]
-    try:
-        name = FILE_SPLIT[split]
-        path = sources.locate(QUESTIONS, f"retrieval/{name}/question_{name}_answerable.tsv", mirror)
-    except sources.MissingSource as error:
-        by_text = corpus.ids_of_texts([row["passages"][0]["text"] for row in asked])
-        gold = {row["id"]: [by_text[text]] for row in asked if (text := row["passages"][0]["text"].strip()) in by_text}
-        log.warning("%s: the gold passages were found by their text, because %s", task, error)
-    else:
-        known = set(corpus.ids)
-        gold, unknown = {}, 0
-        for row in read_quoted_tsv(path, ("id", "doc-id-list")):
-            named = [id.strip() for id in row["doc-id-list"].replace("::", ",").split(",") if id.strip()]
-            gold[row["id"]] = [id for id in named if id in known]
-            unknown += len(named) - len(gold[row["id"]])
-        if unknown:
-            log.warning("%s: %d gold passages are not in the corpus", task, unknown)
-    without = sum(not gold.get(row["id"]) for row in asked)
-    if without:
-        log.warning(
-            "%s: %d answerable questions have no gold passage in the corpus; retrieval is not scored there",
-            task,
-            without,
-        )
-    return gold
+def open_corpus(mirror: str | None) -> Corpus:
+    """The passages that are searched.
+
+    Raises:
+        MissingSource, CorruptSource: the file is not to be had, or damaged.
+    """
+    return Corpus.open(sources.locate(PASSAGES, "passages.tsv", mirror))

@@ -11,7 +11,7 @@ from typing import Any
 from detector_plugin.calibration import ANNOTATIONS, Calibration, CalibrationError, LanguageCalibration, measured
 from detector_plugin.lexical import HELD_OUT_SUFFIX
 from detector_plugin.prompt import PROMPT_VERSION
-from lm_eval_tasks.mfava.samples import read_samples, samples_files
+from lm_eval_tasks.samples import read_samples, samples_files
 
 __all__ = ["calibration_from_runs", "table"]
 

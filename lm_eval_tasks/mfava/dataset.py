@@ -25,7 +25,7 @@ from detector_plugin.detector import calibrated_name, check_detector
 from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
-from lm_eval_tasks.mfava.samples import documents_of_samples
+from lm_eval_tasks.samples import documents_of_samples
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -18,8 +18,8 @@ from typing import Any
 from detector_plugin import filters
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.mfava.languages import LANGUAGES
-from lm_eval_tasks.mfava.samples import read_samples, samples_files
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.samples import read_samples, samples_files
 from lm_eval_tasks.sources import MissingSource
 
 __all__ = ["score"]

@@ -1,14 +1,24 @@
-"""Retrievers of CLAPnq: each ranks the passages of a corpus for a question. One file a retriever."""
+"""Retrievers of CLAPnq: each ranks the passages of a corpus for questions. One file a retriever."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
 
-__all__ = ["RETRIEVERS", "Retriever", "open_retriever"]
+__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "open_retriever"]
+
+Ranking = list[tuple[str, float]]
+"""Ids of passages with their scores, best first."""
+
+
+class Question(NamedTuple):
+    """What is searched for; its id is what a run file knows it by."""
+
+    id: str
+    text: str
 
 
 class Retriever(Protocol):
@@ -16,26 +26,90 @@ class Retriever(Protocol):
 
     name: str
 
-    def search(self, questions: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
-        """For each question the ids of the k best passages with their scores, best first."""
+    def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
+        """For each question the k best passages; fewer only where a run file holds fewer.
+
+        Raises:
+            ValueError: k is larger than the corpus.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What makes its rankings what they are: parameters, model, revision, file. Goes into the results."""
         ...
 
 
-def _bm25(corpus: Corpus) -> Retriever:
+OPTIONS: dict[str, str] = {
+    "bm25_split": "bm25: true splits passages of over 512 words (stride 256), the best part counts, as the paper did",
+    "minilm": "minilm: folder of the model's files (default: the Hugging Face hub and its cache)",
+    "bge": "bge: the same",
+    "e5": "e5: the same",
+    "encoder": "dense: a sentence-transformers model, by name or folder",
+    "encoder_revision": "dense: branch, tag or commit of the model",
+    "query_prefix": "dense: what stands before a question (default: what the model's configuration says)",
+    "passage_prefix": "dense: what stands before a passage (default: what the model's configuration says)",
+    "encoder_device": "dense models: cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)",
+    "encoder_batch_size": "dense models: texts at a time (default 64)",
+    "run": "run: a TREC run file",
+    "hybrid": "hybrid: the two retrievers to fuse, the better one first (default minilm+bm25)",
+}
+"""What can be said of retrievers, with ``--metadata`` or on the command line, and what it means."""
+
+
+def _bm25(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
     from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 
-    return BM25(corpus)
+    return BM25(corpus, split=bool(options.get("bm25_split", False)))
 
 
-RETRIEVERS: dict[str, Callable[[Corpus], Retriever]] = {"bm25": _bm25}
+def _dense(name: str) -> Callable[[Corpus, Mapping[str, Any]], Retriever]:
+    def open_dense(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
+        from lm_eval_tasks.clapnq.retrieval.dense import Dense
+
+        return Dense(corpus, name, options)
+
+    return open_dense
 
 
-def open_retriever(name: str, corpus: Corpus) -> Retriever:
+def _run(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
+    from lm_eval_tasks.clapnq.retrieval.run import Run
+
+    return Run(corpus, options.get("run"))
+
+
+def _hybrid(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
+    from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid
+
+    names = str(options.get("hybrid") or "minilm+bm25").split("+")
+    if len(names) != 2 or len(set(names)) != 2 or "hybrid" in names:
+        raise ValueError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
+    first, second = (open_retriever(name, corpus, options) for name in names)
+    return Hybrid(first, second)
+
+
+RETRIEVERS: dict[str, Callable[[Corpus, Mapping[str, Any]], Retriever]] = {
+    "bm25": _bm25,
+    "minilm": _dense("minilm"),
+    "bge": _dense("bge"),
+    "e5": _dense("e5"),
+    "dense": _dense("dense"),
+    "run": _run,
+    "hybrid": _hybrid,
+}
+
+
+def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None = None) -> Retriever:
     """The retriever of that name over a corpus.
 
+    Args:
+        name: a key of ``RETRIEVERS``.
+        corpus: what is searched.
+        options: keys of ``OPTIONS``; those of other retrievers are not looked at.
+
     Raises:
-        ValueError: there is none; the message lists them.
+        ValueError: there is none of that name (the message lists them), or its options do not fit.
+        MissingSource, CorruptSource: a model or file it needs is not to be had, or damaged.
     """
     if name not in RETRIEVERS:
         raise ValueError(f"clapnq: unknown retriever {name!r}; known are {', '.join(sorted(RETRIEVERS))}")
-    return RETRIEVERS[name](corpus)
+    return RETRIEVERS[name](corpus, options or {})

@@ -6,19 +6,26 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks import sources
-from lm_eval_tasks.clapnq.corpus import Corpus, build_once
+import numpy as np
 
-__all__ = ["BM25"]
+from lm_eval_tasks import sources
+from lm_eval_tasks.clapnq.corpus import Corpus, Passage, build_once
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+
+__all__ = ["BM25", "parts_of"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PARAMETERS = {"k1": 1.5, "b": 0.75, "method": "lucene"}  # the library's defaults, written down
-_TOKENS = {"stopwords": "english", "lower": True, "token_pattern": r"(?u)\b\w\w+\b"}
+_TOKENS: dict[str, Any] = {"stopwords": "english", "lower": True, "token_pattern": r"(?u)\b\w\w+\b"}
+WINDOW, STRIDE = 512, 256  # the paper's section 4.1
+_WORD = re.compile(_TOKENS["token_pattern"])
+_PARTS = "passage_of_part.npy"
 _BLOCK = 8192  # passages whose words are in memory at a time while an index is built
 
 
@@ -27,20 +34,36 @@ class BM25:
 
     The index lies in the cache under a key made of the corpus' content, the parameters and the library's version, so a
     changed corpus gets a new index and two processes can use (or build) one at the same time.
+
+    Args:
+        corpus: what is searched.
+        split: whether passages of more than 512 words are indexed in parts, each 256 words after the one before, and ranked
+            by their best part. The paper (section 4.1) did so with tokens of its search engine; here a token is a word as
+            BM25 counts it, stop words included, and each part keeps the title.
     """
 
     name = "bm25"
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: Corpus, split: bool = False) -> None:
         import bm25s
 
         self._ids = corpus.ids
-        settings = json.dumps([corpus.key, PARAMETERS, _TOKENS, bm25s.__version__], sort_keys=True)
-        key = hashlib.sha256(settings.encode()).hexdigest()[:32]
-        folder = build_once(sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new))
+        self._split = split
+        what = [corpus.key, PARAMETERS, _TOKENS, bm25s.__version__, *([WINDOW, STRIDE] if split else [])]
+        key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+        folder = build_once(sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new, split))
         self._index = bm25s.BM25.load(str(folder), mmap=True, load_corpus=False)
+        self._passage_of = np.load(folder / _PARTS, mmap_mode="r") if split else np.arange(len(corpus))
+        self._most_parts = int(np.bincount(self._passage_of).max())
 
-    def search(self, questions: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+    def describe(self) -> dict[str, Any]:
+        """Parameters, library and the split."""
+        import bm25s
+
+        split = {"window": WINDOW, "stride": STRIDE} if self._split else None
+        return {"retriever": self.name, **PARAMETERS, "library": f"bm25s {bm25s.__version__}", "split": split}
+
+    def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
         """For each question the ids of the k best passages with their scores, best first.
 
         Raises:
@@ -52,38 +75,63 @@ class BM25:
             raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {len(self._ids)}")
         if not questions:
             return []
-        words = bm25s.tokenize(list(questions), **_TOKENS, return_ids=False, show_progress=False)
+        texts = [question.text for question in questions]
+        words = bm25s.tokenize(texts, **_TOKENS, return_ids=False, show_progress=False)
         threads = min(os.cpu_count() or 1, 8)  # numpy does the work and lets go of the interpreter
+        parts = min(k * self._most_parts, len(self._passage_of))  # so many hold k passages, however long these are
         rows, scores = self._index.retrieve(
-            words, k=k, show_progress=False, backend_selection="numpy", n_threads=threads
+            words, k=parts, show_progress=False, backend_selection="numpy", n_threads=threads
         )
-        return [
-            [(self._ids[row], float(score)) for row, score in zip(*ranked, strict=True)]
-            for ranked in zip(rows, scores, strict=True)
-        ]
+        return [self._best(*ranked, k) for ranked in zip(rows, scores, strict=True)]
+
+    def _best(self, rows: Any, scores: Any, k: int) -> Ranking:
+        """The first k passages of a ranking of parts: a passage stands where its best part does."""
+        best: dict[str, float] = {}
+        for row, score in zip(rows, scores, strict=True):
+            best.setdefault(self._ids[self._passage_of[row]], float(score))
+            if len(best) == k:
+                break
+        return list(best.items())
 
 
-def _build(corpus: Corpus, folder: Path) -> None:
+def _build(corpus: Corpus, folder: Path, split: bool) -> None:
     import bm25s
 
     log.info("clapnq: building the BM25 index of %d passages (once)", len(corpus))
     tokenizer = bm25s.tokenization.Tokenizer(
         lower=True, splitter=_TOKENS["token_pattern"], stopwords=_TOKENS["stopwords"]
     )
-    ids: list[Any] = list(_token_ids(corpus, tokenizer))
+    passage_of: list[int] = []
+    ids: list[Any] = list(_token_ids(corpus, tokenizer, split, passage_of))
     index = bm25s.BM25(**PARAMETERS)
     index.index((ids, tokenizer.get_vocab_dict()), show_progress=False, leave_progress=False)
     index.save(str(folder), show_progress=False)
+    if split:
+        np.save(folder / _PARTS, np.asarray(passage_of, dtype=np.int64))
 
 
-def _token_ids(corpus: Corpus, tokenizer: Any) -> Iterator[Any]:
-    """Each passage's words as numbers, in small arrays: lists of Python integers would need several times the memory."""
-    import numpy as np
+def _token_ids(corpus: Corpus, tokenizer: Any, split: bool, passage_of: list[int]) -> Iterator[Any]:
+    """Each part's words as numbers, in small arrays: lists of Python integers would need several times the memory."""
     from tqdm import tqdm
 
     with tqdm(total=len(corpus), desc="BM25 index", unit="passage", disable=len(corpus) < _BLOCK) as bar:
         for start in range(0, len(corpus), _BLOCK):
-            block = corpus.contents(start, min(start + _BLOCK, len(corpus)))
+            end = min(start + _BLOCK, len(corpus))
+            block = corpus.contents(start, end)
+            if split:
+                numbered = [(start + row, part) for row in range(end - start) for part in parts_of(corpus[start + row])]
+                passage_of += [row for row, _ in numbered]
+                block = [part for _, part in numbered]
             for passage in tokenizer.tokenize(block, update_vocab=True, return_as="ids", show_progress=False):
                 yield np.asarray(passage, dtype=np.int32)
-            bar.update(len(block))
+            bar.update(end - start)
+
+
+def parts_of(passage: Passage) -> list[str]:
+    """Title and text of a passage, in parts of at most 512 words of the text, each 256 words after the one before."""
+    words = [match.span() for match in _WORD.finditer(passage.text)]
+    if len(words) <= WINDOW:
+        return [passage.grounding]
+    firsts = range(0, len(words) - WINDOW + STRIDE, STRIDE)
+    ends = [min(first + WINDOW, len(words)) - 1 for first in firsts]
+    return [f"{passage.title} {passage.text[words[a][0] : words[b][1]]}" for a, b in zip(firsts, ends, strict=True)]

@@ -1,0 +1,150 @@
+"""The answers that are judged: of logged samples of CLAPnq runs, or the gold ones."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from custom_metrics.response import final_answer
+from lm_eval_tasks.samples import read_samples, samples_files, task_of
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+
+__all__ = ["REFERENCE", "Answered", "System", "read_reference", "read_systems"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+REFERENCE = "reference"
+_COLUMNS = ("id", "question", "answerable", "passages", "target")
+_UNFIT = re.compile(r"[^\w.-]+")
+
+
+class Answered(NamedTuple):
+    """A question as it was asked, and the answer."""
+
+    id: str
+    question: str
+    passages: list[dict[str, str]]
+    target: str
+    answer: str
+
+
+class System(NamedTuple):
+    """A run whose answers are judged.
+
+    Attributes:
+        name: in metrics and documents.
+        task: which of the CLAPnq tasks it was.
+        file: where its answers were read.
+        answers: its answers to answerable questions, by question id (the paper rates no others).
+    """
+
+    name: str
+    task: str
+    file: str
+    answers: dict[str, Answered]
+
+
+def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] | None = None) -> list[System]:
+    """Every run of a CLAPnq task below some places: files or folders that ``lm_eval --log_samples`` wrote.
+
+    Args:
+        places: each a samples file, or a folder of them; of a folder, the newest file of each task counts.
+        task: for messages.
+        names: what to call the runs, in the order of their files; default their folder (the model), their task where that
+            tells them apart, or both.
+
+    Raises:
+        MissingSource: a place does not exist or has no samples.
+        CorruptSource: samples of no CLAPnq task, or damaged ones.
+        ValueError: `names` does not fit the runs.
+    """
+    files: list[tuple[Path, str]] = []
+    for place in map(Path, places):
+        path = place.expanduser()
+        if not path.exists():
+            raise MissingSource(
+                f"{task}: {path.resolve()} does not exist (--metadata samples=PATH: a samples file or folder)"
+            )
+        found = [(file, name) for tasks in samples_files(path).values() for name, file in tasks.items()]
+        clapnq = [(file, name) for file, name in found if _is_answering(name)]
+        if not clapnq:
+            raise CorruptSource(
+                f"{task}: {path.resolve()} holds samples of {', '.join(sorted({name for _, name in found}))}; what is "
+                f"judged here are answers of clapnq_gold* and clapnq_rag* tasks"
+            )
+        if len(clapnq) < len(found):
+            log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(found) - len(clapnq))
+        files += clapnq
+    called = _names(files, names, task)
+    systems = [
+        System(name, of, str(file), _answers(file, task)) for name, (file, of) in zip(called, files, strict=True)
+    ]
+    for system in systems:
+        log.info("%s: %s: %d answers of %s", task, system.name, len(system.answers), system.file)
+    return systems
+
+
+def read_reference(systems: Sequence[System]) -> System:
+    """The gold answers to the questions of some runs, as one more system; questions without one are left out."""
+    answers = {
+        id: answered._replace(answer=answered.target)
+        for system in systems
+        for id, answered in system.answers.items()
+        if answered.target
+    }
+    return System(REFERENCE, "", "", answers)
+
+
+def _is_answering(task: str) -> bool:
+    return task.startswith(("clapnq_gold", "clapnq_rag"))
+
+
+def _answers(file: Path, task: str) -> dict[str, Answered]:
+    answers: dict[str, Answered] = {}
+    unanswerable = 0
+    for sample in read_samples(file):
+        doc = sample["doc"]
+        missing = [column for column in _COLUMNS if column not in doc]
+        if missing:
+            raise CorruptSource(
+                f"{task}: {file}: a document has no {', '.join(missing)}; it is none of {task_of(file)}"
+            )
+        if not doc["answerable"]:
+            unanswerable += 1
+            continue
+        answers[str(doc["id"])] = Answered(
+            str(doc["id"]), doc["question"], _passages(doc), doc["target"], final_answer(sample["resps"][0][0])
+        )
+    if not answers:
+        raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
+    if unanswerable:
+        log.info("%s: %s: %d unanswerable questions are not judged", task, file, unanswerable)
+    return answers
+
+
+def _passages(doc: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [{"title": passage["title"], "text": passage["text"]} for passage in doc["passages"]]
+
+
+def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
+    if given is not None:
+        names = [_UNFIT.sub("_", str(name)) for name in given]
+        if len(names) != len(files) or len(set(names)) != len(names) or REFERENCE in names:
+            raise ValueError(
+                f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r}, "
+                f"for {', '.join(str(file) for file, _ in files)}"
+            )
+        return names
+    folders, tasks = [file.parent.name for file, _ in files], [of for _, of in files]
+    both = [f"{folder}.{of}" for folder, of in zip(folders, tasks, strict=True)]
+    for candidates in (folders, tasks, both):
+        names = [_UNFIT.sub("_", name) for name in candidates]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(
+        f"{task}: the runs cannot be told apart by folder and task ({', '.join(str(file) for file, _ in files)}); "
+        f"say judge_names=['one','other']"
+    )

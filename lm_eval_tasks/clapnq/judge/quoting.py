@@ -1,0 +1,43 @@
+"""Text of others, quoted: it can be read and judged, and cannot speak.
+
+A judge's prompt holds answers that anyone may have written. Each of their lines stands behind ``> ``, so that none can pass
+for a line of the prompt, and what a tokenizer could take for a special token (the end of a turn, say) is broken.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["quote"]
+
+# <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷: an opening bracket that touches what follows; [INST], [/INST].
+_OPENING = re.compile(r"(?:<(?=\S)|◁(?=\S)|\[(?=/?[A-Z_]{2,}\]))")
+# Format characters that scripts need; all others (direction overrides, tag characters) say things that no reader sees.
+_NEEDED = "\u200c\u200d\u00ad"
+
+
+def quote(text: str) -> str:
+    """The text as quoted lines; what is invisible or no text is taken out, tabs become spaces.
+
+    An empty text is one empty quoted line.
+    """
+    lines = text.splitlines() or [""]
+    return "\n".join(f"> {_OPENING.sub(_apart, _visible(line))}".rstrip() for line in lines)
+
+
+def _apart(match: re.Match[str]) -> str:
+    return f"{match[0]} "
+
+
+def _visible(line: str) -> str:
+    if line.isascii() and line.isprintable():
+        return line
+    kept = []
+    for character in line:
+        category = unicodedata.category(character)
+        if character == "\t":
+            kept.append(" ")
+        elif category[0] != "C" or (category == "Cf" and character in _NEEDED):
+            kept.append(character)
+    return "".join(kept)

@@ -1,0 +1,47 @@
+"""Prompts that read well both as plain text and as chat turns: what divides their parts stands in the former only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lm_eval.api.task import ConfigurableTask
+
+__all__ = ["PromptedTask"]
+
+
+class PromptedTask(ConfigurableTask):  # type: ignore[misc]
+    """A task as YAML makes it, but plain text ends with the cue that stands before an answer (``target_delimiter``), and
+    chat turns have no white space at their ends.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config={key: value for key, value in config.items() if key != "class"})
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: Callable[..., str] | None = None,
+        gen_prefix: str | None = None,
+    ) -> Any:
+        """The prompt, as the harness makes it but for the ends of its parts."""
+        in_turns = partial(_trimmed, chat_template) if apply_chat_template and chat_template is not None else None
+        prompt = super().fewshot_context(
+            doc,
+            num_fewshot,
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+            chat_template=in_turns,
+            gen_prefix=gen_prefix,
+        )
+        return prompt if in_turns else prompt + str(self.config.target_delimiter).rstrip()
+
+
+def _trimmed(chat_template: Callable[..., Any], messages: list[dict[str, Any]], **how: Any) -> Any:
+    return chat_template([{**message, "content": message["content"].strip()} for message in messages], **how)

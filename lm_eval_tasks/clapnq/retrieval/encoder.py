@@ -1,0 +1,172 @@
+"""Models that make vectors of texts: which there are, where their files lie, and that they are what they are called."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks import sources
+
+__all__ = ["Encoder", "encoders", "load", "named", "weights_of"]
+
+# What a model is made of, for sentence-transformers: no pickled weights, none for other runtimes.
+_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
+_OTHER_RUNTIMES = ("onnx/", "openvino/")
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A sentence-transformers model and how texts are given to it.
+
+    Attributes:
+        repository: ``owner/name`` on the Hugging Face hub.
+        revision: the commit; ``None``: the newest.
+        weights: SHA-256 of ``model.safetensors``; ``None`` where none is pinned.
+        query_prefix: stands before a question; ``None``: what the model's configuration says.
+        passage_prefix: stands before title and text of a passage.
+        folder: where its files lie; ``None``: on the hub or in its cache.
+    """
+
+    repository: str
+    revision: str | None = None
+    weights: str | None = None
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    folder: Path | None = None
+
+
+@cache
+def encoders() -> dict[str, Encoder]:
+    """The models that have a name here (``encoders.yaml``)."""
+    import yaml
+
+    table = resources.files("lm_eval_tasks.clapnq.retrieval").joinpath("encoders.yaml").read_text("utf-8")
+    return {name: Encoder(**fields) for name, fields in yaml.safe_load(table).items()}
+
+
+def named(name: str, options: Mapping[str, Any]) -> Encoder:
+    """The model of a dense retriever: a named one, or for ``dense`` what the options say.
+
+    Raises:
+        ValueError: ``dense`` without a model.
+        MissingSource: a folder was named that does not exist.
+    """
+    if name in encoders():
+        known = encoders()[name]
+        place = options.get(name)
+        return known if not place else replace(known, folder=_folder(name, place))
+    place = options.get("encoder")
+    if not place:
+        raise ValueError(
+            f"clapnq: retriever {name} needs a model: --metadata encoder=OWNER/NAME (or a folder), and where the model "
+            f"wants them query_prefix='...' passage_prefix='...'"
+        )
+    folder = Path(str(place)).expanduser()
+    local = folder.is_dir()
+    return Encoder(
+        folder.resolve().name if local else str(place),
+        revision=None if local else _text(options.get("encoder_revision")),
+        query_prefix=_text(options.get("query_prefix")),
+        passage_prefix=_text(options.get("passage_prefix")),
+        folder=folder if local else None,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _folder(name: str, place: Any) -> Path:
+    folder = Path(str(place)).expanduser()
+    if not folder.is_dir():
+        raise sources.MissingSource(
+            f"{folder.resolve()}: no such folder ({name}=DIR names the folder of that model's files)"
+        )
+    return folder
+
+
+def weights_of(encoder: Encoder) -> tuple[Path, str]:
+    """The folder of a model's files, downloaded where they are nowhere, and a digest of what in it makes the vectors.
+
+    Raises:
+        MissingSource: the model is not to be had, or has no safetensors.
+        CorruptSource: the weights are not the pinned ones.
+    """
+    folder = encoder.folder or _from_hub(encoder)
+    digests = {
+        name: sources.digest(path)
+        for pattern in _FILES
+        for path in sorted(folder.rglob(pattern))
+        if not (name := path.relative_to(folder).as_posix()).startswith(_OTHER_RUNTIMES)
+    }
+    if not any(name.endswith(".safetensors") for name in digests):
+        raise sources.MissingSource(
+            f"{folder} holds no *.safetensors, so it is no model that can be used here (pickled weights can run code)"
+        )
+    if encoder.weights and digests.get("model.safetensors") != encoder.weights:
+        raise sources.CorruptSource(
+            f"{folder} does not hold {encoder.repository}: the SHA-256 of model.safetensors is "
+            f"{digests.get('model.safetensors')}, not {encoder.weights}. Any other model: retriever dense "
+            f"(clapnq_rag_dense) with encoder=DIR."
+        )
+    lines = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
+    return folder, hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _from_hub(encoder: Encoder) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(
+                encoder.repository,
+                revision=encoder.revision,
+                allow_patterns=list(_FILES),
+                ignore_patterns=[f"{folder}*" for folder in _OTHER_RUNTIMES],
+            )
+        )
+    except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such name
+        revision = f" --revision {encoder.revision}" if encoder.revision else ""
+        option = next((name for name, known in encoders().items() if known is encoder), "encoder")
+        raise sources.MissingSource(
+            f"The encoder {encoder.repository} is not here and could not be downloaded: {str(error).splitlines()[0]} "
+            f"With internet, `hf download {encoder.repository}{revision} --local-dir DIR` fetches it; for a cluster "
+            f"without, copy DIR there and say {option}=DIR."
+        ) from error
+
+
+def load(encoder: Encoder, folder: Path, device: str) -> Any:
+    """The model itself, a ``SentenceTransformer``.
+
+    Raises:
+        ValueError: sentence-transformers is not installed, or cannot load the folder, or the model compares vectors by
+            other than cosine similarity or dot products.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise ValueError(
+            f"clapnq: dense retrieval needs sentence-transformers, which cannot be imported ({error}): "
+            f"pip install 'lm-eval-grounded[dense]'"
+        ) from error
+    try:
+        model = SentenceTransformer(
+            str(folder),
+            device=device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+        )
+    except Exception as error:  # whatever a file that is no model makes the libraries raise
+        raise ValueError(f"clapnq: {folder} is no sentence-transformers model that loads: {error}") from error
+    if str(model.similarity_fn_name) not in ("cosine", "dot"):
+        raise ValueError(
+            f"clapnq: {encoder.repository} compares by {model.similarity_fn_name} distance; retrieval here needs a model "
+            f"for cosine similarity or dot products"
+        )
+    return model

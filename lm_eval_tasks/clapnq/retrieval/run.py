@@ -1,0 +1,126 @@
+"""Rankings of any other system, from a TREC run file: ``question Q0 passage rank score name`` a line."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+from lm_eval_tasks.sources import CorruptSource, MissingSource, digest
+from lm_eval_tasks.tables import read_lines
+
+__all__ = ["Run", "read_run", "write_run"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_COLUMNS = 6
+
+
+class Run:
+    """What a file says; see the module."""
+
+    name = "run"
+
+    def __init__(self, corpus: Corpus, path: str | os.PathLike[str] | None) -> None:
+        if not path:
+            raise ValueError("clapnq: retriever run needs a file: --metadata run=FILE, a TREC run")
+        self._path = Path(path).expanduser()
+        if not self._path.is_file():
+            raise MissingSource(f"{self._path.resolve()}: no such run file (--metadata run=FILE)")
+        self._rankings = read_run(self._path)
+        self._size = len(corpus)
+        known = set(corpus.ids)
+        named = {passage for ranking in self._rankings.values() for passage, _ in ranking}
+        unknown = sorted(named - known)
+        if unknown:
+            raise CorruptSource(
+                f"{self._path}: {len(unknown)} of {len(named)} passages are not in the corpus, such as "
+                f"{', '.join(map(repr, unknown[:3]))}; its ids look like {', '.join(map(repr, corpus.ids[:2]))}"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """The file's name and digest."""
+        return {"retriever": self.name, "file": self._path.name, "sha256": digest(self._path)}
+
+    def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
+        """What the file has for each question: k passages, or as many as it holds; what is short is counted and said.
+
+        Raises:
+            ValueError: k is larger than the corpus.
+            CorruptSource: the file has none of the questions.
+        """
+        if k > self._size:
+            raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {self._size}")
+        found = [self._rankings.get(question.id, [])[:k] for question in questions]
+        if questions and not any(found):
+            raise CorruptSource(
+                f"{self._path}: none of the {len(questions)} questions is in it; it has "
+                f"{', '.join(map(repr, list(self._rankings)[:2])) or 'no line'}, asked for are ids like {questions[0].id!r}"
+            )
+        absent, short = sum(not ranking for ranking in found), sum(0 < len(ranking) < k for ranking in found)
+        if absent:
+            log.warning("%s: %d of %d questions are not in it and get no passage", self._path, absent, len(questions))
+        if short:
+            log.info("%s: %d of %d questions have fewer than %d passages", self._path, short, len(questions), k)
+        return found
+
+
+def read_run(path: Path) -> dict[str, Ranking]:
+    """Question id to its ranking.
+
+    Raises:
+        CorruptSource: a line of other than six columns, a rank or score that is no number, ranks that do not rise or scores
+            that rise within a question, a passage twice; file and line are named.
+    """
+    rankings: dict[str, Ranking] = {}
+    ranks: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        fields = line.split()
+        where = f"{path}, line {number}"
+        if len(fields) != _COLUMNS:
+            raise CorruptSource(
+                f"{where}: {len(fields)} columns; a TREC run has {_COLUMNS}: question Q0 passage rank score name"
+            )
+        question, _, passage, rank_text, score_text, _ = fields
+        try:
+            rank, score = int(rank_text), float(score_text)
+        except ValueError as error:
+            raise CorruptSource(
+                f"{where}: rank and score must be numbers, found {rank_text!r} and {score_text!r}"
+            ) from error
+        if not math.isfinite(score):
+            raise CorruptSource(f"{where}: the score {score_text!r} is not finite")
+        ranking = rankings.setdefault(question, [])
+        if (question, passage) in seen:
+            raise CorruptSource(f"{where}: passage {passage} stands twice for question {question}")
+        if ranking and (rank <= ranks[question] or score > ranking[-1][1]):
+            raise CorruptSource(
+                f"{where}: question {question} is not sorted: rank {rank}, score {score_text} after rank "
+                f"{ranks[question]}, score {ranking[-1][1]}; ranks must rise and scores must not (sort -s -k1,1 -k4,4n)"
+            )
+        ranks[question] = rank
+        seen.add((question, passage))
+        ranking.append((passage, score))
+    return rankings
+
+
+def write_run(path: Path, rankings: Iterable[tuple[str, Ranking]], name: str) -> None:
+    """Write a run; the file is there whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            for question, ranking in rankings:
+                for rank, (passage, score) in enumerate(ranking, 1):
+                    stream.write(f"{question} Q0 {passage} {rank} {score!r} {name}\n")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""Retrieval alone: a run file of every question, and its quality beside the paper's Table 4."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from custom_metrics.grounding import CUTOFFS, retrieval_quality
+from custom_metrics.intervals import bootstrap_mean
+from lm_eval_tasks import metadata, sources
+from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
+from lm_eval_tasks.clapnq.gold import gold_ids
+from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, Question, open_retriever
+from lm_eval_tasks.clapnq.retrieval.run import write_run
+
+__all__ = ["Figure", "Retrieved", "published", "retrieve", "table"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_WHO = "lm-eval-grounded retrieve"
+
+
+class Figure(NamedTuple):
+    """A mean over questions with its 95 % bootstrap bounds; all ``nan`` where no question counts."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Retrieved(NamedTuple):
+    """What a retriever found.
+
+    Attributes:
+        figures: metric to its value over the answerable questions that have a gold passage in the corpus.
+        scored: how many these are.
+        questions: how many there are in all, unanswerable ones too.
+        passages: the size of the corpus.
+        described: what the retriever says of itself.
+    """
+
+    figures: dict[str, Figure]
+    scored: int
+    questions: int
+    passages: int
+    described: dict[str, Any]
+
+
+def retrieve(
+    name: str, split: str, k: int, output: Path | None, options: Mapping[str, Any], mirror: str | None = None
+) -> Retrieved:
+    """Rank the passages for every question of a split, write them as a TREC run, and score them.
+
+    Args:
+        name: a key of ``retrieval.RETRIEVERS``.
+        split: ``"validation"`` (or ``"dev"``) or ``"train"``.
+        k: passages a question in the file; the figures look at the first ten whatever it is.
+        output: where the run goes; ``None``: nowhere.
+        options: keys of ``retrieval.OPTIONS``.
+        mirror: folder with copies of the public files.
+
+    Raises:
+        ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
+        MissingSource, CorruptSource: a file or model is not to be had, or damaged.
+    """
+    metadata.choice("retriever", name, RETRIEVERS, _WHO)
+    metadata.choice("split", split, FILE_SPLIT, _WHO)
+    metadata.positive("k", k, _WHO)
+    found = sources.mirror_folder(mirror)
+    folder = str(found) if found else None
+    rows = questions_of(split, folder, _WHO)
+    corpus = open_corpus(folder)
+    if k > len(corpus):
+        raise ValueError(f"{_WHO}: k={k} is larger than the corpus ({len(corpus)} passages)")
+    gold = gold_ids(rows, FILE_SPLIT[split], corpus, folder, _WHO)
+    retriever = open_retriever(name, corpus, options)
+    depth = min(max(k, *CUTOFFS), len(corpus))
+    rankings = retriever.search([Question(row["id"], row["question"]) for row in rows], depth)
+    if output is not None:
+        write_run(output, ((row["id"], ranking[:k]) for row, ranking in zip(rows, rankings, strict=True)), name)
+    values = [
+        retrieval_quality([passage for passage, _ in ranking], gold[row["id"]])
+        for row, ranking in zip(rows, rankings, strict=True)
+        if row["answerable"] and gold.get(row["id"])
+    ]
+    figures = {metric: _figure([value[metric] for value in values]) for metric in retrieval_quality((), ())}
+    return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
+
+
+def _figure(values: Sequence[float]) -> Figure:
+    mean = sum(values) / len(values) if values else float("nan")
+    return Figure(mean, *bootstrap_mean(values))
+
+
+def published(name: str) -> dict[str, float] | None:
+    """The paper's row for a retriever (Table 4, dev, whole corpus), as shares; ``None`` where it has none."""
+    text = resources.files("lm_eval_tasks.clapnq").joinpath("published_retrieval.tsv").read_text("utf-8")
+    for row in csv.DictReader(text.splitlines(), delimiter="\t"):
+        if row.pop("retriever") == name:
+            row.pop("model")
+            return {metric: int(value) / 100 for metric, value in row.items()}
+    return None
+
+
+def table(retrieved: Retrieved, split: str) -> str:
+    """The figures as text, times 100 as the paper prints them."""
+    name = retrieved.described["retriever"]
+    theirs = published(name) if FILE_SPLIT[split] == "dev" else None
+    lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if theirs else "")]
+    for metric, (value, low, high) in retrieved.figures.items():
+        bounds = f"[{100 * low:.1f}, {100 * high:.1f}]"
+        lines.append(
+            f"{metric:10} {100 * value:7.1f} {bounds:>16}" + (f"   {100 * theirs[metric]:.0f}" if theirs else "")
+        )
+    lines.append(
+        f"over {retrieved.scored} answerable questions with a gold passage in the corpus, of {retrieved.questions} "
+        f"questions; {retrieved.passages:,} passages"
+    )
+    return "\n".join(lines)
