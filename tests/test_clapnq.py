@@ -7,6 +7,7 @@ import logging
 import math
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ import pytest
 from custom_metrics.grounding import process_results, process_results_with_retrieval, score_answer
 from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq import dataset
-from lm_eval_tasks.clapnq.dataset import load, load_gold, load_rag_bm25
+from lm_eval_tasks.clapnq.dataset import load, load_task
+from lm_eval_tasks.clapnq.generate import yamls
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 
 SAMPLE = Path(sources.__file__).parent / "sample"
+load_gold = partial(load_task, task_name="clapnq_gold")
+load_rag_bm25 = partial(load_task, task_name="clapnq_rag", task_retriever="bm25")
 
 
 @pytest.fixture
@@ -50,47 +54,74 @@ def test_dev_files_are_enough(mirror: Path) -> None:
         load_gold(mirror=str(mirror), split="train")
 
 
-def template(task: str) -> str:
+def test_the_generated_yamls_are_current() -> None:
+    """`python -m lm_eval_tasks.clapnq.generate` would change nothing."""
+    folder = Path(dataset.__file__).parent
+    generated = [*folder.glob("gold/*"), *folder.glob("rag/*"), folder / "_gold_base", folder / "_rag_base"]
+    assert {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in generated} == yamls()
+
+
+def metrics_of(base: str) -> list[dict[str, Any]]:
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    config: dict[str, Any] = load_yaml(Path(dataset.__file__).with_name(f"{task}.yaml"), resolve_func=False)
-    return str(config["doc_to_text"])
-
-
-@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_rag"])
-def test_the_prompt_is_the_papers_flan_t5_one(task: str) -> None:
-    from lm_eval.utils import apply_template
-
-    passages = [
-        {"id": "", "title": "Tides", "text": "The Moon pulls."},
-        {"id": "", "title": "Moon", "text": "It is far."},
-    ]
-    end = (
-        'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
-        "user: why, answer:"
-    )
-    assert (
-        apply_template(template(task), {"question": "why", "passages": passages[:1]}) == f"Tides: The Moon pulls. {end}"
-    )
-    assert (
-        apply_template(template(task), {"question": "why", "passages": passages})
-        == f"Tides: The Moon pulls.\n\nMoon: It is far. {end}"
-    )
+    listed: list[dict[str, Any]] = load_yaml(Path(dataset.__file__).with_name(base), resolve_func=False)["metric_list"]
+    return listed
 
 
 def test_both_settings_have_the_same_metrics_and_retrieval_adds_its_own() -> None:
-    from lm_eval.tasks._yaml_loader import load_yaml
-
-    gold, rag = (
-        load_yaml(Path(dataset.__file__).with_name(f"{task}.yaml"), resolve_func=False)["metric_list"]
-        for task in ("clapnq_gold", "clapnq_rag")
-    )
+    gold, rag = metrics_of("_gold_base"), metrics_of("_rag_base")
     assert rag[: len(gold)] == gold
-    assert [m["metric"] for m in rag[len(gold) :]] == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10"]
-    answerable = {"answerable": True, "answers": ["a"], "groundings": ["a"], "gold_ids": ["p"], "retrieved_ids": ["p"]}
-    for doc in (answerable, answerable | {"answerable": False, "answers": []}):
+    added = [m["metric"] for m in rag[len(gold) :]]
+    assert added[:6] == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10", "gold_retrieved"]
+    assert [name for name in added[6:] if "_ci_" not in name] == [
+        f"{metric}_{found}"
+        for found in ("retrieved", "missed")
+        for metric in ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
+    ]
+    answerable = {
+        **{"answerable": True, "answers": ["a"], "groundings": ["a"]},
+        **{"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1]},
+    }
+    for doc in (answerable, answerable | {"answerable": False, "answers": [], "gold_ids": [], "gold_ranks": []}):
         assert set(process_results(doc, ["x"])) == {m["metric"] for m in gold}
         assert set(process_results_with_retrieval(doc, ["x"])) == {m["metric"] for m in rag}
+
+
+@pytest.mark.parametrize(
+    ("gold_ids", "gold_ranks", "answerable", "retrieved", "missed", "share"),
+    [
+        (["p"], [2], True, 1.0, math.nan, 1.0),
+        (["p"], [], True, math.nan, 1.0, 0.0),
+        (["p", "q"], [1, 3], True, 1.0, math.nan, 1.0),
+        ([], [], True, math.nan, math.nan, math.nan),
+        ([], [], False, math.nan, math.nan, math.nan),
+    ],
+    ids=["among those given", "not among them", "two gold passages", "gold passage unknown", "unanswerable"],
+)
+def test_answers_are_split_by_whether_retrieval_found_the_gold_passage(
+    gold_ids: list[str], gold_ranks: list[int], answerable: bool, retrieved: float, missed: float, share: float
+) -> None:
+    doc = {"answerable": answerable, "answers": ["a b"] if answerable else [], "groundings": ["a b"]}
+    values = process_results_with_retrieval(
+        doc | {"gold_ids": gold_ids, "retrieved_ids": ["x", "p"], "gold_ranks": gold_ranks}, ["a b"]
+    )
+    for metric in ("rougeL", "recall", "rougeLp"):
+        assert values[f"{metric}_retrieved"] == pytest.approx(retrieved, nan_ok=True)
+        assert values[f"{metric}_missed_ci_low"] == pytest.approx(missed, nan_ok=True)
+    assert values["length_retrieved"] == pytest.approx(3 * retrieved, nan_ok=True)
+    assert values["answerable_abstention_rate_missed"] == pytest.approx(0 * missed, nan_ok=True)
+    assert values["gold_retrieved"] == pytest.approx(share, nan_ok=True)
+
+
+def test_documents_say_which_passage_is_the_gold_one(hub: str) -> None:
+    documents = load_rag_bm25(mirror=hub)["evaluation"]
+    for doc in documents:
+        ids = [passage["id"] for passage in doc["passages"]]
+        assert [ids[rank - 1] for rank in doc["gold_ranks"]] == [id for id in ids if id in doc["gold_ids"]]
+        assert doc["answerable"] or not doc["gold_ids"]
+    answerable = [doc for doc in documents if doc["answerable"]]
+    assert sum(bool(doc["gold_ranks"]) for doc in answerable) == 268
+    assert len(answerable) == 300
 
 
 def test_an_answer_is_scored_against_its_best_reference() -> None:
@@ -172,14 +203,17 @@ def test_gold_passages_are_found_by_their_text_where_the_question_file_is_missin
     shutil.rmtree(mirror / "github")
     dataset._documents.cache_clear()
     assert load_rag_bm25(mirror=str(mirror))["evaluation"]["gold_ids"] == by_id
-    assert "the gold passages were found by their text" in caplog.text
+    assert "the gold passages of 18 of 18 questions were found by their text" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"split": "test"}, "clapnq: unknown split 'test'; known are dev, train, validation"),
-        ({"retriever": "google"}, "clapnq: unknown retriever 'google'; known are bm25"),
+        (
+            {"retriever": "google"},
+            "clapnq: unknown retriever 'google'; known are bge, bm25, dense, e5, hybrid, minilm, run",
+        ),
         ({"top_k": 0}, "clapnq: top_k must be a whole number of at least 1, got 0"),
         ({"retriever": "bm25", "top_k": 61}, r"clapnq: top_k=61 is larger than the corpus \(60 passages\)"),
     ],

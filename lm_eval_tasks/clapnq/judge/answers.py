@@ -17,17 +17,17 @@ __all__ = ["REFERENCE", "Answered", "System", "read_reference", "read_systems"]
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REFERENCE = "reference"
-_COLUMNS = ("id", "question", "answerable", "passages", "target")
+_COLUMNS = ("id", "question", "answerable", "passages", "answers")
 _UNFIT = re.compile(r"[^\w.-]+")
 
 
 class Answered(NamedTuple):
-    """A question as it was asked, and the answer."""
+    """A question as it was asked, and the answer; ``gold`` is the first gold answer, empty where there is none."""
 
     id: str
     question: str
     passages: list[dict[str, str]]
-    target: str
+    gold: str
     answer: str
 
 
@@ -90,10 +90,10 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
 def read_reference(systems: Sequence[System]) -> System:
     """The gold answers to the questions of some runs, as one more system; questions without one are left out."""
     answers = {
-        id: answered._replace(answer=answered.target)
+        id: answered._replace(answer=answered.gold)
         for system in systems
         for id, answered in system.answers.items()
-        if answered.target
+        if answered.gold
     }
     return System(REFERENCE, "", "", answers)
 
@@ -116,7 +116,11 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
             unanswerable += 1
             continue
         answers[str(doc["id"])] = Answered(
-            str(doc["id"]), doc["question"], _passages(doc), doc["target"], final_answer(sample["resps"][0][0])
+            str(doc["id"]),
+            doc["question"],
+            _passages(doc),
+            next(iter(doc["answers"]), ""),
+            final_answer(sample["resps"][0][0]),
         )
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")

@@ -84,7 +84,7 @@ def _hybrid(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
     if len(names) != 2 or len(set(names)) != 2 or "hybrid" in names:
         raise ValueError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
     first, second = (open_retriever(name, corpus, options) for name in names)
-    return Hybrid(first, second)
+    return Hybrid(first, second, len(corpus))
 
 
 RETRIEVERS: dict[str, Callable[[Corpus, Mapping[str, Any]], Retriever]] = {

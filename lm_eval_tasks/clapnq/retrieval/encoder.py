@@ -17,6 +17,8 @@ __all__ = ["Encoder", "encoders", "load", "named", "weights_of"]
 # What a model is made of, for sentence-transformers: no pickled weights, none for other runtimes.
 _FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _OTHER_RUNTIMES = ("onnx/", "openvino/")
+# How a text's vectors become one, and where a text is cut: without them other vectors come out, and nothing says so.
+_POOLING = ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ def named(name: str, options: Mapping[str, Any]) -> Encoder:
         )
     folder = Path(str(place)).expanduser()
     local = folder.is_dir()
+    if not local and (folder.is_absolute() or str(place).startswith(".") or str(place).count("/") > 1):
+        _folder("encoder", place)  # no name of the hub
     return Encoder(
         folder.resolve().name if local else str(place),
         revision=None if local else _text(options.get("encoder_revision")),
@@ -94,7 +98,7 @@ def weights_of(encoder: Encoder) -> tuple[Path, str]:
     """The folder of a model's files, downloaded where they are nowhere, and a digest of what in it makes the vectors.
 
     Raises:
-        MissingSource: the model is not to be had, or has no safetensors.
+        MissingSource: the model is not to be had, has no safetensors, or (a pinned one) is only there in part.
         CorruptSource: the weights are not the pinned ones.
     """
     folder = encoder.folder or _from_hub(encoder)
@@ -114,6 +118,12 @@ def weights_of(encoder: Encoder) -> tuple[Path, str]:
             f"{digests.get('model.safetensors')}, not {encoder.weights}. Any other model: retriever dense "
             f"(clapnq_rag_dense) with encoder=DIR."
         )
+    absent = [name for name in _POOLING if name not in digests]
+    if encoder.weights and absent:
+        raise sources.MissingSource(
+            f"{folder} lacks {', '.join(absent)}, so {encoder.repository} would make other vectors than it should; "
+            f"`{_download(encoder)}` fetches all of it"
+        )
     lines = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
     return folder, hashlib.sha256(lines.encode()).hexdigest()
 
@@ -131,13 +141,18 @@ def _from_hub(encoder: Encoder) -> Path:
             )
         )
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such name
-        revision = f" --revision {encoder.revision}" if encoder.revision else ""
+        why = (str(error).splitlines() or [type(error).__name__])[0]
         option = next((name for name, known in encoders().items() if known is encoder), "encoder")
         raise sources.MissingSource(
-            f"The encoder {encoder.repository} is not here and could not be downloaded: {str(error).splitlines()[0]} "
-            f"With internet, `hf download {encoder.repository}{revision} --local-dir DIR` fetches it; for a cluster "
-            f"without, copy DIR there and say {option}=DIR."
+            f"The encoder {encoder.repository} is not here and could not be downloaded: {why} "
+            f"With internet, `{_download(encoder)}` fetches it; for a cluster without, copy DIR there and say "
+            f"{option}=DIR."
         ) from error
+
+
+def _download(encoder: Encoder) -> str:
+    revision = f" --revision {encoder.revision}" if encoder.revision else ""
+    return f"hf download {encoder.repository}{revision} --local-dir DIR"
 
 
 def load(encoder: Encoder, folder: Path, device: str) -> Any:

@@ -31,8 +31,9 @@ class Hybrid:
 
     name = "hybrid"
 
-    def __init__(self, first: Retriever, second: Retriever) -> None:
+    def __init__(self, first: Retriever, second: Retriever, passages: int) -> None:
         self._halves = (first, second)
+        self._passages = passages  # in the corpus, which may hold fewer than the depth
 
     def describe(self) -> dict[str, Any]:
         """Its halves, the constant and the depth."""
@@ -40,8 +41,12 @@ class Hybrid:
         return {"retriever": self.name, "halves": halves, "constant": CONSTANT, "depth": DEPTH}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """For each question the ids of the k best passages with their fused scores, best first."""
-        depth = max(k, DEPTH)
+        """For each question the ids of the k best passages with their fused scores, best first.
+
+        Raises:
+            ValueError: k is larger than the corpus.
+        """
+        depth = max(k, min(DEPTH, self._passages))
         found = [half.search(questions, depth) for half in self._halves]
         return [
             fuse([id for id, _ in one], [id for id, _ in other])[:k]

@@ -35,10 +35,10 @@ class Vectors:
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
-        self.blocks: list[Halves] = [np.load(folder / _file(start), mmap_mode="r") for start in range(0, rows, BLOCK)]
-        dimension = self.blocks[0].shape[-1]
+        self.blocks: list[Halves] = [_load(folder / _file(start)) for start in range(0, rows, BLOCK)]
+        dimension = self.blocks[0].shape[-1:]
         for number, block in enumerate(self.blocks):
-            expected = (min(BLOCK, rows - number * BLOCK), dimension)
+            expected = (min(BLOCK, rows - number * BLOCK), *dimension)
             if block.dtype != np.float16 or block.shape != expected:
                 raise CorruptSource(
                     f"{folder / _file(number * BLOCK)}: {block.dtype} of shape {block.shape}, but float16 of {expected} is "
@@ -145,6 +145,14 @@ def _check(folder: Path, identity: Mapping[str, Any], called: Mapping[str, Any])
         )
     text = json.dumps({**called, **identity}, indent=1, sort_keys=True)
     _replace(about, lambda partial: partial.write_text(text, "utf-8"))
+
+
+def _load(path: Path) -> Halves:
+    try:
+        block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CorruptSource(f"{path} is damaged ({error}); delete it to have its passages encoded again") from error
+    return block
 
 
 def _write(path: Path, vectors: Floats) -> None:

@@ -1,0 +1,248 @@
+"""CLAPnq's prompts and shots: the words of the paper's appendix B, as text and as chat, and its settings 1/0 and 1/1."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.abstention import is_abstention
+from lm_eval_tasks.clapnq.shots import PaperShots, choose
+from tests.conftest import run
+
+DOC = {
+    "question": "why",
+    "answerable": True,
+    "target": "It pulls.",
+    "passages": [
+        {"id": "", "title": "Tides", "text": "The Moon pulls."},
+        {"id": "", "title": "Moon", "text": "It is far."},
+    ],
+}
+ONE = DOC | {"passages": DOC["passages"][:1]}  # type: ignore[index]
+
+FLAN = (
+    'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
+    "user: why, answer:"
+)
+GPT = (
+    "Generate next agent response, given the following document(s). If you cannot base your answer on the document, "
+    "please state that you do not have an answer."
+)
+LLAMA = (
+    "You are a helpful, respectful and honest assistant. Always answer as helpfully as possible, while being safe. "
+    "Your answers should not include any harmful, unethical, racist, sexist, toxic, dangerous, or illegal content. "
+    "Please ensure that your responses are socially unbiased and positive in nature. If a question does not make any "
+    "sense, or is not factually coherent, explain why instead of answering something not correct. If you don't know "
+    "the answer to a question, please don't share false information."
+)
+LLAMA_END = (
+    "[conversation]: why. Answer with no more than 150 words. If you cannot base your answer on the above document(s), "
+    "please state that you do not have an answer."
+)
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, Any]:
+    """The tasks over the bundled sample, by name."""
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.autoload import task_folder
+
+    names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    found: dict[str, Any] = manager.load(names)["tasks"]
+    return found
+
+
+def prompt(task: Any, doc: dict[str, Any], shots: int = 0, **how: Any) -> Any:
+    task.set_config("num_fewshot", shots)
+    return task.fewshot_context(doc, shots, **how)
+
+
+def turns(messages: list[dict[str, str]], **_: Any) -> list[tuple[str, str]]:
+    """A chat template that leaves the turns as they are."""
+    return [(message["role"], message["content"]) for message in messages]
+
+
+in_chat = partial(prompt, apply_chat_template=True, chat_template=turns)
+
+
+@pytest.mark.parametrize("setting", ["gold", "rag"])
+@pytest.mark.parametrize(
+    ("name", "doc", "expected"),
+    [
+        ("", ONE, f"Tides: The Moon pulls. {FLAN}"),
+        ("", DOC, f"Tides: The Moon pulls.\n\nMoon: It is far. {FLAN}"),
+        ("_gpt", ONE, f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n\nwhy\nagent:"),
+        (
+            "_gpt",
+            DOC,
+            f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n[title]: Moon [document]: It is far.\n\nwhy\nagent:",
+        ),
+        ("_llama", ONE, f"{LLAMA}\n\n[document]: Tides The Moon pulls.. {LLAMA_END}\n[answer]:"),
+        (
+            "_llama",
+            DOC,
+            f"{LLAMA}\n\n[document]: Tides The Moon pulls..\n[document]: Moon It is far.. {LLAMA_END}\n[answer]:",
+        ),
+    ],
+    ids=["flan", "flan, two passages", "gpt", "gpt, two passages", "llama", "llama, two passages"],
+)
+def test_plain_text_is_the_papers_prompt_and_a_cue(
+    tasks: dict[str, Any], setting: str, name: str, doc: dict[str, Any], expected: str
+) -> None:
+    assert prompt(tasks[f"clapnq_{setting}{name}"], doc) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("", [("user", f"Tides: The Moon pulls. {FLAN}")]),
+        ("_gpt", [("system", GPT), ("user", "[title]: Tides [document]: The Moon pulls.\n\nwhy")]),
+        ("_llama", [("system", LLAMA), ("user", f"[document]: Tides The Moon pulls.. {LLAMA_END}")]),
+    ],
+)
+def test_in_chat_the_system_part_is_a_turn_and_there_is_no_cue(
+    tasks: dict[str, Any], name: str, expected: list[tuple[str, str]]
+) -> None:
+    assert in_chat(tasks[f"clapnq_gold{name}"], ONE) == expected
+
+
+def test_shots_are_turns_of_a_chat(tasks: dict[str, Any]) -> None:
+    roles, contents = zip(*in_chat(tasks["clapnq_rag_gpt"], ONE, 2, fewshot_as_multiturn=True), strict=True)
+    assert roles == ("system", "user", "assistant", "user", "assistant", "user")
+    assert contents[2].startswith("Builders drove great numbers of wooden piles")
+    assert contents[3].endswith("what food is venice italy famous for")
+    assert contents[4] == "I do not have an answer."
+    assert contents[5] == "[title]: Tides [document]: The Moon pulls.\n\nwhy"
+    assert contents[1].rpartition("\n")[0] == contents[3].rpartition("\n")[0], "the same passage"
+
+
+@pytest.mark.parametrize(
+    ("name", "cue", "abstains"),
+    [
+        ("", "answer: ", "unanswerable"),
+        ("_gpt", "agent: ", "I do not have an answer."),
+        ("_llama", "[answer]: ", "I do not have an answer."),
+    ],
+)
+def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
+    tasks: dict[str, Any], name: str, cue: str, abstains: str
+) -> None:
+    none, one, two = (prompt(tasks[f"clapnq_gold{name}"], ONE, shots) for shots in (0, 1, 2))
+    answered, unanswered = (
+        f"{cue}Builders drove great numbers",
+        f"what food is venice italy famous for{'' if name else ','}",
+    )
+    assert [text.count(answered) for text in (none, one, two)] == [0, 1, 1]
+    assert [text.count(unanswered) for text in (none, one, two)] == [0, 0, 1]
+    assert [text.count(cue + abstains) for text in (none, one, two)] == [0, 0, 1]
+    assert is_abstention(abstains, "en")
+
+
+def test_every_question_gets_the_same_shots_whatever_the_setting(tasks: dict[str, Any]) -> None:
+    first, other = (prompt(tasks["clapnq_gold"], doc, 2).split("Tides: ")[0] for doc in (ONE, DOC))
+    assert first == other == prompt(tasks["clapnq_rag"], ONE, 2).split("Tides: ")[0]
+
+
+@pytest.mark.parametrize(("shots", "chat", "stops"), [(0, False, False), (2, False, True), (2, True, False)])
+def test_plain_text_with_shots_stops_where_they_are_divided(
+    tasks: dict[str, Any], shots: int, chat: bool, stops: bool
+) -> None:
+    task = tasks["clapnq_gold"]
+    task.set_config("num_fewshot", shots)
+    request = task.construct_requests(ONE, "x", apply_chat_template=chat, metadata=("clapnq_gold", 0, 1))
+    assert ("\n\n" in request.args[1]["until"]) is stops
+    assert "\n\n" not in task.config.generation_kwargs["until"]
+
+
+def question(id: str, title: str, text: str, answers: list[str]) -> dict[str, Any]:
+    passages = [{"id": "", "title": title, "text": text}]
+    return {"id": id, "question": id, "passages": passages, "groundings": [f"{title} {text}"], "answers": answers}
+
+
+ANSWERABLE = [question("a0", "Z", "z", []), question("a1", "A", "a", ["1"]), question("a2", "B", "b", ["2"])]
+
+
+@pytest.mark.parametrize(
+    ("unanswerable", "expected"),
+    [
+        ([question("u1", "A", "other", []), question("u2", "B", "b", [])], ("a2", "u2", "b")),
+        ([question("u1", "C", "c", []), question("u2", "B", "other", [])], ("a2", "u2", "b")),
+        ([question("u1", "C", "c", []), question("u2", "Z", "z", [])], ("a1", "u1", "a")),
+    ],
+    ids=["the same passage", "the same article", "neither; one without an answer is no example"],
+)
+def test_the_unanswerable_example_is_asked_of_the_answerable_ones_passage(
+    unanswerable: list[dict[str, Any]], expected: tuple[str, str, str]
+) -> None:
+    one, other = choose(ANSWERABLE, unanswerable)
+    assert (one["id"], other["id"], one["passages"][0]["text"]) == expected
+    assert other["passages"] == one["passages"]
+    assert other["groundings"] == one["groundings"]
+
+
+@pytest.mark.parametrize(
+    ("answerable", "unanswerable"), [([], ANSWERABLE), (ANSWERABLE[:1], ANSWERABLE), (ANSWERABLE, [])]
+)
+def test_train_files_without_an_example_are_refused(answerable: Any, unanswerable: Any) -> None:
+    with pytest.raises(ValueError, match="no answerable question with an answer, or no unanswerable one"):
+        choose(answerable, unanswerable)
+
+
+def test_shots_are_read_once_and_only_when_asked_for() -> None:
+    reads = []
+    sampler = PaperShots(lambda: reads.append(1) or [{"id": "1"}, {"id": "2"}], "clapnq_gold")  # type: ignore[func-returns-value]
+    assert reads == []
+    assert [len(sampler.sample(n)) for n in (1, 2, 1)] == [1, 2, 1]
+    assert reads == [1]
+    for n in (3, 5):
+        with pytest.raises(ValueError, match=f"--num_fewshot {n}: the settings are 1"):
+            sampler.sample(n)
+
+
+def lm_eval(folder: Path, hub_or_sample: str, shots: int, check: bool = True, *more: str) -> Any:
+    return run(
+        [
+            *(sys.executable, "-m", "lm_eval", "--model", "grounded-baseline", "--tasks", "clapnq_gold_llama"),
+            *("--metadata", f"mirror={hub_or_sample}", "--num_fewshot", str(shots), "--limit", "4", "--log_samples"),
+            *("--output_path", str(folder / "out"), *more),
+        ],
+        folder,
+        check=check,
+    )
+
+
+def test_the_harness_shows_the_shots(tmp_path: Path) -> None:
+    lm_eval(tmp_path, "sample", 2, True, "--apply_chat_template", "--fewshot_as_multiturn")
+    (samples,) = (tmp_path / "out").rglob("samples_*.jsonl")
+    context = json.loads(samples.read_text("utf-8").splitlines()[0])["arguments"]["gen_args_0"]["arg_0"]
+    assert context.startswith(f"{LLAMA}\n\n[document]: Venice Venice stands")
+    assert "\n\nI do not have an answer.\n\n[document]: Tides" in context
+
+
+def test_without_train_files_the_error_says_so(hub: str, tmp_path: Path) -> None:
+    lm_eval(tmp_path, hub, 0)
+    failed = lm_eval(tmp_path, hub, 1, False)
+    assert failed.returncode
+    last = failed.stderr.strip().splitlines()[-1]
+    assert "clapnq_train_answerable.jsonl of hub repository PrimeQA/clapnq" in last
+    assert "lm-eval-grounded sources --fetch 'PrimeQA/clapnq/clapnq_train_answerable.jsonl'" in last
+
+
+def test_more_shots_than_the_paper_has_are_refused(tmp_path: Path) -> None:
+    failed = lm_eval(tmp_path, "sample", 5, False)
+    assert "clapnq_gold_llama: --num_fewshot 5: the settings are 1" in failed.stderr.strip().splitlines()[-1]
+
+
+def test_every_prompt_runs_in_both_settings(harness: Callable[..., dict[str, Any]]) -> None:
+    """Every prompt form runs in both settings over the sample."""
+    names = [f"clapnq_{setting}{name}" for setting in ("gold", "rag") for name in ("_gpt", "_llama")]
+    results = harness(names, "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})["results"]
+    assert {name: results[name]["unanswerable_accuracy,answer"] for name in names} == dict.fromkeys(names, 1.0)

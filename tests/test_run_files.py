@@ -1,0 +1,258 @@
+"""TREC run files: what is written is read again, what is no run is refused by file and line, what is absent is counted."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, open_retriever
+from lm_eval_tasks.clapnq.retrieval.run import Run, read_run, write_run
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+from tests.test_retrieval import ROWS, write_corpus
+
+Q1, Q2, Q3 = (Question(id, "what?") for id in ("q1", "q2", "q3"))
+
+RUN = """\
+q1 Q0 p3 1 9.5 mine
+q1 Q0 p1 2 7.25 mine
+q1 Q0 p4 3 7.25 mine
+q2 Q0 p1 1 -0.5 mine
+q2 Q0 p2 2 -1e3 mine
+"""
+RANKINGS: dict[str, Ranking] = {
+    "q1": [("p3", 9.5), ("p1", 7.25), ("p4", 7.25)],
+    "q2": [("p1", -0.5), ("p2", -1000.0)],
+}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    return Corpus.open(write_corpus(tmp_path / "passages.tsv", ROWS))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.run"
+    path.write_text(RUN, "utf-8")
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RUN,
+        RUN.replace("\n", "\r\n"),
+        RUN.replace(" ", "\t"),
+        RUN.replace("\n", "\n\n"),
+        RUN.removesuffix("\n"),
+        "\n".join(sorted(RUN.splitlines(), key=lambda line: line.split()[3])),  # questions in turn
+        RUN.replace(" 2 ", " 20 ").replace(" 3 ", " 30 "),  # ranks with gaps
+        "".join(f"{line[:9]}{int(line[9]) - 1}{line[10:]}\n" for line in RUN.splitlines()),  # ranks from 0
+        RUN.replace("Q0", "0").replace("mine", "BM25-v2"),  # columns that nobody reads
+    ],
+    ids=["as it is", "crlf", "tabs", "blank lines", "no last newline", "in turn", "gaps", "from 0", "other columns"],
+)
+def test_a_run_is_read_however_it_was_written(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.run"
+    path.write_bytes(text.encode())
+    assert read_run(path) == RANKINGS
+    compressed = tmp_path / "x.run.gz"
+    compressed.write_bytes(gzip.compress(text.encode()))
+    assert read_run(compressed) == RANKINGS
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q1 Q0 p2 4 1.0", "5 columns; a TREC run has 6: question Q0 passage rank score name"),
+        ("q1 Q0 p2 4 1.0 my name", "7 columns"),
+        ("q1\tp2\t1.0", "3 columns"),
+        ("q1 Q0 p2 fourth 1.0 mine", "rank and score must be numbers, found 'fourth' and '1.0'"),
+        ("q1 Q0 p2 4.0 1.0 mine", "rank and score must be numbers, found '4.0' and '1.0'"),
+        ("q1 Q0 p2 4 best mine", "rank and score must be numbers, found '4' and 'best'"),
+        ("q1 Q0 p2 4 1,5 mine", "rank and score must be numbers, found '4' and '1,5'"),
+        ("q1 Q0 p2 4 nan mine", "the score 'nan' is not finite"),
+        ("q1 Q0 p2 4 inf mine", "the score 'inf' is not finite"),
+        ("q3 Q0 p2 1 -inf mine", "the score '-inf' is not finite"),
+        ("q1 Q0 p1 4 1.0 mine", "passage p1 stands twice for question q1"),
+        ("q1 Q0 p2 3 1.0 mine", "question q1 is not sorted: rank 3, score 1.0 after rank 3, score 7.25"),
+        ("q1 Q0 p2 1 1.0 mine", "question q1 is not sorted: rank 1, score 1.0 after rank 3, score 7.25"),
+        ("q1 Q0 p2 4 7.5 mine", "question q1 is not sorted: rank 4, score 7.5 after rank 3, score 7.25"),
+    ],
+)
+def test_what_is_no_run_is_refused_by_file_and_line(file: Path, line: str, message: str) -> None:
+    file.write_text(RUN + line + "\n", "utf-8")
+    with pytest.raises(CorruptSource) as refused:
+        read_run(file)
+    assert str(refused.value).startswith(f"{file}, line 6: {message}")
+
+
+def test_what_would_sort_it_is_said_and_does(tmp_path: Path) -> None:
+    path = tmp_path / "unsorted.run"
+    lines = RUN.splitlines()
+    path.write_text("\n".join([lines[3], lines[1], lines[0], lines[4], lines[2]]) + "\n", "utf-8")
+    with pytest.raises(CorruptSource, match=r"ranks must rise and scores must not \(sort -s -k1,1 -k4,4n\)"):
+        read_run(path)
+    path.write_text("\n".join(sorted(lines, key=lambda line: (line.split()[0], int(line.split()[3])))), "utf-8")
+    assert read_run(path) == RANKINGS
+
+
+@pytest.mark.parametrize("content", [b"q1 Q0 p\xe9 1 2.0 latin1\n", gzip.compress(RUN.encode())])
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.run"
+    path.write_bytes(content)
+    with pytest.raises(CorruptSource, match=r"x\.run is no UTF-8 text after line 0"):
+        read_run(path)
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+IDS = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_size=8)
+SCORES = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> dict[str, Ranking]:
+    def ranking() -> Ranking:
+        passages = draw(st.lists(IDS, unique=True, min_size=1, max_size=5))
+        scores = draw(st.lists(SCORES, min_size=len(passages), max_size=len(passages)))
+        return list(zip(passages, sorted(scores, reverse=True), strict=True))
+
+    return {question: ranking() for question in draw(st.lists(IDS, unique=True, max_size=4))}
+
+
+@settings(deadline=None)
+@given(written=rankings())
+def test_what_is_written_is_read_again_to_the_last_digit(written: dict[str, Ranking]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some" / "where.run"
+        write_run(path, written.items(), "any")
+        assert read_run(path) == written
+        assert [file.name for file in path.parent.iterdir()] == ["where.run"]
+
+
+def test_the_file_is_as_trec_eval_wants_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "x.run", [("q1", [("p3", 0.1), ("p1", -2.0)]), ("q2", []), ("q3", [("p1", 1e-9)])], "bm25")
+    assert (tmp_path / "x.run").read_bytes() == (
+        b"q1 Q0 p3 1 0.1 bm25\n"  #
+        b"q1 Q0 p1 2 -2.0 bm25\n"
+        b"q3 Q0 p1 1 1e-09 bm25\n"
+    )
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(file: Path) -> None:
+    def broken() -> Iterator[tuple[str, Ranking]]:
+        yield "q1", [("p1", 1.0)]
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        write_run(file, broken(), "x")
+    assert file.read_text("utf-8") == RUN
+    assert list(file.parent.iterdir()) == [file]
+
+
+# ------------------------------------------------------------------------------------------------------------ searching
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_the_first_k_of_the_file_or_as_many_as_it_has(corpus: Corpus, file: Path, k: int) -> None:
+    found = open_retriever("run", corpus, {"run": str(file)}).search([Q2, Q1], k)
+    assert found == [RANKINGS["q2"][:k], RANKINGS["q1"][:k]]
+
+
+@pytest.mark.parametrize(
+    ("questions", "k", "said"),
+    [
+        ([Q1, Q2], 2, []),
+        ([Q1, Q2], 3, [("INFO", "1 of 2 questions have fewer than 3 passages")]),
+        ([Q1, Q2, Q3], 2, [("WARNING", "1 of 3 questions are not in it and get no passage")]),
+        (
+            [Q3, Q2, Question("q4", "")],
+            4,
+            [
+                ("WARNING", "2 of 3 questions are not in it and get no passage"),
+                ("INFO", "1 of 3 questions have fewer than 4 passages"),
+            ],
+        ),
+    ],
+)
+def test_what_is_absent_or_short_is_counted_and_said(
+    corpus: Corpus,
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+    questions: list[Question],
+    k: int,
+    said: list[tuple[str, str]],
+) -> None:
+    with caplog.at_level(logging.INFO):
+        found = Run(corpus, file).search(questions, k)
+    assert found == [RANKINGS.get(question.id, [])[:k] for question in questions]
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (level, f"{file}: {what}") for level, what in said
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (RUN, r"none of the 1 questions is in it; it has 'q1', 'q2', asked for are ids like 'q3'"),
+        ("", r"none of the 1 questions is in it; it has no line, asked for are ids like 'q3'"),
+        ("\n\n", r"none of the 1 questions is in it; it has no line"),
+    ],
+    ids=["other questions", "empty", "blank"],
+)
+def test_a_run_of_none_of_the_questions_is_refused(corpus: Corpus, file: Path, content: str, message: str) -> None:
+    file.write_text(content, "utf-8")
+    with pytest.raises(CorruptSource, match=message):
+        Run(corpus, file).search([Q3], 1)
+    assert Run(corpus, file).search([], 1) == []
+
+
+def test_passages_of_another_corpus_are_refused_with_a_look_at_both(corpus: Corpus, file: Path) -> None:
+    file.write_text(RUN.replace("p3", "doc_3").replace("p4", "doc_4"), "utf-8")
+    with pytest.raises(CorruptSource) as refused:
+        Run(corpus, file)
+    assert str(refused.value) == (
+        f"{file}: 2 of 4 passages are not in the corpus, such as 'doc_3', 'doc_4'; its ids look like 'p1', 'p2'"
+    )
+
+
+def test_more_than_the_corpus_has_cannot_be_asked_for(corpus: Corpus, file: Path) -> None:
+    with pytest.raises(ValueError, match="5 passages were asked for, but the corpus has only 4"):
+        Run(corpus, file).search([Q1], 5)
+
+
+@pytest.mark.parametrize("options", [{}, {"run": None}, {"run": ""}, {"bm25_split": True}])
+def test_a_run_without_a_file_says_what_to_write(corpus: Corpus, options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"^clapnq: retriever run needs a file: --metadata run=FILE, a TREC run$"):
+        open_retriever("run", corpus, options)
+
+
+def test_a_file_that_is_not_there_is_named_in_full(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingSource) as refused:
+        Run(corpus, "nowhere.run")
+    assert str(refused.value) == f"{tmp_path}/nowhere.run: no such run file (--metadata run=FILE)"
+    with pytest.raises(MissingSource):
+        Run(corpus, tmp_path)  # a folder
+
+
+def test_it_says_which_file_it_is_by_name_and_content(corpus: Corpus, file: Path) -> None:
+    """`printf ... | sha256sum`; the folder is of no account."""
+    described = Run(corpus, file).describe()
+    assert described == {"retriever": "run", "file": "mine.run", "sha256": hashlib.sha256(RUN.encode()).hexdigest()}
