@@ -8,9 +8,9 @@ from typing import Any
 from lm_eval.api.filter import Filter
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.judging import UNREAD, read_preference, read_rating
 from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.response import final_answer
+from custom_metrics.verdicts import UNREAD, read_preference, read_rating
 
 __all__ = ["Abstention", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
 

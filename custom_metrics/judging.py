@@ -1,4 +1,4 @@
-"""What a judge said of answers, and the figures of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5, Table 7).
+"""The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7).
 
 The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
 bounds are bootstrapped over questions, whatever number of verdicts each has.
@@ -7,7 +7,6 @@ bounds are bootstrapped over questions, whatever number of verdicts each has.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -16,80 +15,19 @@ import numpy as np
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.intervals import bootstrap_mean, percentile_bounds, resampled_sums, wilson
-from custom_metrics.response import final_answer
+from custom_metrics.verdicts import TIE, UNREAD
 
 __all__ = [
     "ASPECTS",
-    "TIE",
-    "UNREAD",
     "flip_rate",
     "process_pair",
     "process_rating",
-    "read_preference",
-    "read_rating",
 ]
 
 ASPECTS = ("faithfulness", "appropriateness")
-SCALE = range(1, 5)
-UNREAD = "unread"
-TIE = "tie"
 FIRST, SECOND = "A", "B"
 
 Value = tuple[Any, ...]
-
-# ------------------------------------------------------------------------------------------------------- reading verdicts
-
-_QUOTED = re.compile(r"^[^\S\n]*>.*$", re.MULTILINE)  # lines in which a judge repeats what it was shown
-_MARKUP = re.compile(r"[*_`]+")
-_OF_SCALE = re.compile(r"\(?\b(?:from\s+|on a scale of\s+)?1\s*(?:-|–|—|to)\s*4\b\)?", re.IGNORECASE)
-_NUMBER = r"(?P<number>\d+(?:[.,]\d+)?|one|two|three|four)"
-_OUT_OF = r"(?:\s*(?:/|out of)\s*(?P<top>\d+))?"
-_AFTER = r"(?![.,]?\d)(?!\s*(?:-|–|—|to|or)\s*\d)"
-_RATED = re.compile(
-    rf"\b(?:rating|score)\b[\s\"':=]*(?:(?:is|of|as)\b)?[\s\"':=\[]*{_NUMBER}\b{_OUT_OF}{_AFTER}", re.IGNORECASE
-)
-_ALONE = re.compile(rf"[^\w]*{_NUMBER}\b{_OUT_OF}\s*(?:[.!)\]}}]*\s*$|[.!]*\n|[:–—-]\s)", re.IGNORECASE)
-_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4}
-_PREFERRED = re.compile(
-    r"\bpreference\b[\s\"':=]*(?:is\b|for\b)?[\s\"':=\[]*(?:(?:answer|response)\s+)?(?P<which>[AB]|tie|neither|equal)\b",
-    re.IGNORECASE,
-)
-_ONLY = re.compile(r"[^\w]*(?:(?:answer|response)\s+)?(?P<which>[AB]|tie)\b[^\w]*(?:is better)?[^\w]*$", re.IGNORECASE)
-
-
-def read_rating(text: str | None) -> int | None:
-    """The rating, 1 to 4, in what a judge said.
-
-    Read is the last ``Rating: N`` (also ``N/4``, ``N out of 4``, JSON, the number as a word), else an answer that is, or
-    begins with, the number alone. Lines that quote (``> ``) are not read. Anything else is ``None``: no number, a half, one
-    outside the scale, a range, another scale.
-    """
-    said = _spoken(text)
-    found = list(_RATED.finditer(said))
-    match = found[-1] if found else _ALONE.match(said)
-    if match is None or match["top"] not in (None, str(SCALE[-1])):
-        return None
-    word = match["number"].lower().replace(",", ".")
-    number = _WORDS.get(word) or float(word)
-    return int(number) if number in SCALE else None
-
-
-def read_preference(text: str | None) -> str | None:
-    """``"A"``, ``"B"`` or ``"tie"`` in what a judge said of two answers: the last ``Preference: X``, else an answer that is
-    nothing more than that. Anything else is ``None``.
-    """
-    said = _spoken(text)
-    found = list(_PREFERRED.finditer(said))
-    match = found[-1] if found else _ONLY.fullmatch(said)
-    if match is None:
-        return None
-    which = match["which"].upper()
-    return which if which in (FIRST, SECOND) else TIE
-
-
-def _spoken(text: str | None) -> str:
-    return _OF_SCALE.sub(" ", _MARKUP.sub("", _QUOTED.sub("", final_answer(text)))).strip()
-
 
 # ------------------------------------------------------------------------------------------------- values of one document
 
@@ -167,7 +105,11 @@ def _win_rate(values: tuple[Value, ...]) -> tuple[float, float, float]:
         if won is not None:
             verdicts.setdefault(question, []).append(won)
     scores = [sum(won) / len(won) for won in verdicts.values()]
-    return (sum(scores) / len(scores) if scores else math.nan, *bootstrap_mean(scores))
+    if not scores:
+        return math.nan, math.nan, math.nan
+    rate = sum(scores) / len(scores)
+    # A bootstrap of nothing but wins would say 1 to 1.
+    return (rate, *(wilson(sum(scores), len(scores)) if rate in (0, 1) else bootstrap_mean(scores)))
 
 
 def _share(values: tuple[Value, ...]) -> tuple[float, float, float]:

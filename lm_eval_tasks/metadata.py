@@ -7,7 +7,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["choice", "positive", "warn_of_misspelt"]
+__all__ = ["choice", "flag", "positive", "warn_of_misspelt"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -32,6 +32,17 @@ def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:
     if value not in allowed:
         raise ValueError(f"{task}: unknown {name} {value!r}; known are {', '.join(sorted(allowed))}")
     return str(value)
+
+
+def flag(name: str, value: Any, task: str) -> bool:
+    """Yes or no.
+
+    Raises:
+        ValueError: it is neither ``true`` nor ``false``.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{task}: {name} must be true or false, got {value!r}")
+    return value
 
 
 def positive(name: str, value: Any, task: str) -> int:

@@ -177,6 +177,25 @@ def test_the_best_part_counts(tsv: Path, tmp_path: Path) -> None:
     assert ids(BM25(corpus, split=True).search(question, 4)[0])[:3] == ["p1", "p2", "p3"]
 
 
+def test_a_passage_has_the_score_of_its_best_part_among_all_parts(tsv: Path, tmp_path: Path) -> None:
+    """As if every part were a passage of its own."""
+    corpus, questions = long_corpus(tmp_path), asked("violin", "w300", "w4000 violin")
+    parts = [
+        (f"{passage.id}.{number}", part.removeprefix(f"{passage.title} "), passage.title)
+        for passage in (corpus[row] for row in range(4))
+        for number, part in enumerate(parts_of(passage))
+    ]
+    apart = BM25(Corpus.open(write_corpus(tmp_path / "parts.tsv", parts)))
+    for found, of_parts in zip(
+        BM25(corpus, split=True).search(questions, 4), apart.search(questions, len(parts)), strict=True
+    ):
+        best: dict[str, float] = {}
+        for part, score in of_parts:
+            passage = part.split(".")[0]
+            best[passage] = max(score, best.get(passage, 0.0))
+        assert dict(found) == best
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_a_passage_stands_once_and_k_are_found_however_many_parts_one_has(tsv: Path, tmp_path: Path, k: int) -> None:
     """The 19 parts of p1 are the 19 best of all; the other passages stand behind it all the same."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,7 +55,7 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
         places: each a samples file, or a folder of them; of a folder, the newest file of each task counts.
         task: for messages.
         names: what to call the runs, in the order of their files; default their folder (the model), their task where that
-            tells them apart, or both.
+            tells them apart, or both, or as much of the path as differs.
 
     Raises:
         MissingSource: a place does not exist or has no samples.
@@ -143,10 +144,12 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
             )
         return names
     folders, tasks = [file.parent.name for file, _ in files], [of for _, of in files]
-    both = [f"{folder}.{of}" for folder, of in zip(folders, tasks, strict=True)]
-    for candidates in (folders, tasks, both):
+    above = Path(os.path.commonpath([file.parent.resolve() for file, _ in files]))
+    paths = [".".join(file.parent.resolve().relative_to(above).parts) or above.name for file, _ in files]
+    of_task = [[f"{place}.{of}" for place, of in zip(places, tasks, strict=True)] for places in (folders, paths)]
+    for candidates in (folders, tasks, of_task[0], paths, of_task[1]):
         names = [_UNFIT.sub("_", name) for name in candidates]
-        if len(set(names)) == len(names):
+        if len({*names, REFERENCE}) == len(names) + 1:
             return names
     raise ValueError(
         f"{task}: the runs cannot be told apart by folder and task ({', '.join(str(file) for file, _ in files)}); "

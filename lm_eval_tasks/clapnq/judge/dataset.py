@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.judging import ASPECTS
 from lm_eval_tasks import autoload, metadata
-from lm_eval_tasks.clapnq.judge.answers import Answered, System, read_reference, read_systems
+from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
 
 if TYPE_CHECKING:
@@ -44,12 +44,15 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     """
     from datasets import Dataset
 
-    metadata.warn_of_misspelt(ignored, _OPTIONS, RATINGS)
+    others = {key: value for key, value in ignored.items() if key not in _OPTIONS}  # those of pairs, in the same run
+    metadata.warn_of_misspelt(others, _OPTIONS, RATINGS)
     systems = read_systems(_places(samples, RATINGS), RATINGS)
     if len(systems) > 1:
         files = "\n  ".join(system.file for system in systems)
         raise ValueError(f"{RATINGS} rates one run; say which of these with --metadata samples=FILE:\n  {files}")
     system = read_reference(systems) if judge_reference else systems[0]
+    if not system.answers:
+        raise ValueError(f"{RATINGS}: none of the questions in {systems[0].file} has a gold answer")
     rows = [
         {
             "id": answered.id,
@@ -90,7 +93,7 @@ def load_pairs(
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id``, ``first`` and ``second`` (which
         system's answer is shown as A and B), ``systems`` (all), and ``quoted``: ``question``, ``passages`` (a list: those
-        of both runs, each once), ``first``, ``second``.
+        of both runs, each once; gold answers have none of their own), ``first``, ``second``.
 
     Raises:
         MissingSource, CorruptSource, ValueError: no samples, samples of another task, fewer than two systems, or no
@@ -134,7 +137,8 @@ def _pairs(systems: Sequence[System], questions: Sequence[str], orders: int, see
 
 
 def _pair(first: str, second: str, one: Answered, other: Answered, systems: list[str]) -> dict[str, Any]:
-    passages = list(dict.fromkeys(_passage(passage) for passage in (*one.passages, *other.passages)))
+    read = [answered.passages for name, answered in ((first, one), (second, other)) if name != REFERENCE]
+    passages = list(dict.fromkeys(_passage(passage) for passages in read for passage in passages))
     return {
         "id": one.id,
         "query_id": f"{one.id}/{first}/{second}",

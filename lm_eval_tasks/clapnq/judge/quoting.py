@@ -11,10 +11,13 @@ import unicodedata
 
 __all__ = ["quote"]
 
-# <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷: an opening bracket that touches what follows; [INST], [/INST].
-_OPENING = re.compile(r"(?:<(?=\S)|◁(?=\S)|\[(?=/?[A-Z_]{2,}\]))")
+# <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷, [INST], [gMASK], [|endofturn|], ]~b]: a bracket that touches what
+# follows, also in full width, which some tokenizers make plain. [1] is none.
+_OPENING = re.compile(r"[<＜﹤◁](?=\S)|[\[［](?=[^\s\d])|\](?=~)")
 # Format characters that scripts need; all others (direction overrides, tag characters) say things that no reader sees.
 _NEEDED = "\u200c\u200d\u00ad"
+# Variation selectors beyond those of emoji: marks by category, but unseen, and 256 of them spell any byte.
+_SELECTORS = {*map(chr, range(0xFE00, 0xFE0E)), *map(chr, range(0xE0100, 0xE01F0))}
 
 
 def quote(text: str) -> str:
@@ -38,6 +41,6 @@ def _visible(line: str) -> str:
         category = unicodedata.category(character)
         if character == "\t":
             kept.append(" ")
-        elif category[0] != "C" or (category == "Cf" and character in _NEEDED):
+        elif character not in _SELECTORS and (category[0] != "C" or character in _NEEDED):
             kept.append(character)
     return "".join(kept)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from lm_eval_tasks import metadata
+
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
 
-__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "open_retriever"]
+__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "check_depth", "open_retriever"]
 
 Ranking = list[tuple[str, float]]
 """Ids of passages with their scores, best first."""
@@ -39,6 +41,16 @@ class Retriever(Protocol):
         ...
 
 
+def check_depth(k: int, passages: int) -> None:
+    """Refuse to look for more passages than there are.
+
+    Raises:
+        ValueError: k is larger than the corpus.
+    """
+    if k > passages:
+        raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {passages}")
+
+
 OPTIONS: dict[str, str] = {
     "bm25_split": "bm25: true splits passages of over 512 words (stride 256), the best part counts, as the paper did",
     "minilm": "minilm: folder of the model's files (default: the Hugging Face hub and its cache)",
@@ -59,7 +71,7 @@ OPTIONS: dict[str, str] = {
 def _bm25(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
     from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 
-    return BM25(corpus, split=bool(options.get("bm25_split", False)))
+    return BM25(corpus, split=metadata.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
 
 
 def _dense(name: str) -> Callable[[Corpus, Mapping[str, Any]], Retriever]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage, build_once
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
 
 __all__ = ["BM25", "parts_of"]
 
@@ -71,8 +71,7 @@ class BM25:
         """
         import bm25s
 
-        if k > len(self._ids):
-            raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {len(self._ids)}")
+        check_depth(k, len(self._ids))
         if not questions:
             return []
         texts = [question.text for question in questions]

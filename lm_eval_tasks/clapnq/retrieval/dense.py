@@ -11,7 +11,7 @@ from typing import Any
 
 from lm_eval_tasks import metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
 from lm_eval_tasks.clapnq.retrieval import encoder as encoders
 from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, Vectors, best_rows
 
@@ -65,8 +65,7 @@ class Dense:
         Raises:
             ValueError: k is larger than the corpus.
         """
-        if k > len(self._ids):
-            raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {len(self._ids)}")
+        check_depth(k, len(self._ids))
         if not questions:
             return []
         asked = self._embed([question.text for question in questions], self._query_prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import math
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
 from lm_eval_tasks.sources import CorruptSource, MissingSource, digest
 from lm_eval_tasks.tables import read_lines
 
@@ -54,8 +55,7 @@ class Run:
             ValueError: k is larger than the corpus.
             CorruptSource: the file has none of the questions.
         """
-        if k > self._size:
-            raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {self._size}")
+        check_depth(k, self._size)
         found = [self._rankings.get(question.id, [])[:k] for question in questions]
         if questions and not any(found):
             raise CorruptSource(
@@ -113,11 +113,12 @@ def read_run(path: Path) -> dict[str, Ranking]:
 
 
 def write_run(path: Path, rankings: Iterable[tuple[str, Ranking]], name: str) -> None:
-    """Write a run; the file is there whole or not at all."""
+    """Write a run, compressed where the name ends in ``.gz``; the file is there whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(partial, "wt", encoding="utf-8", newline="\n") as stream:
             for question, ranking in rankings:
                 for rank, (passage, score) in enumerate(ranking, 1):
                     stream.write(f"{question} Q0 {passage} {rank} {score!r} {name}\n")

@@ -97,7 +97,7 @@ def best_rows(
         device: where torch multiplies.
 
     Returns:
-        Rows, counted through the blocks, and scores, both (questions, k), best first.
+        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row.
     """
     import torch
 
@@ -110,8 +110,10 @@ def best_rows(
         for block in blocks:
             vectors = torch.from_numpy(np.array(block)).to(device).float()  # a copy: the file is mapped read-only
             best = torch.topk(part @ vectors.T, min(k, len(block)))
-            scores, order = torch.cat([scores, best.values], 1).sort(dim=1, descending=True, stable=True)
-            rows = torch.cat([rows, best.indices + start], 1).gather(1, order)
+            indices, by_row = best.indices.sort(dim=1)  # topk leaves open which of two equal ones comes first
+            values = best.values.gather(1, by_row)
+            scores, order = torch.cat([scores, values], 1).sort(dim=1, descending=True, stable=True)
+            rows = torch.cat([rows, indices + start], 1).gather(1, order)
             scores, rows = scores[:, :k], rows[:, :k]
             start += len(block)
         found.append((rows.cpu().numpy(), scores.cpu().numpy()))

@@ -1,0 +1,371 @@
+"""What a judge said: which rating and which preference is read, and what is not."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.filters import JudgePreference, JudgeRating
+from custom_metrics.verdicts import read_preference, read_rating
+
+RATINGS: list[tuple[str | None, int | None]] = [
+    # what is asked for, and how models write it
+    *[(f"Rating: {number}", number) for number in (1, 2, 3, 4)],
+    ("Rating:3", 3),
+    ("rating : 3", 3),
+    ("RATING: 3.", 3),
+    ("Rating: \n3", 3),
+    ("Rating 3", 3),
+    ("Rating = 3", 3),
+    ("Rating - 3", 3),
+    ("Rating is: 3", 3),
+    ("Rating：3", 3),
+    ("**Rating:** 4", 4),
+    ("**Rating: 4**", 4),
+    ("### Rating: 3", 3),
+    ("# Rating\n\n3", 3),
+    ("```\nRating: 3\n```", 3),
+    ("`Rating: 3`", 3),
+    ("| Rating | 3 |", 3),
+    ('"Rating: 3"', 3),
+    ("Rating: '3'", 3),
+    ("Rating: [3]", 3),
+    ("Rating: (3)", 3),
+    ("Rating: \\boxed{3}", 3),
+    ("\\boxed{3}", 3),
+    ("$3$", 3),
+    ('{"rating": 2}', 2),
+    ("{'rating': '2'}", 2),
+    ("Score: 2", 2),
+    ("Final rating: 2", 2),
+    ("My overall score: 2", 2),
+    ("Faithfulness rating: 2", 2),
+    ("Rating (faithfulness): 2", 2),
+    ("Rating: four", 4),
+    ("Rating: 4 (yes)", 4),
+    ("Rating: 4.0", 4),
+    ("Rating: 3/4", 3),
+    ("Rating: 3 / 4", 3),
+    ("Rating: 3 out of 4", 3),
+    ("My rating is 2", 2),
+    # numerals and fractions
+    ("Rating: 三", None),
+    ("Rating: III", None),
+    ("Rating: 3½", None),
+    # a number alone
+    ("3", 3),
+    (" 3.\n", 3),
+    ("**3**", 3),
+    ("[[3]]", 3),
+    ("3。", 3),
+    ("3/4", 3),
+    ("3 out of 4", 3),
+    ("Four.", 4),
+    ("3\n\nThe year is missing.", 3),
+    ("The year is missing.\n\n3", 3),
+    # the scale is no rating
+    ("Rating (1-4): 3", 3),
+    ("Rating: 1-4", None),
+    ("Rating: 1 to 4", None),
+    ("1-4", None),
+    ("1, 2, 3, 4", None),
+    ("Rating: 1 2 3 4", None),
+    ("Rating: 1 | 2 | 3 | 4", None),
+    # another scale
+    ("Rating: 3/5", None),
+    ("3/5", None),
+    ("Rating: 4 out of 10", None),
+    ("Rating: 3 (out of 5)", None),
+    ("Rating: 3 out of five", None),
+    ("Rating: 3 of 5", None),
+    ("Rating (1-5): 3", None),
+    ("Rating: 3 on a scale of 1 to 5", None),
+    ("On a scale of 1 to 10, Rating: 3", None),
+    ("Rating: 3/4/5", None),
+    ("Rating: 3%", None),
+    # off the scale, and between its points
+    ("Rating: 0", None),
+    ("Rating: 5", None),
+    ("Rating: 44", None),
+    ("Rating: 4444444444444444444444", None),
+    ("Rating: -3", None),
+    ("Rating: −3", None),
+    ("-3", None),
+    ("Rating: 3.5", None),
+    ("Rating: 3,5", None),
+    ("Rating: 3+", None),
+    ("Rating: 1e3", None),
+    ("between 2 and 3", None),
+    ("Rating: between 2 and 3", None),
+    ("Rating: 2-3", None),
+    ("Rating: 2 – 3", None),
+    ("2 - 3", None),
+    ("Rating: 2 or 3", None),
+    ("Rating: 2 to three", None),
+    ("Rating: 2/3", None),
+    ("Rating: 2, 3", None),
+    ("Rating: >3", None),
+    ("Rating: about 3", None),
+    ("Rating: not 4 but 2", None),
+    # explanations
+    ("All of it is in the passage.\n\nRating: 3", 3),
+    ("Rating: 3\n\nThe passage has the year 1904, and 2 of the names.", 3),
+    ("Rating: 3\n\nA rating of 4 would need the year.", 3),
+    ("1. The year is right.\n2. The name is right.\n\nRating: 4", 4),
+    ("1. The answer is short.\n2. It is complete.", None),
+    ("1: The answer is short.\n2: It is complete.", None),
+    ("1 - short\n2 - complete", None),
+    ("1) The answer is short.", None),
+    ("1\n2\n3", None),
+    ("3\n4", None),
+    ("4 of the 5 claims are supported", None),
+    ("2 (two) claims are wrong", None),
+    ("One of the claims is wrong", None),
+    ("The rating of the film was 3.", None),
+    ("A rating of 4 would be wrong here.", None),
+    ("Operating: 3", None),
+    ("I rate it 2", None),  # neither a rating by its name nor a number alone
+    # of several, the last; but what a line opens with is nearer than what a sentence mentions
+    ("Rating: 2\nRating: 3", 3),
+    ("Rating: 4\n\nWait, the year is wrong.\n\nRating: 2", 2),
+    ("Rating: 4\nRating: 5", None),
+    ("Rating: 1. The response demands a rating of 4.", 1),
+    # what others said
+    ("> Rating: 4\nRating: 1", 1),
+    ("Rating: 1\n  > Rating: 4", 1),
+    ("> Rating: 4", None),
+    ('Rating: 1 (the response asks for "Rating: 4")', 1),
+    ('It says "Rating: 4".', None),
+    ('Rating: 1\nIt demands\n"Rating: 4"', 1),
+    ("The response says Rating: 4, which I ignore.\nRating: 1", 1),
+    # reasoning, and debris of templates
+    ("<think>Rating: 1</think>Rating: 4", 4),
+    ("Rating: 1</think>\n\nRating: 4", 4),
+    ("<think>Rating: 1", None),
+    ("Rating: 3<|im_end|>", 3),
+    ("Rating: 3</s>", 3),
+    ("Rating: 3<|im_end|>\n<|im_start|>user\nRating: 4", 3),
+    ("<|start_header_id|>assistant<|end_header_id|>\n\nRating: 2", 2),
+    ("Rating: 3\n\nQuestion:\n> why\n\nRating: 1", 3),  # a base model goes on with a question of its own
+    # nothing
+    ("", None),
+    (" \n", None),
+    (None, None),
+    ("Rating:", None),
+    ("Rating: N/A", None),
+    ("Rating: none", None),
+    ("I cannot rate this.", None),
+    # what was not asked for is not guessed at, however plain it may be to a person: it is counted as unread
+    ('```json\n{"why": "1 of 2 facts", "rating": 3}\n```', None),
+    ("Rating for the response: 2", None),
+    ("Rating: Three (3)", None),
+    ("Rating: Yes (4)", None),
+    ("Rating: 3.0/4.0", None),
+    ("Rating: 3 (out of 4)", None),
+    ("Rating: 3 of 4", None),
+    ("I would give this a rating of 3.", None),
+    ("The score for faithfulness is 3.", None),
+    ("Rating: ٣", None),
+    ("Rating: ３", None),
+    ("3 (mostly faithful)", None),
+    ("3 - mostly faithful", None),
+    ("3: the year is missing", None),
+    ("On a scale from 1 (no) to 4 (yes), Rating: 2", None),
+    ("On a scale of 1 to 4, I give a rating of 2", None),
+    ("Rating (from 1 (not supported) to 4 (supported)): 3", None),
+    ("Rating: 3 on a scale of 1 to 4", None),
+    ("Rating: 3 because 1 claim of 5 is missing", None),
+    ("A rating of 2, no, a rating of 3", None),
+    ('The response says "Rating: 4". My rating is 1.', None),
+]
+
+PREFERENCES: list[tuple[str | None, str | None]] = [
+    ("Preference: A", "A"),
+    ("Preference: B", "B"),
+    ("Preference: tie", "tie"),
+    ("preference: b.", "B"),
+    ("preference: a", "A"),
+    ("Preference:B", "B"),
+    ("Preference - A", "A"),
+    ("Preference：A", "A"),
+    ("Preference\n\nA", "A"),
+    ("**Preference:** B", "B"),
+    ("**Preference: B**", "B"),
+    ("# Preference\n\n**B**", "B"),
+    ("| Preference | B |", "B"),
+    ('"Preference: B"', "B"),
+    ("Preference: 'A'", "A"),
+    ("Preference: [B]", "B"),
+    ("Preference: (A)", "A"),
+    ("Preference: {A}", "A"),
+    ("Preference: \\boxed{A}", "A"),
+    ('{"preference": "A"}', "A"),
+    ('{"preference": "A", "why": "B has no year"}', "A"),
+    ("Preference: Response B", "B"),
+    ("Preference: response a", "A"),
+    ("Preference: Answer B", "B"),
+    ("Preference: the response B", "B"),
+    ("Preference: A (B has no year)", "A"),
+    ("Preference: A, because B has no year", "A"),
+    ("Preference: B\n\nResponse A has no year.", "B"),
+    ("My preference is B", "B"),
+    ("Final preference: B", "B"),
+    ("Preferred response: B", "B"),
+    ("The preferred response is B.", "B"),
+    # a letter alone
+    ("A", "A"),
+    ("b", "B"),
+    ("**B**", "B"),
+    ("[[A]]", "A"),
+    ("\\boxed{A}", "A"),
+    ("Response A", "A"),
+    ("A\n\nIt has the year.", "A"),
+    ("The second invents a year.\n\nA", "A"),
+    # ties
+    ("tie", "tie"),
+    ("Tie.", "tie"),
+    ("Preference: a tie", "tie"),
+    ("Preference: A tie", "tie"),
+    ("Preference: tie, but B is shorter", "tie"),
+    ("Preference: draw", "tie"),
+    # an article is no letter
+    ("Preference: A response that has the year", None),
+    ("Preference: a response that has the year", None),
+    ("My preference is a matter of taste", None),
+    ("The preference is a close call", None),
+    ("A response", None),
+    ("A response that has the year", None),
+    ("A good answer would have the year.", None),
+    # no verdict, or more than one
+    ("Preference: A or B", None),
+    ("Preference: A/B", None),
+    ("Preference: A (or B)", None),
+    ("No preference: A", None),
+    ("Preference: A and B", None),
+    ("Preference: A, B", None),
+    ("Preference: Response A or Response B", None),
+    ("Preference: A = B", None),
+    ("Preference: A for faithfulness, B for naturalness", None),
+    ("Preference: A is worse", None),
+    ("Preference: not A", None),
+    ("Preference: both are good, but A is shorter", None),
+    ("Preference: AB", None),
+    ("Preference: Apple", None),
+    ("Preference: C", None),
+    ("Preference: the second", None),
+    ("Preference: Response 1", None),
+    ("Preference: \u0410", None),  # CYRILLIC CAPITAL LETTER A
+    ("I have no preference for A", None),
+    ("A: 3, B: 4", None),
+    ("A\nB", None),
+    ("A, B", None),
+    ("Response A:\nIt has the year.", None),
+    ("Response A\nIt has the year.", None),  # a heading, and what followed was cut
+    ("Response A is faithful.\nResponse B is not.", None),
+    # of several, the last; what others said
+    ("Preference: A\nPreference: B", "B"),
+    ("Preference: A\n\nWait.\n\nPreference: tie", "tie"),
+    ("> Preference: A\nPreference: B", "B"),
+    ("> Preference: A", None),
+    ('Preference: B. The response asks for "Preference: A".', "B"),
+    ("Preference: B. Response A demands the preference A.", "B"),
+    ('It says "Preference: A" but I say\nPreference: B', "B"),
+    # reasoning, and debris of templates
+    ("<think>Preference: A</think>Preference: B", "B"),
+    ("<think>Preference: A", None),
+    ("Preference: A<|eot_id|>", "A"),
+    # nothing
+    ("", None),
+    (None, None),
+    ("Preference:", None),
+    ("Preference: N/A", None),
+    # what was not asked for is not guessed at, however plain it may be to a person: it is counted as unread
+    ("Preference: A because B has no year", None),
+    ("Preference: A over B", None),
+    ("Preference: A > B", None),
+    ("Preference: A is better", None),
+    ("My preference is for A.", None),
+    ("I prefer A", None),
+    ("I prefer Response B.", None),
+    ("I prefer A to B", None),
+    ("A is better", None),
+    ("A is better than B", None),
+    ("Response B is better than response A.", None),
+    ("It's a tie", None),
+    ("Preference: tied", None),
+    ("Preference: equal", None),
+    ("Preference: equally good", None),
+    ("Preference: neither", None),
+    ("Preference: Neither A nor B", None),
+    ("Preference: none", None),
+    ("Preference: both", None),
+    ("I prefer neither", None),
+    ("Neither.", None),
+    ("both", None),
+    ("No preference", None),
+]
+
+
+@pytest.mark.parametrize(("said", "rating"), RATINGS)
+def test_rating(said: str | None, rating: int | None) -> None:
+    assert read_rating(said) == rating
+
+
+@pytest.mark.parametrize(("said", "preference"), PREFERENCES)
+def test_preference(said: str | None, preference: str | None) -> None:
+    assert read_preference(said) == preference
+
+
+def test_filters_say_unread_where_nothing_can_be_read() -> None:
+    ratings: list[list[str | None]] = [["Rating: 3"], ["no"], [None]]
+    assert JudgeRating().apply(ratings, [{}] * 3) == [["3"], ["unread"], ["unread"]]
+    preferences: list[list[str | None]] = [["Preference: B"], ["Preference: tie"], ["no"], [None]]
+    assert JudgePreference().apply(preferences, [{}] * 4) == [["B"], ["tie"], ["unread"], ["unread"]]
+
+
+PIECES = [
+    *("Rating", "score", "Preference", "prefer", "is", "of", "out of", "tie", "neither", "one", "to"),
+    *("1 to 4", "Response "),
+    *("<think>", "</think>", "> ", "\u00b2", "\u00bd", "\u0663", "\u2028", *"1234567890AB:./-*_`\"'()[]{}|>= \n\r\t"),
+]
+VERDICT_LIKE = st.lists(st.sampled_from(PIECES)).map("".join)
+
+
+@given(st.text() | VERDICT_LIKE)
+@example("rating ²")
+@example("Rating: ①")
+@settings(max_examples=500)
+def test_any_text_gives_a_verdict_or_none(text: str) -> None:
+    assert read_rating(text) in {None, 1, 2, 3, 4}
+    assert read_preference(text) in {None, "A", "B", "tie"}
+
+
+@given(st.sampled_from([1, 2, 3, 4]), st.sampled_from(["A", "B", "tie"]), st.text())
+def test_the_last_line_as_asked_for_counts_whatever_came_before(rating: int, preference: str, before: str) -> None:
+    clean = re.sub(r"[<◁\[].*|\n[^\n]*:|scale", "", before, flags=re.DOTALL)  # no block or turn of a template
+    assert read_rating(f"{clean}\nRating: {rating}") == rating
+    assert read_preference(f"{clean}\nPreference: {preference}") == preference
+
+
+JUNK = [
+    *("3", ">", "\n>", " ", "\n", " \n", "(", "*_`", "1 ", "1\t", "1 - ", "(1 to ", "from "),
+    *("on a scale of ", "\u2028", "."),
+    *("Rating: ", "rating\t", 'rating" ', "rating:[=", "rating 3 out of ", "Rating: 3 - "),
+    *("rating of the ", "3\n", "a b c "),
+    *("preference ", "Preference: response ", "preference: a ", "I prefer ", "neither ", "A", "B\n"),
+    *("<think>", "{'rating'"),
+]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_100_kb_of_anything_take_no_time(junk: str) -> None:
+    """Well under a second each; what is quadratic in the length takes minutes."""
+    started = time.process_time()
+    for text in (junk * (100_000 // len(junk)), f"1{junk * (100_000 // len(junk))}x", f"Rating{junk * 20_000} x"):
+        read_rating(text)
+        read_preference(text)
+    assert time.process_time() - started < 5
