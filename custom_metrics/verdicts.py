@@ -19,11 +19,12 @@ TIE = "tie"
 _QUOTED = re.compile(r"^[^\S\n]*>.*$", re.M)  # lines in which a judge repeats what it was shown
 _MARKUP = re.compile(r"[*_`$]+|\\boxed\b")
 # Runs are bounded, so that a reply of any length is read in linear time.
-_LEAD = r"^(?:[\s|#-]{0,9}|\{\s{0,9}[\"'])(?!no )(?:[^\W\d]{1,30} ){0,3}"  # My final rating: ..., {"rating": ..., | Rating |
+_LEAD = r"^(?:[\s|#-]{0,9}|\{\s{0,9}[\"'])(?!no )(?:[^\W\d]{1,30} ){0,3}"  # My final rating, | Rating |, {"rating"
 _OF = r"(?: ?\((?:1 ?[-–] ?4|[^()\d\n]{1,40})\))?"  # (1-4), (faithfulness)
 _IS = r"(?:[\s\"']{0,9}[:=：|]|\s{0,9}\n| is\b| [-–—] | (?=\d))[\s\"':\[({]{0,9}"
 _CLOSED = r"[\s\"'.,;:!。\])}|]{0,9}"
-_END = rf"(?:{_CLOSED}$|[\"']?[.,;:] (?!\d|[AB]\b)| [-–—(](?! ?\d|out of|or ))"  # so not: 2-3, 3/5, 3.5, 3 or 4, A or B, A/B
+# What may follow a verdict; so not: 2-3, 3/5, 3.5, 3 or 4, A or B, A/B.
+_END = rf"(?:{_CLOSED}$|[\"']?[.,;:] (?!\d|[AB]\b)| [-–—(](?! ?\d|out of|or ))"
 _NUMBER = r"(?P<said>[1-4]|one|two|three|four)(?:\.0)?(?: ?(?:/|out of) ?4)?"
 _CHOICE = r"(?P<noun>(?:the )?(?:answer|response) )?(?P<said>A|B|(?:an? )?(?:tie|draw))"
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}

@@ -19,6 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.atomic import whole_file
+
 __all__ = [
     "CorruptSource",
     "MissingSource",
@@ -166,13 +168,8 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
     else:
         source = fetch(file)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
+        with whole_file(target) as partial:
             shutil.copyfile(source, partial)
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
     return target
 
 
@@ -251,18 +248,15 @@ def _from_github(file: SourceFile) -> Path:
             return local
         import pooch
 
-        partial = local.with_name(f".{local.name}.{os.getpid()}.part")
         try:
-            pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
-            if not _has_checksum(partial, file.checksum):
-                raise CorruptSource(f"{_corrupt(file)} It was not kept.")
-            os.replace(partial, local)
+            with whole_file(local) as partial:
+                pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
+                if not _has_checksum(partial, file.checksum):
+                    raise CorruptSource(f"{_corrupt(file)} It was not kept.")
         except CorruptSource:
             raise
         except Exception as error:
             raise _missing(file, str(local.parent), error) from error
-        finally:
-            partial.unlink(missing_ok=True)
     return local
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
 from lm_eval_tasks.sources import CorruptSource, MissingSource, digest
@@ -114,14 +115,8 @@ def read_run(path: Path) -> dict[str, Ranking]:
 
 def write_run(path: Path, rankings: Iterable[tuple[str, Ranking]], name: str) -> None:
     """Write a run, compressed where the name ends in ``.gz``; the file is there whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        opened = gzip.open if path.suffix == ".gz" else open
-        with opened(partial, "wt", encoding="utf-8", newline="\n") as stream:
-            for question, ranking in rankings:
-                for rank, (passage, score) in enumerate(ranking, 1):
-                    stream.write(f"{question} Q0 {passage} {rank} {score!r} {name}\n")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    opened = gzip.open if path.suffix == ".gz" else open
+    with whole_file(path) as partial, opened(partial, "wt", encoding="utf-8", newline="\n") as stream:
+        for question, ranking in rankings:
+            for rank, (passage, score) in enumerate(ranking, 1):
+                stream.write(f"{question} Q0 {passage} {rank} {score!r} {name}\n")

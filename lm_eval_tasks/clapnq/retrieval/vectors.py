@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.sources import CorruptSource
 
 __all__ = ["BLOCK", "Vectors", "best_rows"]
@@ -146,7 +146,8 @@ def _check(folder: Path, identity: Mapping[str, Any], called: Mapping[str, Any])
             f"{folder} holds vectors and no {_ABOUT} that says of what; delete it to have them made again"
         )
     text = json.dumps({**called, **identity}, indent=1, sort_keys=True)
-    _replace(about, lambda partial: partial.write_text(text, "utf-8"))
+    with whole_file(about) as partial:
+        partial.write_text(text, "utf-8")
 
 
 def _load(path: Path) -> Halves:
@@ -164,18 +165,5 @@ def _write(path: Path, vectors: Floats) -> None:
         raise ValueError(
             f"{path.parent}: the model gave numbers that are not finite in float16; is it one for retrieval?"
         )
-
-    def save(partial: Path) -> None:
-        with partial.open("wb") as stream:
-            np.save(stream, halves, allow_pickle=False)
-
-    _replace(path, save)
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as partial, partial.open("wb") as stream:
+        np.save(stream, halves, allow_pickle=False)
