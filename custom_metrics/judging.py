@@ -40,14 +40,15 @@ def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
         results: the rating as text, ``"1"`` to ``"4"``, or ``"unread"``.
 
     Returns:
-        Each aspect's rating (``nan`` for the other aspect, and where it could not be read), ``f_plus_a`` (a tuple for its
-        aggregations), ``unread_rate`` (over all ratings), ``abstention_rate`` (over answers: with faithfulness only).
+        Each aspect's rating (``nan`` for the other aspect, and where it could not be read), ``f_plus_a`` and
+        ``unread_rate`` (over all ratings; both tuples for their aggregations), ``abstention_rate``
+        (over answers: with faithfulness only).
     """
     rating = float(results[0]) if str(results[0]).isdecimal() else math.nan
     aspect = doc["aspect"]
     values: dict[str, Any] = {name: rating if name == aspect else math.nan for name in ASPECTS}
     values["f_plus_a"] = (doc["id"], aspect, rating)
-    values["unread_rate"] = float(math.isnan(rating))
+    values["unread_rate"] = (doc["id"], int(math.isnan(rating)), 1)
     counted = aspect == ASPECTS[0]
     values["abstention_rate"] = float(is_abstention(doc["answer"], "en")) if counted else math.nan
     return {key: value for name, value in values.items() for key in (name, f"{name}_ci_low", f"{name}_ci_high")}

@@ -19,7 +19,7 @@ TIE = "tie"
 _QUOTED = re.compile(r"^[^\S\n]*>.*$", re.M)  # lines in which a judge repeats what it was shown
 _MARKUP = re.compile(r"[*_`$]+|\\boxed\b")
 # Runs are bounded, so that a reply of any length is read in linear time.
-_LEAD = r"^(?:[\s|#-]{0,9}|\{\s{0,9}[\"'])(?!no )(?:[^\W\d]{1,30} ){0,3}"  # My final rating, | Rating |, {"rating"
+_LEAD = r"^(?:[\s|#-]{0,9}|\{\s{0,9}[\"'])(?!no |not )(?:[^\W\d]{1,30} ){0,3}"  # My final rating, | Rating |, {"rating"
 _OF = r"(?: ?\((?:1 ?[-–] ?4|[^()\d\n]{1,40})\))?"  # (1-4), (faithfulness)
 _IS = r"(?:[\s\"']{0,9}[:=：|]|\s{0,9}\n| is\b| [-–—] | (?=\d))[\s\"':\[({]{0,9}"
 _CLOSED = r"[\s\"'.,;:!。\])}|]{0,9}"
@@ -27,6 +27,8 @@ _CLOSED = r"[\s\"'.,;:!。\])}|]{0,9}"
 _END = rf"(?:{_CLOSED}$|[\"']?[.,;:] (?!\d|[AB]\b)| [-–—(](?! ?\d|out of|or ))"
 _NUMBER = r"(?P<said>[1-4]|one|two|three|four)(?:\.0)?(?: ?(?:/|out of) ?4)?"
 _CHOICE = r"(?P<noun>(?:the )?(?:answer|response) )?(?P<said>A|B|(?:an? )?(?:tie|draw))"
+# A second verdict in the same line, or the scale: the prompt repeated, or a change of mind.
+_MORE = re.compile(r"\b(?:rating|score|preference|tie|(?:to|or) [1-4AB])\b", re.I)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
 
 
@@ -73,8 +75,9 @@ def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], a
         said = said.strip("\"'“”")
     lines = list(named.finditer(said))
     if lines:
-        match = first.match(lines[-1]["rest"])
-        return match["said"].lower() if match else None
+        rest = lines[-1]["rest"]
+        match = first.match(rest)
+        return match["said"].lower() if match and not _MORE.search(rest, match.end("said")) else None
     replies = said.splitlines()
     standing = [(number, match) for number, line in enumerate(replies) if (match := alone.fullmatch(line))]
     if len(standing) != 1:  # none, or a list

@@ -77,7 +77,8 @@ def _add_retrieve(commands: Commands) -> None:
     retrieve.add_argument("-o", "--output", type=Path, metavar="RUN", help="where the run goes (default: nowhere)")
     retrieve.add_argument("--mirror", help="folder of the public files, or `sample` (default: LM_EVAL_GROUNDED_MIRROR)")
     options = retrieve.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
-    for name, what in OPTIONS.items():
+    for name, (of, means) in OPTIONS.items():
+        what = f"{', '.join(of)}: {means}"
         spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
         if name == "bm25_split":
             options.add_argument(*spelt, dest=_OPTION + name, action="store_true", default=None, help=what)

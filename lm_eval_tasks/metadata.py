@@ -17,7 +17,7 @@ _NOT_OURS = {"version", "config_source", "max_length", "max_model_len", "max_tok
 
 def warn_of_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
     """Log the keys that look like a misspelling of one of ours; all others belong to the model and are ignored."""
-    for key in ignored.keys() - _NOT_OURS:
+    for key in ignored.keys() - _NOT_OURS - set(known):
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.85)
         if near:
             log.warning("%s: --metadata key %r is not known and was ignored; did you mean %r?", task, key, near[0])

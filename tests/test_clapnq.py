@@ -214,6 +214,9 @@ def test_gold_passages_are_found_by_their_text_where_the_question_file_is_missin
             {"retriever": "google"},
             "clapnq: unknown retriever 'google'; known are bge, bm25, dense, e5, hybrid, minilm, run",
         ),
+        ({"split": ["dev"]}, r"clapnq: split takes one value, got \['dev'\]"),
+        ({"retriever": "hybrid", "hybrid": ["minilm", "bm25"]}, "clapnq: hybrid takes one value"),
+        ({"retriever": "bm25", "bm25_split": "no"}, "clapnq: bm25_split must be true or false, got 'no'"),
         ({"top_k": 0}, "clapnq: top_k must be a whole number of at least 1, got 0"),
         ({"retriever": "bm25", "top_k": 61}, r"clapnq: top_k=61 is larger than the corpus \(60 passages\)"),
     ],
@@ -285,3 +288,21 @@ def test_a_corpus_with_fewer_than_ten_passages_is_searched(mirror: Path, caplog:
         documents = load_rag_bm25(mirror=str(mirror))["evaluation"]
     assert len(documents[0]["retrieved_ids"]) == 4
     assert "have no gold passage in the corpus; retrieval is not scored there" in caplog.text
+
+
+def test_options_of_the_retrievers_are_no_misspellings(caplog: pytest.LogCaptureFixture) -> None:
+    load(mirror="sample", retriever="bm25", bm25_split=True, encoder_device="cpu", querry_prefix="x")
+    misspelt = [record.getMessage() for record in caplog.records if "was ignored" in record.getMessage()]
+    assert misspelt == [
+        "clapnq: --metadata key 'querry_prefix' is not known and was ignored; did you mean 'query_prefix'?"
+    ]
+
+
+def test_questions_that_a_run_has_too_little_for_are_counted_in_the_results(tmp_path: Path) -> None:
+    ids = load(mirror="sample")["evaluation"]["id"]
+    run = tmp_path / "some.run"
+    run.write_text(f"{ids[0]} Q0 p001 1 2 x\n{ids[0]} Q0 p002 2 1 x\n{ids[1]} Q0 p003 1 1 x\n", "utf-8")
+    documents = load(mirror="sample", retriever="run", run=str(run), top_k=2)["evaluation"]
+    assert [len(passages) for passages in documents["passages"]] == [2, 1, *[0] * 30]
+    described = json.loads(documents[0]["retriever"])
+    assert (described["passages_given"], described["questions_with_fewer_passages"]) == (2, 31)

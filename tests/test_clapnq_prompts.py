@@ -241,6 +241,12 @@ def test_more_shots_than_the_paper_has_are_refused(tmp_path: Path) -> None:
     assert "clapnq_gold_llama: --num_fewshot 5: the settings are 1" in failed.stderr.strip().splitlines()[-1]
 
 
+def test_the_split_of_the_shots_is_not_evaluated_with_them(harness: Callable[..., dict[str, Any]]) -> None:
+    options = {"metadata": {"mirror": "sample", "split": "train"}, "num_fewshot": 1, "limit": 2}
+    with pytest.raises(ValueError, match="clapnq_gold: the shots are of the train split, which cannot be evaluated"):
+        harness(["clapnq_gold"], "grounded-baseline", "strategy=abstain", **options)
+
+
 def test_every_prompt_runs_in_both_settings(harness: Callable[..., dict[str, Any]]) -> None:
     """Every prompt form runs in both settings over the sample."""
     names = [f"clapnq_{setting}{name}" for setting in ("gold", "rag") for name in ("_gpt", "_llama")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, open_retriever
-from lm_eval_tasks.clapnq.retrieval.hybrid import fuse
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, open_retriever
+from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid, fuse
 from lm_eval_tasks.clapnq.retrieval.run import read_run, write_run
 from lm_eval_tasks.sources import MissingSource
 from tests.test_retrieval import ROWS, ids, write_corpus
@@ -165,3 +165,28 @@ def test_unless_said_otherwise_it_is_minilm_and_bm25(
 ) -> None:
     with pytest.raises(MissingSource, match=r"nowhere: no such folder \(minilm=DIR"):
         open_retriever("hybrid", corpus, {**options, "minilm": tmp_path / "nowhere"})
+
+
+def test_what_is_asked_for_beyond_the_depth_does_not_change_what_stands_above_it() -> None:
+    """Down to rank 20 the two are fused; what is left follows, the first one's before the second's."""
+
+    class Listed:
+        name = "listed"
+
+        def __init__(self, letter: str) -> None:
+            self.letter = letter
+
+        def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
+            return [[(f"{self.letter if rank != 3 else 'both'}{rank}", 1 / rank) for rank in range(1, k + 1)]]
+
+        def describe(self) -> dict[str, Any]:
+            return {}
+
+    hybrid = Hybrid(Listed("a"), Listed("b"), 100)
+    ten, thirty, sixty = (hybrid.search([Question("q", "")], k)[0] for k in (10, 30, 60))
+    assert ten == thirty[:10] == sixty[:10]
+    assert [id for id, _ in ten[:3]] == ["a1", "both3", "b1"]
+    assert [id for id, _ in sixty[39:]] == [f"a{rank}" for rank in range(21, 42)]
+    scores = [score for _, score in sixty]
+    assert scores == sorted(scores, reverse=True)
+    assert len({id for id, _ in sixty}) == 60

@@ -133,10 +133,10 @@ def test_values_of_a_rating() -> None:
     assert values["faithfulness"] == values["faithfulness_ci_low"] == values["faithfulness_ci_high"] == 3.0
     assert math.isnan(values["appropriateness"])
     assert values["f_plus_a"] == ("7", "faithfulness", 3.0)
-    assert (values["unread_rate"], values["abstention_rate"]) == (0.0, 0.0)
+    assert (values["unread_rate"], values["abstention_rate"]) == (("7", 0, 1), 0.0)
     unread = process_rating({"id": "7", "aspect": "appropriateness", "answer": "I don't know."}, ["unread"])
     assert all(math.isnan(unread[name]) for name in ("faithfulness", "appropriateness", "abstention_rate"))
-    assert unread["unread_rate"] == 1.0
+    assert unread["unread_rate"] == ("7", 1, 1)
     assert unread.keys() == values.keys()
     assert len(values) == 15
     assert (

@@ -369,6 +369,14 @@ def test_the_papers_column_stands_beside_dev_only(
             "--retriever bm25 --split test",
             "lm-eval-grounded retrieve: unknown split 'test'; known are dev, train, validation",
         ),
+        (
+            "--retriever bm25 --encoder some/model",
+            "lm-eval-grounded retrieve: option encoder is for dense, not for bm25",
+        ),
+        (
+            "--retriever hybrid --hybrid run+bm25 --minilm x",
+            "lm-eval-grounded retrieve: option minilm is for minilm, not for hybrid",
+        ),
         ("--retriever run", "clapnq: retriever run needs a file: --metadata run=FILE, a TREC run"),
         ("--retriever dense", "clapnq: retriever dense needs a model: --metadata encoder=OWNER/NAME (or a folder)"),
         ("--retriever run --run nowhere.run", "no such run file (--metadata run=FILE)"),

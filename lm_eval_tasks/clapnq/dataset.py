@@ -65,6 +65,13 @@ def load(
         ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
+    for name, value in {
+        "split": split,
+        "mirror": mirror,
+        **{key: others[key] for key in OPTIONS if key in others},
+    }.items():
+        if isinstance(value, (list, dict)):
+            raise ValueError(f"{task}: {name} takes one value, got {value!r}")
     metadata.choice("split", split, FILE_SPLIT, task)
     if retriever is not None:
         metadata.choice("retriever", retriever, RETRIEVERS, task)
@@ -187,9 +194,10 @@ def _retrieve(
     gold = gold_ids(rows, FILE_SPLIT[split], corpus, mirror, task)
     k = min(max(top_k, *CUTOFFS), len(corpus))
     retriever = open_retriever(name, corpus, options)
-    described = json.dumps(retriever.describe(), ensure_ascii=False)
-    log.info("%s: passages by %s", task, described)
     ranked = retriever.search([Question(row["id"], row["question"]) for row in rows], k)
+    short = {"questions_with_fewer_passages": sum(len(found) < top_k for found in ranked)}
+    described = json.dumps({**retriever.describe(), "passages_given": top_k, **short}, ensure_ascii=False)
+    log.info("%s: passages by %s", task, described)
     for row, found in zip(rows, ranked, strict=True):
         ids = [passage for passage, _ in found]
         wanted = gold.get(row["id"], []) if row["answerable"] else []

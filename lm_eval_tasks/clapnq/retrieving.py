@@ -14,7 +14,7 @@ from custom_metrics.intervals import bootstrap_mean
 from lm_eval_tasks import metadata, sources
 from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
 from lm_eval_tasks.clapnq.gold import gold_ids
-from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, Question, open_retriever
+from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import write_run
 
 __all__ = ["Figure", "Retrieved", "published", "retrieve", "table"]
@@ -70,6 +70,10 @@ def retrieve(
     metadata.choice("retriever", name, RETRIEVERS, _WHO)
     metadata.choice("split", split, FILE_SPLIT, _WHO)
     metadata.positive("k", k, _WHO)
+    asked = {name, *(halves(options) if name == "hybrid" else ())}
+    for option in options:
+        if not asked & {*OPTIONS[option].of}:
+            raise ValueError(f"{_WHO}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")
     found = sources.mirror_folder(mirror)
     folder = str(found) if found else None
     rows = questions_of(split, folder, _WHO)

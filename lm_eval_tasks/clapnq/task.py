@@ -23,8 +23,15 @@ class ClapnqTask(PromptedTask):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        mirror = (self.config.metadata or {}).get("mirror")
-        self.sampler = PaperShots(lambda: choose(*train_questions(mirror, self.config.task)), self.config.task)
+        self.sampler = PaperShots(self._shots, self.config.task)
+
+    def _shots(self) -> list[dict[str, Any]]:
+        options = self.config.metadata or {}
+        if options.get("split") == "train":
+            raise ValueError(
+                f"{self.config.task}: the shots are of the train split, which cannot be evaluated with them"
+            )
+        return choose(*train_questions(options.get("mirror"), self.config.task))
 
     def fewshot_docs(self) -> list[dict[str, Any]]:
         """None for the harness's own samplers."""

@@ -113,16 +113,16 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
             raise CorruptSource(
                 f"{task}: {file}: a document has no {', '.join(missing)}; it is none of {task_of(file)}"
             )
-        if not doc["answerable"]:
+        id = str(doc["id"])
+        if doc["answerable"] is False:
             unanswerable += 1
             continue
-        answers[str(doc["id"])] = Answered(
-            str(doc["id"]),
-            doc["question"],
-            _passages(doc),
-            next(iter(doc["answers"]), ""),
-            final_answer(sample["resps"][0][0]),
-        )
+        if id in answers:
+            raise CorruptSource(f"{task}: {file}: two documents have the id {id!r}")
+        try:
+            answers[id] = _answered(id, doc, final_answer(sample["resps"][0][0]))
+        except (KeyError, TypeError) as error:
+            raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document ({error!r})") from error
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
     if unanswerable:
@@ -130,17 +130,22 @@ def _answers(file: Path, task: str) -> dict[str, Answered]:
     return answers
 
 
-def _passages(doc: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [{"title": passage["title"], "text": passage["text"]} for passage in doc["passages"]]
+def _answered(id: str, doc: Mapping[str, Any], answer: str) -> Answered:
+    passages = [{"title": passage["title"], "text": passage["text"]} for passage in doc["passages"]]
+    gold = next(iter(doc["answers"]), "")
+    texts = [doc["question"], gold, *(text for passage in passages for text in passage.values())]
+    if doc["answerable"] is not True or not all(isinstance(text, str) for text in texts):
+        raise TypeError("answerable must be true or false, questions, passages and answers must be texts")
+    return Answered(id, doc["question"], passages, gold, answer)
 
 
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
     if given is not None:
         names = [_UNFIT.sub("_", str(name)) for name in given]
-        if len(names) != len(files) or len(set(names)) != len(names) or REFERENCE in names:
+        if len(names) != len(files) or not _usable(names):
             raise ValueError(
-                f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r}, "
-                f"for {', '.join(str(file) for file, _ in files)}"
+                f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
+                f"ending as the names of bounds do, for {', '.join(str(file) for file, _ in files)}"
             )
         return names
     folders, tasks = [file.parent.name for file, _ in files], [of for _, of in files]
@@ -149,9 +154,16 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
     of_task = [[f"{place}.{of}" for place, of in zip(places, tasks, strict=True)] for places in (folders, paths)]
     for candidates in (folders, tasks, of_task[0], paths, of_task[1]):
         names = [_UNFIT.sub("_", name) for name in candidates]
-        if len({*names, REFERENCE}) == len(names) + 1:
+        if _usable(names):
             return names
     raise ValueError(
         f"{task}: the runs cannot be told apart by folder and task ({', '.join(str(file) for file, _ in files)}); "
         f"say judge_names=['one','other']"
+    )
+
+
+def _usable(names: Sequence[str]) -> bool:
+    """Whether metrics can be named after systems of these names."""
+    return len({*names, REFERENCE}) == len(names) + 1 and not any(
+        name.endswith(("_ci_low", "_ci_high")) for name in names
     )

@@ -44,8 +44,8 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     """
     from datasets import Dataset
 
-    others = {key: value for key, value in ignored.items() if key not in _OPTIONS}  # those of pairs, in the same run
-    metadata.warn_of_misspelt(others, _OPTIONS, RATINGS)
+    metadata.warn_of_misspelt(ignored, _OPTIONS, RATINGS)
+    metadata.flag("judge_reference", judge_reference, RATINGS)
     systems = read_systems(_places(samples, RATINGS), RATINGS)
     if len(systems) > 1:
         files = "\n  ".join(system.file for system in systems)
@@ -102,8 +102,10 @@ def load_pairs(
     from datasets import Dataset
 
     metadata.warn_of_misspelt(ignored, _OPTIONS, PAIRS)
-    if judge_orders not in (1, 2):
+    if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
         raise ValueError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
+    metadata.positive("judge_seed", judge_seed, PAIRS)
+    metadata.flag("judge_reference", judge_reference, PAIRS)
     if judge_names is not None and not isinstance(judge_names, (list, tuple)):
         raise ValueError(f"{PAIRS}: judge_names must be a list, as in judge_names=['one','other'], got {judge_names!r}")
     systems = read_systems(_places(samples, PAIRS), PAIRS, judge_names)

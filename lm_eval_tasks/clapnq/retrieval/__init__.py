@@ -10,7 +10,17 @@ from lm_eval_tasks import metadata
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
 
-__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "check_depth", "open_retriever"]
+__all__ = [
+    "OPTIONS",
+    "RETRIEVERS",
+    "Option",
+    "Question",
+    "Ranking",
+    "Retriever",
+    "check_depth",
+    "halves",
+    "open_retriever",
+]
 
 Ranking = list[tuple[str, float]]
 """Ids of passages with their scores, best first."""
@@ -51,21 +61,33 @@ def check_depth(k: int, passages: int) -> None:
         raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {passages}")
 
 
-OPTIONS: dict[str, str] = {
-    "bm25_split": "bm25: true splits passages of over 512 words (stride 256), the best part counts, as the paper did",
-    "minilm": "minilm: folder of the model's files (default: the Hugging Face hub and its cache)",
-    "bge": "bge: the same",
-    "e5": "e5: the same",
-    "encoder": "dense: a sentence-transformers model, by name or folder",
-    "encoder_revision": "dense: branch, tag or commit of the model",
-    "query_prefix": "dense: what stands before a question (default: what the model's configuration says)",
-    "passage_prefix": "dense: what stands before a passage (default: what the model's configuration says)",
-    "encoder_device": "dense models: cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)",
-    "encoder_batch_size": "dense models: texts at a time (default 64)",
-    "run": "run: a TREC run file",
-    "hybrid": "hybrid: the two retrievers to fuse, the better one first (default minilm+bm25)",
+class Option(NamedTuple):
+    """What can be said of a retriever, with ``--metadata`` or on the command line: of which, and what it means."""
+
+    of: tuple[str, ...]
+    means: str
+
+
+_DENSE = ("minilm", "bge", "e5", "dense")
+OPTIONS: dict[str, Option] = {
+    "bm25_split": Option(
+        ("bm25",), "true: split passages of over 512 words (stride 256), the best part counts, as in the paper"
+    ),
+    "minilm": Option(("minilm",), "folder of the model's files (default: the Hugging Face hub and its cache)"),
+    "bge": Option(("bge",), "the same"),
+    "e5": Option(("e5",), "the same"),
+    "encoder": Option(("dense",), "a sentence-transformers model, by name or folder"),
+    "encoder_revision": Option(("dense",), "branch, tag or commit of the model"),
+    "query_prefix": Option(("dense",), "what stands before a question (default: what the model's configuration says)"),
+    "passage_prefix": Option(("dense",), "what stands before a passage (default: what the model's configuration says)"),
+    "encoder_device": Option(
+        _DENSE, "cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)"
+    ),
+    "encoder_batch_size": Option(_DENSE, "texts at a time (default 64)"),
+    "run": Option(("run",), "a TREC run file"),
+    "hybrid": Option(("hybrid",), "the two retrievers to fuse, the better one first (default minilm+bm25)"),
 }
-"""What can be said of retrievers, with ``--metadata`` or on the command line, and what it means."""
+"""Options by name."""
 
 
 def _bm25(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
@@ -92,11 +114,20 @@ def _run(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
 def _hybrid(corpus: Corpus, options: Mapping[str, Any]) -> Retriever:
     from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid
 
+    first, second = (open_retriever(name, corpus, options) for name in halves(options))
+    return Hybrid(first, second, len(corpus))
+
+
+def halves(options: Mapping[str, Any]) -> list[str]:
+    """The two retrievers that a hybrid fuses.
+
+    Raises:
+        ValueError: two different ones are not what the option names.
+    """
     names = str(options.get("hybrid") or "minilm+bm25").split("+")
     if len(names) != 2 or len(set(names)) != 2 or "hybrid" in names:
         raise ValueError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
-    first, second = (open_retriever(name, corpus, options) for name in names)
-    return Hybrid(first, second, len(corpus))
+    return names
 
 
 RETRIEVERS: dict[str, Callable[[Corpus, Mapping[str, Any]], Retriever]] = {

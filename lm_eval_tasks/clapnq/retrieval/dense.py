@@ -45,7 +45,8 @@ class Dense:
             "normalised": self._normalised,
             "corpus": corpus.key,
         }
-        self._called = {"model": encoder.repository, "revision": encoder.revision}
+        revision = encoder.revision if encoder.folder else folder.name  # the hub's cache: snapshots/<commit>
+        self._called = {"model": encoder.repository, "revision": revision}
         log.info("clapnq: %s: %s on %s", name, folder, " and ".join(self._devices))
         self._vectors = Vectors.open(
             sources.cache_folder() / "vectors",

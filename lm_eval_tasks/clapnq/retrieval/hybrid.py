@@ -12,7 +12,7 @@ __all__ = ["Hybrid", "fuse"]
 CONSTANT = 1
 """What damps the first ranks. The usual 60 was chosen for many systems and many relevant documents; with two systems and
 one gold passage it lets a good rank of the weaker half outweigh the better half's first: README.md has the figures."""
-DEPTH = 20  # how far down each ranking is read, at least
+DEPTH = 20  # how far down each ranking is read
 
 
 def fuse(first: Sequence[str], second: Sequence[str], constant: int = CONSTANT) -> Ranking:
@@ -47,8 +47,14 @@ class Hybrid:
             ValueError: k is larger than the corpus.
         """
         depth = max(k, min(DEPTH, self._passages))
-        found = [half.search(questions, depth) for half in self._halves]
-        return [
-            fuse([id for id, _ in one], [id for id, _ in other])[:k]
-            for one, other in zip(found[0], found[1], strict=True)
-        ]
+        first, second = (half.search(questions, depth) for half in self._halves)
+        return [_fused(one, other)[:k] for one, other in zip(first, second, strict=True)]
+
+
+def _fused(first: Ranking, second: Ranking) -> Ranking:
+    """What the two say down to the depth; below it, where more is asked for, what the first has left, then the second."""
+    one, other = [id for id, _ in first], [id for id, _ in second]
+    fused = fuse(one[:DEPTH], other[:DEPTH])
+    left = list(dict.fromkeys(one + other) - dict(fused).keys())
+    left.sort(key=(one + other).index)
+    return fused + [(id, 1 / (CONSTANT + DEPTH + place)) for place, id in enumerate(left, 1)]

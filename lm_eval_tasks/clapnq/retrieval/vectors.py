@@ -97,7 +97,8 @@ def best_rows(
         device: where torch multiplies.
 
     Returns:
-        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row.
+        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row
+        (which of those that tie at the last place of a block is left open).
     """
     import torch
 
