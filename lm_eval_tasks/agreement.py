@@ -184,7 +184,7 @@ def table(comparison: Comparison) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     aligned = [str.ljust, str.ljust, *[str.rjust] * len(first.counts), *[str.ljust] * len(first.estimates)]
     rows = ["  ".join(f(cell, w) for f, cell, w in zip(aligned, line, widths, strict=True)).rstrip() for line in lines]
-    clusters = "documents" if comparison.kind == "tags" else "items"
+    clusters = "documents" if comparison.kind == "tags" else "ids"
     return "\n".join([*rows, "", *comparison.notes, f"In brackets: 95 % bounds, from a bootstrap over {clusters}."])
 
 

@@ -43,7 +43,9 @@ def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
         folders.setdefault(path.parent, {})[task] = path
     passed_over = len(dated) - sum(map(len, folders.values()))
     if passed_over:
-        log.info("%s: %d older samples files of the same tasks were passed over", place, passed_over)
+        kept = {path for tasks in folders.values() for path in tasks.values()}
+        older = ", ".join(str(path) for _, _, path in dated if path not in kept)
+        log.warning("%s: of each task in a folder the newest samples count; passed over: %s", place, older)
     return folders
 
 

@@ -585,7 +585,7 @@ def test_the_users_command(tmp_path: Path) -> None:
     assert line.startswith("people.csv, judge.jsonl  -           6       1  0.500 [0.167, 0.833]  0.333 [")
     assert line.split("]  ")[2].startswith("0.824 [")
     assert line.split("]  ")[3].startswith("0.692 [")
-    assert note == "In brackets: 95 % bounds, from a bootstrap over items."
+    assert note == "In brackets: 95 % bounds, from a bootstrap over ids."
 
 
 def test_the_users_command_on_tagged_texts(tmp_path: Path) -> None:

@@ -599,7 +599,7 @@ def test_a_folder_that_does_not_exist_is_named_in_full(
 
 @pytest.mark.parametrize("options", [{}, {"encoder": None}, {"encoder": ""}, {"minilm": "DIR"}])
 def test_dense_needs_a_model(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^clapnq: retriever dense needs a model: --metadata encoder=OWNER/NAME"):
+    with pytest.raises(ValueError, match=r"^clapnq: retriever dense needs a model: encoder=OWNER/NAME"):
         named("dense", options)
 
 

@@ -237,7 +237,7 @@ def test_more_than_the_corpus_has_cannot_be_asked_for(corpus: Corpus, file: Path
 
 @pytest.mark.parametrize("options", [{}, {"run": None}, {"run": ""}, {"bm25_split": True}])
 def test_a_run_without_a_file_says_what_to_write(corpus: Corpus, options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"^clapnq: retriever run needs a file: --metadata run=FILE, a TREC run$"):
+    with pytest.raises(ValueError, match=r"^clapnq: retriever run needs a TREC run file: run=FILE$"):
         open_retriever("run", corpus, options)
 
 
@@ -247,7 +247,7 @@ def test_a_file_that_is_not_there_is_named_in_full(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(MissingSource) as refused:
         Run(corpus, "nowhere.run")
-    assert str(refused.value) == f"{tmp_path}/nowhere.run: no such run file (--metadata run=FILE)"
+    assert str(refused.value) == f"{tmp_path}/nowhere.run: no such run file (run=FILE)"
     with pytest.raises(MissingSource):
         Run(corpus, tmp_path)  # a folder
 

@@ -326,7 +326,7 @@ def test_the_newest_samples_of_a_task_count(tmp_path: Path, caplog: pytest.LogCa
     (tmp_path / "other.jsonl").write_text("", "utf-8")
     with caplog.at_level(logging.INFO):
         assert samples_files(tmp_path) == {tmp_path: {"mfava_de": newest}}
-    assert "1 older samples files of the same tasks were passed over" in caplog.text
+    assert "of each task in a folder the newest samples count; passed over: " in caplog.text
 
 
 # ---------------------------------------------------------------------------------------------------------- calibration

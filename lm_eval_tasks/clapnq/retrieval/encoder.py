@@ -65,7 +65,7 @@ def named(name: str, options: Mapping[str, Any]) -> Encoder:
     place = options.get("encoder")
     if not place:
         raise ValueError(
-            f"clapnq: retriever {name} needs a model: --metadata encoder=OWNER/NAME (or a folder), and where the model "
+            f"clapnq: retriever {name} needs a model: encoder=OWNER/NAME (or a folder), and where the model "
             f"wants them query_prefix='...' passage_prefix='...'"
         )
     folder = Path(str(place)).expanduser()

@@ -30,10 +30,10 @@ class Run:
 
     def __init__(self, corpus: Corpus, path: str | os.PathLike[str] | None) -> None:
         if not path:
-            raise ValueError("clapnq: retriever run needs a file: --metadata run=FILE, a TREC run")
+            raise ValueError("clapnq: retriever run needs a TREC run file: run=FILE")
         self._path = Path(path).expanduser()
         if not self._path.is_file():
-            raise MissingSource(f"{self._path.resolve()}: no such run file (--metadata run=FILE)")
+            raise MissingSource(f"{self._path.resolve()}: no such run file (run=FILE)")
         self._rankings = read_run(self._path)
         self._size = len(corpus)
         known = set(corpus.ids)
