@@ -149,7 +149,7 @@ def test_a_fused_ranking_can_be_written_and_read_as_a_run(corpus: Corpus, run: s
         ("bm25+", "unknown retriever ''; known are bge, bm25"),
         ("bm25,run", "got 'bm25,run'"),
         ("bm25+google", "unknown retriever 'google'; known are bge, bm25"),
-        ("bm25+run", "retriever run needs a file"),
+        ("bm25+run", "retriever run needs a TREC run file"),
         ("dense+bm25", "retriever dense needs a model"),
         (7, "got '7'"),
     ],
