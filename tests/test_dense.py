@@ -1049,9 +1049,10 @@ def test_minilm_and_the_hybrid_on_the_mirror(
     """
     monkeypatch.undo()  # blocks as they are in use
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    options: dict[str, dict[str, str]] = {"minilm": {"minilm": minilm}, "bm25": {}, "hybrid": {"minilm": minilm}}
     figures = {
-        name: [figure.value for figure in retrieve(name, "dev", 10, None, {"minilm": minilm}, hub).figures.values()]
-        for name in ("minilm", "bm25", "hybrid")
+        name: [figure.value for figure in retrieve(name, "dev", 10, None, said, hub).figures.values()]
+        for name, said in options.items()
     }
     assert figures["minilm"] == pytest.approx([0.9233, 0.9573, 0.9644, 0.9655, 1.0], abs=5e-5)
     assert figures["hybrid"] == pytest.approx([0.9100, 0.9529, 0.9570, 0.9591, 0.9967], abs=5e-5)

@@ -126,7 +126,8 @@ def test_starting_python_costs_next_to_nothing(installed: Environment) -> None:
     ]
     assert ours == []
     line = (installed.site / "lm_eval_grounded.pth").read_text()
-    timing = f"import timeit; print(min(timeit.repeat(lambda: exec({line!r}), number=100, repeat=5)) / 100)"
+    # The least of many short windows: other tests work on the machine.
+    timing = f"import timeit; print(min(timeit.repeat(lambda: exec({line!r}), number=10, repeat=200)) / 10)"
     assert float(installed("-c", timing)) < 200e-6
 
 
