@@ -19,9 +19,20 @@ from custom_metrics.verdicts import TIE, UNREAD
 
 __all__ = [
     "ASPECTS",
+    "f_plus_a",
+    "f_plus_a_high",
+    "f_plus_a_low",
     "flip_rate",
+    "flip_rate_high",
+    "flip_rate_low",
     "process_pair",
     "process_rating",
+    "share",
+    "share_high",
+    "share_low",
+    "win_rate",
+    "win_rate_high",
+    "win_rate_low",
 ]
 
 ASPECTS = ("faithfulness", "appropriateness")
