@@ -46,7 +46,7 @@ def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 
     """95 % percentile bootstrap interval of the mean over documents.
 
     Args:
-        values: one value per document; ``nan`` values are left out.
+        values: one value per document, in any order; ``nan`` values are left out.
         iterations: resamples.
         seed: of the generator; the same values and seed give the same bounds.
 
@@ -66,7 +66,8 @@ def resampled_sums(
     """Sums over as many clusters as there are, drawn with replacement: what a cluster bootstrap is made of.
 
     Args:
-        clusters: (clusters, quantities): each row what one document (or article) adds to the sums. Not empty.
+        clusters: (clusters, quantities): each row what one document (or article) adds to the sums. Not empty. Their order
+            does not matter: the ranks of a distributed run bring them in another order than one process does.
         iterations: resamples.
         seed: of the generator; the same clusters and seed give the same sums.
 
@@ -74,6 +75,7 @@ def resampled_sums(
         (iterations, quantities).
     """
     array = np.asarray(clusters, dtype=float)
+    array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
     rng = np.random.default_rng(seed)
     shares = np.full(len(array), 1 / len(array))
     block = max(1, _BLOCK // len(array))  # so many resamples at a time bound the memory

@@ -13,7 +13,6 @@ Invalid answers are in neither denominator; they are ``nan`` here, and counted b
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -69,18 +68,18 @@ def nomiracl_label(response: str | None) -> str:
 def robust_label(response: str | None, language: str | None = None) -> str:
     """The label a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    What stands in ``<think>`` blocks and the debris of chat templates does not count, nor do repetitions of the
-    instruction. An answer that holds both of the prompt's phrases counts as the one it says first; one that judges each
-    context, as "Yes" where it says so of any. An abstention in other words or in the prompt's language, and a "no" in
-    either, is ``"I don't know"``. An answer that simply answers ("Paris", "[3]") is ``"Yes, answer is present"``: the model
-    took the passages to answer the question. Invalid remain what is empty, has no letter or digit, or only turns the task
-    around ("Please answer the question").
+    What :func:`custom_metrics.response.final_answer` leaves counts, without repetitions of the instruction. An answer that
+    holds both of the prompt's phrases counts as the one it says first; one that judges each context, as "Yes" where it says
+    so of any. An abstention in other words or in the prompt's language, and a "no" in either, is ``"I don't know"``. An
+    answer that simply answers ("Paris", "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the
+    question. Invalid remain what is empty, has no letter or digit, or only turns the task around ("Please answer the
+    question").
 
     Args:
         response: the model's answer.
         language: ISO 639 code of the prompt's language; ``None`` reads all languages.
     """
-    text = _unwrapped(final_answer(response))
+    text = final_answer(response)
     if not _SUBSTANCE.search(text):
         return INVALID
     text = _ECHO.sub(" ", text)
@@ -98,20 +97,6 @@ def robust_label(response: str | None, language: str | None = None) -> str:
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
     return ANSWER
-
-
-def _unwrapped(text: str) -> str:
-    """The value of ``answer`` (or a word like it) where the whole answer is a JSON object."""
-    if not text.startswith("{") or len(text) > 10_000:
-        return text
-    try:
-        fields = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return text
-    for key in ("answer", "Answer", "output", "response", "result"):
-        if isinstance(fields.get(key), str):
-            return str(fields[key])
-    return text
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:

@@ -1,9 +1,14 @@
-"""What of a model's output is its answer: without reasoning blocks, special tokens and further invented turns."""
+"""What of a model's output is its answer: without reasoning blocks, special tokens, further invented turns, terminal codes
+and a JSON object around it."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
+from typing import Any
+
+from custom_metrics.surrogates import without_surrogates
 
 __all__ = ["final_answer"]
 
@@ -27,25 +32,55 @@ _TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of
 _EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
 _LEAD = re.compile(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
 _SPACE = re.compile(r"\s+")
+# Colours, cursor movements and titles that a terminal would take out (ECMA-48), and the eight-bit form of their start.
+_TERMINAL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[78=>]|\x1b"
+)
+_FENCED = re.compile(r"```[A-Za-z0-9]{0,20}[^\S\n]*\n(?P<inside>.*)\n[^\S\n]*```", re.DOTALL)
+_ANSWER_KEYS = ("answer", "final_answer", "output", "response", "result")
+_LONGEST_OBJECT = 20_000  # characters
 _ROLE = re.compile(r"^\s*(?:(?:assistant|### ?(?:assistant|response))\s*(?::|\n|$)|model\s*\n)\s*", re.IGNORECASE)
 
 
 def final_answer(response: str | None) -> str:
-    """A model's answer without its reasoning and without the debris of chat templates.
+    """A model's answer without its reasoning, the debris of chat templates and terminal codes.
 
-    A response in which none of these occur comes back as it was, to the last space (lengths count it); where something
-    was taken away, white space at the ends goes too. ``None`` and anything else that is no text become ``""``, and so
-    does a reasoning block that never ends.
+    Where the whole answer is a JSON object (also one in a code fence) with a text under ``answer``, ``final_answer``,
+    ``output``, ``response`` or ``result``, that text is the answer. A response in which none of these occur comes back as
+    it was, to the last space (lengths count it); where something was taken away, white space at the ends goes too.
+    ``None`` and anything else that is no text become ``""``, and so does a reasoning block that never ends.
     """
     if not isinstance(response, str):
         return ""
-    text = _after_reasoning(response)
+    text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
+    text = _after_reasoning(text)
     text = text[_lead(text) :]
     turn = _NEXT_TURN.search(text)
     if turn:
         text = text[: turn.start()]
     text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text)), count=1).strip()
+    text = _unwrapped(text)
     return response if text == response.strip() else text
+
+
+def _unwrapped(text: str) -> str:
+    """The text under a key like ``answer``, where the whole text is a JSON object that has one."""
+    if text[:1] not in ("{", "`") or len(text) > _LONGEST_OBJECT:
+        return text
+    fenced = _FENCED.fullmatch(text)
+    try:
+        fields: Any = json.loads(fenced["inside"] if fenced else text)
+    except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, a thousand brackets
+        return text
+    if isinstance(fields, dict):
+        known = {str(key).lower(): value for key, value in reversed(fields.items())}
+        for key in _ANSWER_KEYS:
+            value = known.get(key)
+            if isinstance(value, list) and len(value) == 1:
+                (value,) = value
+            if isinstance(value, str):
+                return without_surrogates(value.strip())  # the escapes of JSON can bring them in here
+    return text
 
 
 def _lead(text: str) -> int:

@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from custom_metrics.surrogates import SURROGATE
+
 __all__ = ["SEGMENTERS", "segmenter", "words"]
 
 SEGMENTERS = {"zh": "jieba", "yue": "jieba", "ja": "janome"}
@@ -62,4 +64,5 @@ def _janome() -> Any:
     from janome.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(wakati=True)
-    return lambda text: list(tokenizer.tokenize(text))
+    # It encodes what it reads; halves of surrogate pairs cannot be, and stand for a character each.
+    return lambda text: list(tokenizer.tokenize(SURROGATE.sub("\ufffd", text)))

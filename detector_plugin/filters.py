@@ -13,6 +13,7 @@ from typing import Any
 from lm_eval.api.filter import Filter
 
 from custom_metrics.spans import Span
+from custom_metrics.surrogates import without_surrogates
 from detector_plugin.detector import Detector, describe, load_detector
 
 __all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
@@ -92,7 +93,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
             ValueError: a document has no reference.
         """
         flat = [
-            (index, response if isinstance(response, str) else "", doc)
+            (index, without_surrogates(response) if isinstance(response, str) else "", doc)
             for index, (responses, doc) in enumerate(zip(resps, docs, strict=True))
             for response in responses
         ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -23,16 +24,18 @@ CHUNK = 64  # answers between two writes: what a kill can cost
 class StoredDetector:
     """A detector whose findings are appended to a file, and taken from it where they are there.
 
-    An entry belongs to the detector's name and version and to the content of reference, answer, language and question. A
-    last line that a kill cut off is passed over.
+    An entry belongs to the detector's name, version and options and to the content of reference, answer, language and
+    question. A last line that a kill cut off is passed over.
 
     Args:
         detector: the one that does the work.
         path: JSON lines; made where it is missing.
+        options: that the detector was loaded with.
     """
 
-    def __init__(self, detector: Detector, path: Path) -> None:
+    def __init__(self, detector: Detector, path: Path, options: Mapping[str, Any] | None = None) -> None:
         self.detector = detector
+        self._options = json.dumps(dict(options or {}), sort_keys=True, default=str)
         self.path = path
         self.name, self.version, self.licence = detector.name, detector.version, detector.licence
         self.known: dict[str, list[Span]] = _read(path)
@@ -73,7 +76,7 @@ class StoredDetector:
         return [self.known[key] for key in keys]
 
     def _key(self, *fields: str | None) -> str:
-        content = json.dumps([self.name, self.version, *fields], ensure_ascii=False)
+        content = json.dumps([self.name, self.version, self._options, *fields], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _write(self, found: dict[str, list[Span]]) -> None:
@@ -92,7 +95,7 @@ def _read(path: Path) -> dict[str, list[Span]]:
         try:
             entry = json.loads(line)
             known[str(entry["key"])] = [span_of(span) for span in entry["spans"]]
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             continue  # cut by a kill; it will be made again
     if content and not content.endswith("\n"):
         with path.open("a", encoding="utf-8") as stream:

@@ -1,22 +1,196 @@
-"""Files that are there whole or not at all."""
+"""Files and folders that are there whole or not at all, also after a kill or a full disk.
+
+Work in progress has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in the folder it is made for. Readers look at
+:func:`finished` files only, and whoever makes the same thing next removes what dead processes left behind.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-from collections.abc import Iterator
+import re
+import shutil
+import socket
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["whole_file"]
+__all__ = ["checksum", "finished", "move_whole", "whole_file", "whole_folder"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
+_NUMBERS = count()  # two threads may write the same file
+_WRITER = re.compile(r"(?:(?P<host>[A-Za-z0-9._]+)-)?(?P<pid>\d+)(?:-\d+)?\.part")
+_ABANDONED = 24 * 3600  # seconds; whether a process of another machine lives cannot be asked
+_MANIFEST = "manifest.json"
+_BLOCK = 1 << 20
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write in the place of `path`: it takes that name when the block ends, and is gone when the block fails."""
+    """A file to write in the place of `path`.
+
+    It takes that name when the block ends, after its content has reached the disk, and is gone when the block fails. What
+    dead processes left of earlier tries is removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _sweep(path)
+    partial = _part_of(path)
     try:
         yield partial
+        _sync(partial)
         os.replace(partial, path)
+        _sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:
+    """A cached folder of files.
+
+    One process at a time builds it, and it is visible only when complete. A manifest holds the size and checksum of every
+    file; a folder that does not agree with its manifest is named in the log and built anew.
+
+    Args:
+        folder: where it is, or will be.
+        build: writes the files into an empty folder.
+        what: it is, for the log.
+    """
+    from filelock import FileLock
+
+    if folder.is_dir() and _damage(folder) is None:
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if folder.is_dir():
+            damage = _damage(folder)
+            if damage is None:
+                return folder
+            log.warning("%s is damaged (%s); %s is built anew", folder, damage, what)
+            shutil.rmtree(folder)
+        _sweep(folder, everything=True)  # who holds the lock is alone here
+        partial = _part_of(folder)
+        partial.mkdir()
+        try:
+            build(partial)
+            files = [path for path in sorted(partial.rglob("*")) if path.is_file()]
+            sums = {path.relative_to(partial).as_posix(): [path.stat().st_size, checksum(path)] for path in files}
+            (partial / _MANIFEST).write_text(json.dumps(sums, indent=1), "utf-8")
+            for path in (*files, partial / _MANIFEST, partial):
+                _sync(path)
+            os.replace(partial, folder)
+            _sync(folder.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def move_whole(places: Mapping[Path, Path]) -> None:
+    """Bring finished files to their places, in order and close together, after the content of all has reached the disk."""
+    for path in places:
+        _sync(path)
+    for path, place in places.items():
+        os.replace(path, place)
+    for folder in {place.parent for place in places.values()}:
+        _sync(folder)
+
+
+def finished(place: Path, *patterns: str) -> list[Path]:
+    """The files below a folder whose names match one of some patterns, in order; hidden ones, and all that lies in hidden
+    folders, are left out: work in progress among them."""
+    found = {path for pattern in patterns for path in place.rglob(pattern) if path.is_file()}
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(place).parts))
+
+
+def checksum(path: Path, size: int | None = None) -> int:
+    """CRC-32 of a file, or of its first bytes: it finds damage, and protects from nobody."""
+    with path.open("rb") as stream:
+        return _crc(stream, path.stat().st_size if size is None else size)
+
+
+def _crc(stream: BinaryIO, left: int) -> int:
+    crc = 0
+    while left > 0 and (block := stream.read(min(_BLOCK, left))):
+        crc = zlib.crc32(block, crc)
+        left -= len(block)
+    return crc
+
+
+def _damage(folder: Path) -> str | None:
+    """What is wrong with a folder; ``None`` where every file is as it was written."""
+    try:
+        sums = {str(name): (int(size), int(crc)) for name, (size, crc) in _manifest(folder).items()}
+    except FileNotFoundError:
+        return f"it has no {_MANIFEST}"
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        return f"{_MANIFEST}: {error}"
+    for name, (size, crc) in sums.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size} bytes, not {size}"
+        if checksum(path) != crc:
+            return f"the content of {name} has changed"
+    return None
+
+
+def _manifest(folder: Path) -> dict[str, tuple[int, int]]:
+    manifest: dict[str, tuple[int, int]] = json.loads((folder / _MANIFEST).read_text("utf-8"))
+    return manifest
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_NUMBERS)}.part")
+
+
+def _sweep(path: Path, everything: bool = False) -> None:
+    """Remove what dead processes left of a file or folder in the making; with a lock held, everything."""
+    for prefix in (f".{path.name}.", f"{path.name}."):
+        for left in path.parent.glob(f"{_literal(prefix)}*.part"):
+            writer = _WRITER.fullmatch(left.name.removeprefix(prefix))
+            if writer and (everything or not _may_live(writer["host"], int(writer["pid"]), left)):
+                log.info("removed what an unfinished run left: %s", left)
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _may_live(host: str | None, pid: int, left: Path) -> bool:
+    if host not in (None, _HOST) or os.name != "posix":
+        try:
+            return time.time() - left.stat().st_mtime < _ABANDONED
+        except FileNotFoundError:  # its writer has just finished
+            return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's process
+        return True
+    return True
+
+
+def _sync(path: Path) -> None:
+    """Have what was written reach the disk; file systems that cannot are left alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except (PermissionError, IsADirectoryError):  # folders cannot be opened everywhere
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        log.debug("%s could not be synced: %s", path, error)
+    finally:
+        os.close(descriptor)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.surrogates import without_surrogates
+from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from lm_eval_tasks.tables import read_lines
 
@@ -27,12 +29,12 @@ def task_of(path: Path) -> str | None:
 
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
     """The samples files below a place: of each folder, which is one model's, those of each task, the newest where there are
-    several. A file is a folder with one task.
+    several. A file is a folder with one task. Work in progress is passed over (:func:`lm_eval_tasks.atomic.finished`).
 
     Raises:
         MissingSource: there is none.
     """
-    found = [place] if place.is_file() else sorted(place.rglob("samples_*.jsonl"))
+    found = [place] if place.is_file() else finished(place, "samples_*.jsonl")
     dated = sorted((match["date"], match["task"], path) for path in found if (match := _NAME.match(path.name)))
     if not dated:
         raise MissingSource(
@@ -86,7 +88,7 @@ def _sample(line: str) -> dict[str, Any]:
     """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
     sample = json.loads(line)
     if "\\ud" in line.lower():
-        sample = json.loads(json.dumps(sample, ensure_ascii=False).encode("utf-8", "replace"))
+        sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
     if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
         raise TypeError("a sample is an object with a doc, which is one too")
     sample["doc_id"] = int(sample["doc_id"])

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.tables import check_end, check_readable
 
 __all__ = [
     "CorruptSource",
@@ -38,15 +40,7 @@ MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
 SAMPLE = "sample"
 
-log = logging.getLogger(__name__)
-
-
-class MissingSource(FileNotFoundError):
-    """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded."""
-
-
-class CorruptSource(ValueError):
-    """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 
 @dataclass(frozen=True)
@@ -133,20 +127,23 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
 
     Raises:
         MissingSource: it is not to be had; the message says where it was looked for and what would fetch it.
-        CorruptSource: what was downloaded does not have the expected checksum.
+        CorruptSource: what was downloaded does not have the expected checksum, or what a mirror holds was cut on the way.
     """
     file = find(repository, path)
     folder = mirror_folder(mirror)
-    if folder is not None:
-        local = _in_mirror(file, folder)
-        if local is None:
-            looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
-            raise MissingSource(
-                f"{file} is not in the mirror {folder.resolve()} (looked for {looked}). "
-                f"On a machine with internet, `{_fetch_command(file, folder)}` puts it there."
-            )
-        return local
-    return fetch(file)
+    local = fetch(file) if folder is None else _in_mirror(file, folder)
+    if local is None:
+        looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
+        raise MissingSource(
+            f"{file} is not in the mirror {Path(folder or '').resolve()} (looked for {looked}). "
+            f"On a machine with internet, `{_fetch_command(file, folder)}` puts it there."
+        )
+    try:
+        check_end(local)
+    except CorruptSource:
+        if not file.checksum or not _has_checksum(local, file.checksum):  # published so, it is whole
+            raise
+    return local
 
 
 def fetch(file: SourceFile) -> Path:
@@ -158,7 +155,8 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     """Download a file into a mirror folder (atomically); one that is there already is kept.
 
     Raises:
-        CorruptSource: the one that is there does not have the pinned checksum.
+        CorruptSource: the one that is there, or the one that came, does not have the pinned checksum; or, where none is
+            known, cannot be read as what its name says it is.
     """
     import shutil
 
@@ -166,10 +164,20 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     if target.is_file():
         if file.checksum and not _has_checksum(target, file.checksum):
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
-    else:
-        source = fetch(file)
-        with whole_file(target) as partial:
-            shutil.copyfile(source, partial)
+        if not file.checksum:
+            check_readable(target)
+        return target
+    source = fetch(file)
+    if not file.checksum:
+        try:
+            check_readable(source, file.path)
+        except CorruptSource as error:
+            raise CorruptSource(
+                f"{file} from {file.url} is not what it should be, and was not put into the mirror: {error}. A proxy or a "
+                f"login page may have answered in its place; delete {source} and try again."
+            ) from error
+    with whole_file(target) as partial:
+        shutil.copyfile(source, partial)
     return target
 
 
@@ -239,12 +247,14 @@ def _from_github(file: SourceFile) -> Path:
 
     local = _github_cache(file)
     if local.is_file():
-        return local
+        if _has_checksum(local, file.checksum):
+            return local
+        log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
     if is_offline():
         raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
     local.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(str(local) + ".lock"):
-        if local.is_file():
+        if local.is_file() and _has_checksum(local, file.checksum):
             return local
         import pooch
 
@@ -316,16 +326,8 @@ def _has_checksum(path: Path, checksum: str) -> bool:
 
 
 def _is_readable(path: Path) -> bool:
-    import gzip
-    import zlib
-
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as stream:
-                while stream.read(1 << 20):
-                    pass
-        else:
-            path.read_text("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        check_readable(path)
+    except (OSError, CorruptSource):
         return False
     return True

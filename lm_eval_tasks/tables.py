@@ -9,12 +9,13 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.source_errors import CorruptSource
 
-__all__ = ["read_json_lines", "read_lines", "read_quoted_tsv", "read_tsv"]
+__all__ = ["check_end", "check_readable", "read_csv", "read_json_lines", "read_lines", "read_quoted_tsv", "read_tsv"]
 
 
 def _open(path: Path) -> IO[str]:
@@ -48,9 +49,14 @@ def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iter
     """Rows of a TSV file without header and quoting; blank lines are passed over and counted in `seen`.
 
     Raises:
-        CorruptSource: a row with fewer columns, or a file cut in the middle.
+        CorruptSource: a row with fewer columns, a file cut in the middle, or one whose lines end with CR alone.
     """
     for number, line in read_lines(path):
+        if "\r" in line:
+            raise CorruptSource(
+                f"{path}, line {number}: a CR in the middle of a line; a program has changed the line ends, fetch the file "
+                f"again"
+            )
         if not line.strip():
             _count_blank(seen)
             continue
@@ -66,20 +72,47 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
     Raises:
         CorruptSource: a required column is missing from the header, or a row is short of it.
     """
-    csv.field_size_limit(min(sys.maxsize, 1 << 30))  # passages are longer than the default allows
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream, delimiter="\t", strict=True)  # strict: a quote that never ends is an error
-        try:
-            absent = [column for column in required if column not in (reader.fieldnames or ())]
+    for number, row in _rows(path, "\t", "utf-8"):
+        if number == 0:
+            absent = [column for column in required if column not in row]
             if absent:
-                raise CorruptSource(f"{path}: the header lacks the columns {absent}; it has {reader.fieldnames}")
-            for row in reader:
-                short = [column for column in required if row[column] is None]
-                if short:
-                    raise CorruptSource(f"{path}, line {reader.line_num}: too few columns, no value for {short}")
-                yield row
+                raise CorruptSource(f"{path}: the header lacks the columns {absent}; it has {list(row)}")
+            continue
+        short = [column for column in required if row[column] is None]
+        if short:
+            raise CorruptSource(f"{path}, line {number}: too few columns, no value for {short}")
+        yield {key: value for key, value in row.items() if isinstance(value, str)}
+
+
+def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str, str]]:
+    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in small letters.
+
+    A row with fewer fields than the header lacks the last columns, and is counted in `seen`.
+
+    Raises:
+        CorruptSource: a quotation never ends, or the file is no UTF-8 text.
+    """
+    for _, row in _rows(path, ",", "utf-8-sig"):
+        if seen is not None and None in row.values():
+            seen["rows with fewer fields than the header"] += 1
+        yield {key.strip().lower(): value for key, value in row.items() if isinstance(value, str)}
+
+
+def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """The header as (0, its names), and each row with the number of its last line; what it lacks is ``None``."""
+    csv.field_size_limit(min(sys.maxsize, 1 << 30))  # articles are longer than the default allows
+    with path.open(encoding=encoding, newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
+        try:
+            header = next(reader, [])
+            yield 0, dict.fromkeys(header, "")
+            for fields in reader:
+                if fields:  # a blank line
+                    yield reader.line_num, dict(zip_longest(header, fields[: len(header)]))
         except (csv.Error, UnicodeDecodeError) as error:
-            raise CorruptSource(f"{path}, line {reader.line_num}: {error}") from error
+            raise CorruptSource(
+                f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"
+            ) from error
 
 
 def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -96,6 +129,58 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
             value = json.loads(line)
         except json.JSONDecodeError as error:
             raise CorruptSource(f"{path}, line {number}: no JSON ({error.msg} at column {error.colno})") from error
+        except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets
+            raise CorruptSource(f"{path}, line {number}: no JSON that can be read ({error})") from error
         if not isinstance(value, dict):
             raise CorruptSource(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
         yield number, value
+
+
+def check_readable(path: Path, called: str = "") -> None:
+    """Read a file to its end as what its name says it is: a table, JSON, JSON lines, text, any of them gzipped.
+
+    Args:
+        path: of the file.
+        called: the name that says what it is, where it is not `path`'s.
+
+    Raises:
+        CorruptSource: it is not; the message says where.
+    """
+    kind = Path(called or path.name).name.removesuffix(".gz").rpartition(".")[2]
+    check_end(path, called)
+    if kind == "jsonl":
+        for _ in read_json_lines(path):
+            pass
+    elif kind == "csv":
+        for _ in read_csv(path):
+            pass
+    elif kind == "json":
+        content = "\n".join(line for _, line in read_lines(path))
+        try:
+            json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise CorruptSource(f"{path}: no JSON ({error})") from error
+    else:
+        lines = [line for _, line in read_lines(path) if line.strip()]
+        if kind == "tsv" and lines and "\t" not in lines[0]:
+            raise CorruptSource(f"{path}: no table, its first line is {lines[0][:80]!r}")
+
+
+def check_end(path: Path, called: str = "") -> None:
+    """Refuse a table whose last line has no end: it was cut on the way. (Of JSON, every reader sees that it is cut.)
+
+    Raises:
+        CorruptSource: it has none.
+    """
+    kind = Path(called or path.name).suffix
+    if kind not in (".tsv", ".csv"):
+        return
+    with path.open("rb") as stream:
+        if stream.seek(0, 2) == 0:
+            return
+        stream.seek(-1, 2)
+        if stream.read(1) not in (b"\n", b"\r"):
+            raise CorruptSource(
+                f"{path} ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as it is, add "
+                f"a line end."
+            )

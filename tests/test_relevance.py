@@ -34,7 +34,7 @@ CASES = [
     (None, "en", INVALID, INVALID),
     ("   \n\t ", "en", INVALID, INVALID),
     ("...", "en", INVALID, INVALID),
-    ("\x00\x07\x1b[0m", "en", INVALID, ANSWER),
+    ("\x00\x07\x1b[0m", "en", INVALID, INVALID),
     ("Nein.", "de", INVALID, NO_ANSWER),
     ("No", "en", INVALID, NO_ANSWER),
     ("Ja.", "de", INVALID, ANSWER),

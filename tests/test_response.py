@@ -39,6 +39,27 @@ CASES = [
     ("tags that are the answer", "The HTML tag is <s>x</s>.", "The HTML tag is <s>x</s>."),
     ("a role and nothing else", "assistant", ""),
     ("padding", "Paris<pad><pad> <eos>", "Paris"),
+    ("colours of a terminal", "\x1b[31mI don't know\x1b[0m", "I don't know"),
+    ("the eight-bit form", "\x9b1;31mParis\x9bm", "Paris"),
+    ("the title of a window", "\x1b]0;model\x07Paris", "Paris"),
+    ("a link", "\x1b]8;;https://example.org\x1b\\Paris\x1b]8;;\x1b\\", "Paris"),
+    ("an escape alone", "Par\x1bis\x1b", "Paris"),
+    ("colours around reasoning", "\x1b[2m<think>hm</think>\x1b[0m Paris", "Paris"),
+    ("colours in the middle", "I don't \x1b[1mknow\x1b[22m", "I don't know"),
+    ("JSON", '{"answer": "I don\'t know"}', "I don't know"),
+    ("JSON in a fence", '```json\n{"answer": "Paris"}\n```', "Paris"),
+    ("JSON in a fence without a name", '```\n{"Answer": " Paris "}\n```', "Paris"),
+    ("JSON behind reasoning", '<think>{"answer": "Rome"}</think>{"answer": "Paris"}', "Paris"),
+    ("JSON with other fields", '{"reasoning": "...", "response": "Paris", "confidence": 1}', "Paris"),
+    ("JSON with a list of one", '{"answer": ["Paris"]}', "Paris"),
+    ("JSON whose answer is a list", '{"answer": ["Paris", "Rome"]}', '{"answer": ["Paris", "Rome"]}'),
+    ("JSON whose answer is a number", '{"answer": 1}', '{"answer": 1}'),
+    ("JSON without an answer", '{"rating": 3}', '{"rating": 3}'),
+    ("JSON that is cut", '{"answer": "Par', '{"answer": "Par'),
+    ("JSON with text behind it", '{"answer": "Paris"} I hope this helps', '{"answer": "Paris"} I hope this helps'),
+    ("JSON with a number of 5,000 digits", '{"answer": ' + "1" * 5000 + "}", '{"answer": ' + "1" * 5000 + "}"),
+    ("JSON of many brackets", '{"answer": ' + "[" * 9000, '{"answer": ' + "[" * 9000),
+    ("a fence around code", "```python\nprint(1)\n```", "```python\nprint(1)\n```"),
     ("html and comparison are no debris", "if a < b and <b>c</b>", "if a < b and <b>c</b>"),
 ]
 
@@ -51,7 +72,7 @@ def test_the_answer_is_what_remains(response: object, answer: str) -> None:
 
 @given(st.text(max_size=400))
 def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
-    if not set("<[◁:\n") & set(text):
+    if not set("<[◁:\n{`\x1b\x9b") & set(text):
         assert final_answer(text) == text
 
 

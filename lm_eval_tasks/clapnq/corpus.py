@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lm_eval_tasks import sources
+from lm_eval_tasks.atomic import whole_folder
 from lm_eval_tasks.tables import read_quoted_tsv
 
-__all__ = ["Corpus", "Passage", "build_once"]
+__all__ = ["Corpus", "Passage"]
 
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-_FORM = "1"  # of the table on disk; a new form gets a new key
+_FORM = "2"  # of the table on disk; a new form gets a new key
 
 
 class Passage(NamedTuple):
@@ -48,7 +44,7 @@ class Corpus:
     def open(cls, tsv: Path) -> Corpus:
         """The corpus of a TSV file with the columns ``id``, ``text`` and ``title``.
 
-        The first use writes an Arrow table into the cache; later ones map it into memory.
+        The first use writes an Arrow table into the cache; later ones map it into memory. A damaged one is written anew.
 
         Raises:
             CorruptSource: the file holds no passage, an id twice, or is no such table.
@@ -56,8 +52,10 @@ class Corpus:
         import pyarrow as pa
 
         key = sources.digest(tsv)
-        folder = build_once(
-            sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}", lambda new: _write_table(tsv, new)
+        folder = whole_folder(
+            sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}",
+            lambda new: _write_table(tsv, new),
+            f"the table of {tsv}",
         )
         return cls(pa.ipc.open_file(pa.memory_map(str(folder / "passages.arrow"))).read_all(), key)
 
@@ -95,27 +93,6 @@ class Corpus:
             if text.strip() in wanted:
                 found.setdefault(text.strip(), passage)
         return found
-
-
-def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """A cached folder; built where it is not there, by one process at a time, and visible only when complete."""
-    from filelock import FileLock
-
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if folder.is_dir():
-            return folder
-        partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        try:
-            build(partial)
-            os.replace(partial, folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    return folder
 
 
 def _write_table(tsv: Path, folder: Path) -> None:

@@ -132,14 +132,11 @@ def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, An
     """The questions of a split with their gold passages, answerable and unanswerable ones in turn.
 
     Raises:
-        ValueError: there is none.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
+        MissingSource, CorruptSource: a file is not to be had, empty, or damaged.
     """
     find = partial(_annotations, FILE_SPLIT[split], mirror)
     answerable, unanswerable = find("answerable"), find("unanswerable")
     rows = [row for pair in zip_longest(answerable, unanswerable) for row in pair if row is not None]
-    if not rows:
-        raise ValueError(f"{task}: no question in split {split!r}")
     log.info("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
     return rows
 
@@ -157,6 +154,8 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sources.CorruptSource(f"{path}, line {number}: not a CLAPnq annotation ({error!r})") from error
         rows.append(row)
+    if not rows:
+        raise sources.CorruptSource(f"{path} holds no question; delete it and fetch it again")
     without = sum(kind == "answerable" and not row["answers"] for row in rows)
     if without:
         log.warning(

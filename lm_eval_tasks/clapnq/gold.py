@@ -52,6 +52,9 @@ def gold_ids(
             unknown += len(named) - len(gold[row["id"]])
         if unknown:
             log.warning("%s: %d gold passages are not in the corpus", task, unknown)
+        unasked = len(gold.keys() - {row["id"] for row in asked})
+        if unasked:
+            log.warning("%s: %d questions of %s are not among the answerable ones; is a file cut?", task, unasked, path)
     without = sum(not gold.get(row["id"]) for row in asked)
     if without:
         log.warning(

@@ -6,32 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lm_eval.api.task import ConfigurableTask
+from lm_eval_tasks.task import GroundedTask
 
 __all__ = ["PromptedTask"]
 
 
-class PromptedTask(ConfigurableTask):  # type: ignore[misc]
+class PromptedTask(GroundedTask):
     """A task as YAML makes it, but plain text ends with the cue that stands before an answer (``target_delimiter``), and
-    chat turns have no white space at their ends. Cached requests of other documents are refused.
+    chat turns have no white space at their ends.
     """
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__(config={key: value for key, value in config.items() if key != "class"})
-
-    def build_all_requests(self, **options: Any) -> None:
-        """The requests, as the harness builds them or takes them from its cache.
-
-        Raises:
-            ValueError: the cached ones are of other documents: the cache knows a task by its name, not by its options.
-        """
-        super().build_all_requests(**options)
-        for request in self._instances or ():
-            if request.doc != self.eval_docs[request.doc_id]:
-                raise ValueError(
-                    f"{self.config.task}: the cached requests are of other documents than --metadata says now; run with "
-                    f"--cache_requests refresh"
-                )
 
     def fewshot_context(
         self,

@@ -6,13 +6,11 @@ address, one question or two, numbered or not. One reader serves all, and counts
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import re
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -26,6 +24,7 @@ from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
 from lm_eval_tasks.samples import documents_of_samples
+from lm_eval_tasks.tables import read_csv
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -37,7 +36,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without
-SETTINGS = ("detector", "detector_args", "calibration", "calibration_annotations")  # of a run, in each of its documents
 EMPTY = "questions that are empty in the file"
 SUBSETS = 5  # the paper splits the articles in five, one random seed each, and reports the spread
 
@@ -240,7 +238,11 @@ def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]],
     """
     articles = []
     total = 0
-    for number, row in enumerate(_read_csv(path)):
+    for number, row in enumerate(read_csv(path, seen), -1):
+        if number < 0:
+            if not any(map(_QUERY.fullmatch, row)) or not any(map(_REFERENCE.fullmatch, row)):
+                raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {list(row)}")
+            continue
         total += 1
         reference = "\n".join(
             text.strip() for key, text in row.items() if _REFERENCE.fullmatch(key) and text and text.strip()
@@ -278,20 +280,3 @@ def _queries(row: Mapping[str, str], seen: Counter[str]) -> list[tuple[int, str]
         else:
             seen[EMPTY] += 1
     return queries
-
-
-def _read_csv(path: Path) -> Iterator[dict[str, str]]:
-    csv.field_size_limit(min(sys.maxsize, 1 << 30))  # articles are longer than the default allows
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream, strict=True)
-        try:
-            header = [name.strip().lower() for name in reader.fieldnames or ()]
-            reader.fieldnames = header
-            if not any(map(_QUERY.fullmatch, header)) or not any(map(_REFERENCE.fullmatch, header)):
-                raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {header}")
-            for row in reader:
-                yield {key: value for key, value in row.items() if isinstance(key, str)}
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise sources.CorruptSource(
-                f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"
-            ) from error

@@ -79,6 +79,7 @@ def detection_base(category: bool) -> str:
     text = f"""\
 # Written by generate.py. What the detection tasks share ({what}): a reference, an answer, and the answer with tags
 # around its errors as what the model should say. The prompt is detector_plugin/detection_prompt.jinja.
+class: !function lm_eval_tasks.task.GroundedTask
 custom_dataset: !function lm_eval_tasks.mfava.detection.load_task
 test_split: evaluation
 output_type: generate_until

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from detector_plugin import filters
 from detector_plugin.span_store import StoredDetector
+from lm_eval_tasks.atomic import move_whole
+from lm_eval_tasks.mfava.dataset import read_options
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.samples import read_samples, samples_files
@@ -36,7 +39,7 @@ class _LoggedAnswers(DocumentAnswerer):
         super().__init__()
         self.samples = samples
 
-    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+    def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         answers = []
         for request in requests:
             response = self.samples[request.task_name][request.doc_id]["resps"][0][0]
@@ -119,9 +122,10 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
     groups = _whole_groups(earlier, files)
     in_groups = {task for tasks in groups.values() for task in tasks}
     origin = source if len(files) == 1 else source.parent
-    with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
-        tracker = EvaluationTracker(output_path=partial)
-        with filters.wrapped(lambda made: StoredDetector(made, store)):
+    options = read_options(metadata.get("detector_args"), "score")
+    with _alone_in(folder) as partial:
+        tracker = EvaluationTracker(output_path=str(partial))
+        with filters.wrapped(lambda made: StoredDetector(made, store, options)):
             results = simple_evaluate(
                 model=_LoggedAnswers(samples),
                 tasks=[*groups, *(task for task in files if task not in in_groups)],
@@ -163,10 +167,34 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
         for task, rows in logged.items():
             tracker.save_results_samples(task_name=task, samples=rows)
         numbers = {task: len(of_task) for task, of_task in logged.items()}
-        made = Path(partial) / general.model_name_sanitized
+        made = partial / general.model_name_sanitized
         written = _move(made, folder, f"results_{tracker.date_id}.json", numbers)
-    store.unlink(missing_ok=True)
+        store.unlink(missing_ok=True)
     return written
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[Path]:
+    """A hidden folder to write in, below a folder in which nobody else scores; what killed runs left there is removed.
+
+    Raises:
+        OSError: another process scores there.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = folder / ".scoring.lock"
+    try:
+        with FileLock(lock, timeout=0):
+            for left in folder.glob(".scoring-*"):
+                log.info("removed what an unfinished run left: %s", left)
+                shutil.rmtree(left)
+            try:
+                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
+                    yield Path(partial)
+            finally:
+                lock.unlink(missing_ok=True)
+    except Timeout as error:
+        raise OSError(f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it") from error
 
 
 def _move(partial: Path, folder: Path, results: str, rows: Mapping[str, int]) -> Path:
@@ -183,8 +211,7 @@ def _move(partial: Path, folder: Path, results: str, rows: Mapping[str, int]) ->
             raise OSError(f"{name} could not be written to {folder} (is the disk full?); run the same command again")
     if not (partial / results).is_file():
         raise OSError(f"{results} could not be written to {folder} (is the disk full?); run the same command again")
-    for name in (*names, results):
-        os.replace(partial / name, folder / name)
+    move_whole({partial / name: folder / name for name in (*names, results)})
     return folder / results
 
 

@@ -6,44 +6,28 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lm_eval.api.task import ConfigurableTask
-
 from custom_metrics.words import segmenter
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import describe
 from detector_plugin.filters import HallucinationSpans, shared_detector
-from lm_eval_tasks.mfava.dataset import SETTINGS
 from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
+from lm_eval_tasks.task import GroundedTask
 
 __all__ = ["EstimationTask"]
 
 
-class EstimationTask(ConfigurableTask):  # type: ignore[misc]
+class EstimationTask(GroundedTask):
     """A task whose answers are tagged by a detector.
 
     - The results say which detector and which calibration made them: ``configs.<task>.metadata.hallucination``.
-    - Cached requests are tagged by the detector of the run, not by that of the run that cached them.
     - With ``--predict_only`` the detector is not run: that is for ``lm-eval-grounded score`` to do.
     """
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__(config={key: value for key, value in config.items() if key != "class"})
 
     def override_metric(self, metric_name: str) -> None:
         """As the harness does for ``--predict_only``; the detection filter goes too."""
         super().override_metric(metric_name)
         for pipeline in self._filters:
             pipeline.filters = [make for make in pipeline.filters if not isinstance(make(), HallucinationSpans)]
-
-    def apply_filters(self) -> Any:
-        """As the harness does, with the detector and calibration of this run.
-
-        Requests that were cached (`--cache_requests`) bring the documents of the run that cached them.
-        """
-        current = next(iter(self.eval_docs))
-        for instance in self._instances or ():
-            instance.doc = {**instance.doc, **{name: current[name] for name in SETTINGS}}
-        return super().apply_filters()
 
     def dump_config(self) -> dict[str, Any]:
         """The task's configuration for the results file, with what tagged and corrected the answers."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from lm_eval.api.model import LM
 
+from custom_metrics.surrogates import without_surrogates
+
 __all__ = ["DocumentAnswerer"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_TABLE = "answers that follow from documents"
 
 
 class DocumentAnswerer(LM):  # type: ignore[misc]
     """A harness model whose answer follows from the document of a request.
 
     The prompt is not read, so chat templates and few-shot examples change nothing; tasks that need likelihoods are
-    refused.
+    refused. A subclass says what it answers in :meth:`respond`.
     """
 
     tokenizer_name = ""  # part of the harness's key for cached requests
@@ -25,6 +32,38 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         return None
+
+    def set_cache_hook(self, cache_hook: Any) -> None:
+        """Keep ``--use_cache`` from answering in the model's place.
+
+        The harness's cache knows an answer by its prompt. These models' answers follow from the document and from their own
+        options, so what is in the cache may be of another document, detector, strategy or file. They get a table of their
+        own in the cache's file, which is empty at the start of every run.
+        """
+        super().set_cache_hook(cache_hook)
+        database = cache_hook.dbdict
+        if database is None:
+            return
+        from sqlitedict import SqliteDict
+
+        SqliteDict(database.filename, tablename=_TABLE, flag="w").close()
+        database.tablename = _TABLE
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """The answers, without halves of surrogate pairs: no file can hold those, see ``custom_metrics.surrogates``."""
+        given = self.respond(requests, disable_tqdm)
+        writable = [without_surrogates(answer) for answer in given]
+        mended = sum(before != after for before, after in zip(given, writable, strict=True))
+        if mended:
+            log.warning(
+                "%d answers of %s held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
+                *(mended, type(self).__name__),
+            )
+        return writable
+
+    def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
+        """The answers to the documents of some requests, one each."""
+        raise NotImplementedError
 
     def loglikelihood(self, requests: Sequence[Any]) -> NoReturn:
         raise ValueError(f"{type(self).__name__} has no likelihoods; it runs on generation tasks only")

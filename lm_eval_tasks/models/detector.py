@@ -8,11 +8,13 @@ Its answer to a document is the document's answer with tags around what the dete
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from custom_metrics.tagged_text import render
-from detector_plugin.detector import describe, load_detector
+from detector_plugin.detector import Detector, describe, load_detector
 from detector_plugin.filters import as_text
+from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
 __all__ = ["HallucinationDetector"]
@@ -52,13 +54,24 @@ class HallucinationDetector(DocumentAnswerer):
             ):  # 1 is what the harness says when nothing was said
                 options.setdefault("batch_size", int(batch_size))
         self.options = options
-        self.detector = load_detector(detector, **options)
+        self.detector: Detector = load_detector(detector, **options)
 
     def get_model_info(self) -> dict[str, Any]:
         """Goes into the results file."""
         return {"detector": {**describe(self.detector), "options": self.options}}
 
-    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+    def set_cache_hook(self, cache_hook: Any) -> None:
+        """With ``--use_cache FILE``, keep what the detector finds in ``FILE_rank<n>.spans.jsonl``.
+
+        There it is known by the detector's name, version and options and by the content it was found in, and a killed run
+        goes on where it stopped.
+        """
+        super().set_cache_hook(cache_hook)
+        if cache_hook.dbdict is not None:
+            path = Path(cache_hook.dbdict.filename).with_suffix(".spans.jsonl")
+            self.detector = StoredDetector(self.detector, path, self.options)
+
+    def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """The documents' answers, tagged.
 
         Raises:

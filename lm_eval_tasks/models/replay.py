@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.tables import read_lines
@@ -87,7 +88,7 @@ class Replay(DocumentAnswerer):
         if self.broken:
             log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
 
-    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+    def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """The stored answers; ``""`` for a document that has none.
 
         Raises:
@@ -133,7 +134,7 @@ def _identity(doc: dict[str, Any]) -> str | None:
 def _paths(path: str) -> list[Path]:
     place = Path(path).expanduser()
     if place.is_dir():
-        found = sorted((*place.rglob("*.jsonl"), *place.rglob("*.jsonl.gz")))
+        found = finished(place, "*.jsonl", "*.jsonl.gz")
     else:
         found = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
     if not found:
@@ -152,7 +153,7 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
             try:
                 record = json.loads(line)
                 found = list(_stored(record, path, number))
-            except (json.JSONDecodeError, KeyError, TypeError, AttributeError, IndexError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
                 broken += 1
                 log.warning("replay: %s, line %d is no stored answer and was passed over (%s)", path, number, error)
                 continue

@@ -167,6 +167,8 @@ def _documents(
         if subset in (name, "both"):
             chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
             judged[name] = _judged(path(f"qrels/{split}.{name}.tsv"), seen)
+            seen["questions without judgements"] += len(topics.keys() - judged[name].keys())
+            seen["judged questions that the topics lack"] += len(judged[name].keys() - topics.keys())
 
     wanted = {
         docid for name, queries in chosen.items() for query_id, _ in queries for docid in judged[name].get(query_id, ())

@@ -8,14 +8,20 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lm_eval_tasks import sources
-from lm_eval_tasks.clapnq.corpus import Corpus, Passage, build_once
+from lm_eval_tasks.atomic import whole_folder
+from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
+from lm_eval_tasks.clapnq.retrieval.best import best_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["BM25", "parts_of"]
 
@@ -23,6 +29,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 PARAMETERS = {"k1": 1.5, "b": 0.75, "method": "lucene"}  # the library's defaults, written down
 _TOKENS: dict[str, Any] = {"stopwords": "english", "lower": True, "token_pattern": r"(?u)\b\w\w+\b"}
+_FORM = 2  # of the folder; a new form gets a new key
 WINDOW, STRIDE = 512, 256  # the paper's section 4.1
 _WORD = re.compile(_TOKENS["token_pattern"])
 _PARTS = "passage_of_part.npy"
@@ -49,9 +56,11 @@ class BM25:
 
         self._ids = corpus.ids
         self._split = split
-        what = [corpus.key, PARAMETERS, _TOKENS, bm25s.__version__, *([WINDOW, STRIDE] if split else [])]
+        what = [_FORM, corpus.key, PARAMETERS, _TOKENS, bm25s.__version__, *([WINDOW, STRIDE] if split else [])]
         key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
-        folder = build_once(sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new, split))
+        folder = whole_folder(
+            sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new, split), "the BM25 index"
+        )
         self._index = bm25s.BM25.load(str(folder), mmap=True, load_corpus=False)
         self._passage_of = np.load(folder / _PARTS, mmap_mode="r") if split else np.arange(len(corpus))
         self._most_parts = int(np.bincount(self._passage_of).max())
@@ -72,25 +81,29 @@ class BM25:
         import bm25s
 
         check_depth(k, len(self._ids))
-        if not questions:
-            return []
         texts = [question.text for question in questions]
+        if not texts:
+            return []
         words = bm25s.tokenize(texts, **_TOKENS, return_ids=False, show_progress=False)
-        threads = min(os.cpu_count() or 1, 8)  # numpy does the work and lets go of the interpreter
-        parts = min(k * self._most_parts, len(self._passage_of))  # so many hold k passages, however long these are
-        rows, scores = self._index.retrieve(
-            words, k=parts, show_progress=False, backend_selection="numpy", n_threads=threads
-        )
-        return [self._best(*ranked, k) for ranked in zip(rows, scores, strict=True)]
+        with ThreadPoolExecutor(_threads()) as pool:  # numpy does the work and lets go of the interpreter
+            return list(pool.map(partial(self._rank, k=k), words))
 
-    def _best(self, rows: Any, scores: Any, k: int) -> Ranking:
-        """The first k passages of a ranking of parts: a passage stands where its best part does."""
+    def _rank(self, words: list[str], k: int) -> Ranking:
+        """The k best passages for the words of a question: a passage stands where its best part does."""
+        scores = self._index.get_scores_from_ids(self._index.get_tokens_ids(words))
+        parts = min(k * self._most_parts, len(scores))  # so many hold k passages, however long these are
         best: dict[str, float] = {}
-        for row, score in zip(rows, scores, strict=True):
-            best.setdefault(self._ids[self._passage_of[row]], float(score))
+        for row in best_of(scores, parts).tolist():
+            best.setdefault(self._ids[self._passage_of[row]], float(scores[row]))
             if len(best) == k:
                 break
         return list(best.items())
+
+
+def _threads() -> int:
+    """Processors that this process may use, at most eight."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(allowed, 8)
 
 
 def _build(corpus: Corpus, folder: Path, split: bool) -> None:

@@ -1,4 +1,7 @@
-"""Passages as vectors: float16 blocks on disk, written one by one, so that a killed encoding goes on where it stopped."""
+"""Passages as vectors: float16 blocks on disk, written one by one, so that a killed encoding goes on where it stopped.
+
+A block is an ``.npy`` file with the CRC-32 of it behind it: a damaged one is found when it is opened, and encoded again.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.atomic import whole_file
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.atomic import checksum, whole_file
+from lm_eval_tasks.clapnq.retrieval.best import best_of
+from lm_eval_tasks.source_errors import CorruptSource
 
 __all__ = ["BLOCK", "Vectors", "best_rows"]
 
@@ -22,6 +26,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the most that a kill can lose
 _QUESTIONS = 1024  # scored against a block at a time: 4 MB of scores
 _ABOUT = "about.json"
+_FORM = 2  # of the folder; a new form gets a new key
+_CRC_BYTES = 4
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.float16]
@@ -34,16 +40,8 @@ class Vectors:
         blocks: float16 arrays of ``BLOCK`` rows each, the last with what remains.
     """
 
-    def __init__(self, folder: Path, rows: int) -> None:
-        self.blocks: list[Halves] = [_load(folder / _file(start)) for start in range(0, rows, BLOCK)]
-        dimension = self.blocks[0].shape[-1:]
-        for number, block in enumerate(self.blocks):
-            expected = (min(BLOCK, rows - number * BLOCK), *dimension)
-            if block.dtype != np.float16 or block.shape != expected:
-                raise CorruptSource(
-                    f"{folder / _file(number * BLOCK)}: {block.dtype} of shape {block.shape}, but float16 of {expected} is "
-                    f"expected; delete the folder to have the passages encoded again"
-                )
+    def __init__(self, blocks: list[Halves]) -> None:
+        self.blocks = blocks
 
     @classmethod
     def open(
@@ -54,7 +52,7 @@ class Vectors:
         encode: Callable[[Sequence[int]], Iterator[Floats]],
         called: Mapping[str, Any],
     ) -> Vectors:
-        """The vectors of a model over a corpus; what of them is not there yet is made.
+        """The vectors of a model over a corpus; what of them is not there yet, or is damaged, is made.
 
         Args:
             parent: folder of the cache.
@@ -64,25 +62,30 @@ class Vectors:
             called: name and revision of the model, written beside them for people.
 
         Raises:
-            CorruptSource: the folder holds vectors of something else, or a damaged block.
+            CorruptSource: the folder holds vectors of something else.
             ValueError: the model gave a number that is not finite in float16.
         """
         from filelock import FileLock
 
-        identity = {**of, "rows": rows, "block": BLOCK}
+        identity = {**of, "rows": rows, "block": BLOCK, "form": _FORM}
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
         folder = parent / key
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):
             _check(folder, identity, called)
-            starts = range(0, rows, BLOCK)
-            missing = [start for start in starts if not (folder / _file(start)).is_file()]
+            expected = {start: min(BLOCK, rows - start) for start in range(0, rows, BLOCK)}
+            blocks = {start: _load(folder / _file(start), size) for start, size in expected.items()}
+            if len({block.shape[1] for block in blocks.values() if block is not None}) > 1:
+                log.warning("%s: the blocks differ in dimension; all are encoded again", folder)
+                blocks = dict.fromkeys(blocks)
+            missing = [start for start, block in blocks.items() if block is None]
             if missing:
-                if len(missing) < len(starts):
-                    log.info("clapnq: %d of %d blocks are encoded already", len(starts) - len(missing), len(starts))
+                if len(missing) < len(blocks):
+                    log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
                 for start, vectors in zip(missing, encode(missing), strict=True):
                     _write(folder / _file(start), vectors)
-        return cls(folder, rows)
+                    blocks[start] = _load(folder / _file(start), expected[start])
+        return cls([block for block in blocks.values() if block is not None])
 
 
 def best_rows(
@@ -97,28 +100,66 @@ def best_rows(
         device: where torch multiplies.
 
     Returns:
-        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row
-        (which of those that tie at the last place of a block is left open).
+        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row.
+        Scores are exact to single precision, so that equal vectors have equal scores wherever they stand: a product of
+        matrices adds up in another order at the edge of a block, on another processor, and with more threads.
     """
     import torch
 
-    asked = torch.from_numpy(np.ascontiguousarray(questions, dtype=np.float32)).to(device)
-    found = []
-    for part in asked.split(_QUESTIONS):
-        scores = torch.empty((len(part), 0), device=device)
-        rows = torch.empty((len(part), 0), dtype=torch.int64, device=device)
-        start = 0
-        for block in blocks:
-            vectors = torch.from_numpy(np.array(block)).to(device).float()  # a copy: the file is mapped read-only
-            best = torch.topk(part @ vectors.T, min(k, len(block)))
-            indices, by_row = best.indices.sort(dim=1)  # topk leaves open which of two equal ones comes first
-            values = best.values.gather(1, by_row)
-            scores, order = torch.cat([scores, values], 1).sort(dim=1, descending=True, stable=True)
-            rows = torch.cat([rows, indices + start], 1).gather(1, order)
-            scores, rows = scores[:, :k], rows[:, :k]
-            start += len(block)
-        found.append((rows.cpu().numpy(), scores.cpu().numpy()))
-    return np.concatenate([rows for rows, _ in found]), np.concatenate([scores for _, scores in found])
+    asked = np.ascontiguousarray(questions, dtype=np.float32)
+    longest = max(float(np.linalg.norm(np.asarray(block, np.float32), axis=1).max()) for block in blocks)
+    # What d products and their sum in single precision can be off by, twice: of the k-th best score, and of a candidate's.
+    margins = 2 * asked.shape[1] * 2.0**-23 * longest * np.linalg.norm(asked, axis=1)
+    rows, scores = np.empty((len(asked), k), np.int64), np.empty((len(asked), k), np.float32)
+    for first in range(0, len(asked), _QUESTIONS):
+        part = asked[first : first + _QUESTIONS]
+        found = _candidates(blocks, torch.from_numpy(part).to(device), k, margins[first : first + _QUESTIONS])
+        for number, (question, candidates) in enumerate(zip(part, found, strict=True), first):
+            exact = _exact(blocks, candidates, question)
+            order = best_of(exact, k)
+            rows[number], scores[number] = candidates[order], exact[order]
+    return rows, scores
+
+
+def _candidates(
+    blocks: Sequence[Halves], questions: Any, k: int, margins: NDArray[np.float64]
+) -> list[NDArray[np.int64]]:
+    """For each question, rising, every row that may be among its k best, by scores in single precision."""
+    import torch
+
+    margin = torch.from_numpy(margins.astype(np.float32)).to(questions.device)[:, None]
+    best = torch.empty((len(questions), 0), device=questions.device)
+    near: list[tuple[Any, Any, Any]] = []  # questions, rows, scores
+    least = torch.full_like(margin, -torch.inf)
+    start = 0
+    for block in blocks:
+        vectors = torch.from_numpy(np.array(block)).to(questions.device).float()  # a copy: the file is mapped read-only
+        scores = questions @ vectors.T
+        best = torch.cat([best, torch.topk(scores, min(k, len(block))).values], 1)
+        if best.shape[1] >= k:
+            best = torch.topk(best, k).values
+            least = best[:, -1:] - margin
+        of, at = (scores >= least).nonzero(as_tuple=True)
+        near.append((of.cpu(), (at + start).cpu(), scores[of, at].cpu()))
+        start += len(block)
+    of, at, said = (torch.cat(parts) for parts in zip(*near, strict=True))
+    kept = said >= least.cpu()[of, 0]
+    of, at = of[kept], at[kept]
+    order = torch.argsort(of, stable=True)  # rows were found in rising order
+    counts = torch.bincount(of, minlength=len(questions)).tolist()
+    return [rows.numpy() for rows in at[order].split(counts)]
+
+
+def _exact(blocks: Sequence[Halves], rows: NDArray[np.int64], question: Floats) -> Floats:
+    """Inner products, summed in double precision in one order and rounded to single: equal vectors have equal ones."""
+    found = np.empty(len(rows), np.float32)
+    starts = np.cumsum([0, *map(len, blocks)])
+    numbers = np.searchsorted(starts, rows, side="right") - 1
+    for number in np.unique(numbers).tolist():
+        here = numbers == number
+        vectors = np.asarray(blocks[number][rows[here] - starts[number]], np.float64)
+        found[here] = (vectors * question.astype(np.float64)).sum(axis=1)
+    return found
 
 
 def _file(start: int) -> str:
@@ -126,37 +167,56 @@ def _file(start: int) -> str:
 
 
 def _check(folder: Path, identity: Mapping[str, Any], called: Mapping[str, Any]) -> None:
-    """Hold what a folder says of itself against what is asked for; write it where nothing stands yet."""
+    """Hold what a folder says of itself against what is asked for; write it where nothing can be read.
+
+    Vectors of which nothing says what they are of are removed.
+    """
     about = folder / _ABOUT
+    damage = f"holds vectors and no {_ABOUT}" if any(folder.glob("*.npy")) else ""
     if about.is_file():
         try:
             found = json.loads(about.read_text("utf-8"))
             differing = [key for key, value in identity.items() if found.get(key) != value]
-        except (ValueError, AttributeError) as error:
-            raise CorruptSource(
-                f"{about} is damaged ({error}); delete {folder} to have the passages encoded again"
-            ) from error
-        if differing:
-            raise CorruptSource(
-                f"{folder} holds vectors of another corpus or model ({found.get('model')}; it differs in "
-                f"{', '.join(differing)}); delete it to have the passages encoded again"
-            )
-        return
-    if any(folder.glob("*.npy")):
-        raise CorruptSource(
-            f"{folder} holds vectors and no {_ABOUT} that says of what; delete it to have them made again"
-        )
+        except (ValueError, AttributeError, RecursionError) as error:
+            damage = f"has a damaged {_ABOUT} ({error})"
+        else:
+            if differing:
+                raise CorruptSource(
+                    f"{folder} holds vectors of another corpus or model ({found.get('model')}; it differs in "
+                    f"{', '.join(differing)}); delete it to have the passages encoded again"
+                )
+            return
+    if damage:
+        log.warning("%s %s that says of what; the passages are encoded again", folder, damage)
+        for block in folder.glob("*.npy"):
+            block.unlink()
     text = json.dumps({**called, **identity}, indent=1, sort_keys=True)
     with whole_file(about) as partial:
         partial.write_text(text, "utf-8")
 
 
-def _load(path: Path) -> Halves:
-    try:
-        block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise CorruptSource(f"{path} is damaged ({error}); delete it to have its passages encoded again") from error
-    return block
+def _load(path: Path, rows: int) -> Halves | None:
+    """A block; ``None`` where it is not there, or damaged, which is said."""
+    if not path.is_file():
+        return None
+    damage = "it is cut"
+    size = path.stat().st_size - _CRC_BYTES
+    if size > 0:
+        with path.open("rb") as stream:
+            stream.seek(size)
+            expected = int.from_bytes(stream.read(), "little")
+        damage = "its content has changed"
+        if checksum(path, size) == expected:
+            try:
+                block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
+            except (ValueError, EOFError) as error:
+                damage = str(error)
+            else:
+                if block.dtype == np.float16 and block.ndim == 2 and len(block) == rows:
+                    return block
+                damage = f"{block.dtype} of shape {block.shape}, but float16 of {rows} rows is expected"
+    log.warning("%s is damaged (%s); its %d passages are encoded again", path, damage, rows)
+    return None
 
 
 def _write(path: Path, vectors: Floats) -> None:
@@ -166,5 +226,9 @@ def _write(path: Path, vectors: Floats) -> None:
         raise ValueError(
             f"{path.parent}: the model gave numbers that are not finite in float16; is it one for retrieval?"
         )
-    with whole_file(path) as partial, partial.open("wb") as stream:
-        np.save(stream, halves, allow_pickle=False)
+    with whole_file(path) as partial:
+        with partial.open("wb") as stream:
+            np.save(stream, halves, allow_pickle=False)
+        crc = checksum(partial)
+        with partial.open("ab") as stream:
+            stream.write(crc.to_bytes(_CRC_BYTES, "little"))

@@ -1,0 +1,13 @@
+"""What can be wrong with a public file, or with any other file that somebody else wrote."""
+
+from __future__ import annotations
+
+__all__ = ["CorruptSource", "MissingSource"]
+
+
+class MissingSource(FileNotFoundError):
+    """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded."""
+
+
+class CorruptSource(ValueError):
+    """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""

@@ -1,0 +1,75 @@
+"""What the harness tasks of all our benchmarks have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from typing import Any
+
+from lm_eval.api.task import ConfigurableTask
+
+from custom_metrics.surrogates import without_surrogates
+
+__all__ = ["GroundedTask"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+
+class GroundedTask(ConfigurableTask):  # type: ignore[misc]
+    """A task as YAML makes it, which differs in three things:
+
+    - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
+      name, and would take those of other options, another mirror or another version of the prompt.
+    - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
+      rank alone, and the others wait for it.
+    - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config={key: value for key, value in config.items() if key != "class"})
+
+    def build_all_requests(self, **options: Any) -> None:
+        """The requests, as the harness builds them or takes them from its cache.
+
+        Raises:
+            ValueError: there are fewer questions than processes.
+        """
+        chosen, limit = options.get("samples"), options.get("limit")
+        number = len(chosen) if chosen else len(self.eval_docs)
+        number = number if limit is None else min(number, limit)
+        processes = options.get("world_size", 1)
+        if number < processes:
+            raise ValueError(
+                f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
+                f"start at most {number}"
+            )
+        if options.get("cache_requests"):
+            # The harness makes nothing of the tokenizer's name but a part of the cache's key.
+            options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-content{self._content(options)}"
+        super().build_all_requests(**options)
+
+    def _content(self, options: dict[str, Any]) -> str:
+        """Digest of the documents, and of the first one's request: template, shots, system prompt, generation settings."""
+        alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
+        super().build_all_requests(**{**options, **alone})
+        said = [request.arguments for request in self._instances]
+        digest = hashlib.sha256(json.dumps([said, options.get("samples")], default=str).encode())
+        for doc in self.eval_docs:
+            digest.update(json.dumps(doc, sort_keys=True, default=str).encode())
+        return digest.hexdigest()[:32]
+
+    def apply_filters(self) -> Any:
+        """As the harness does, on answers that can be written."""
+        mended = 0
+        for request in self._instances or ():
+            for number, answer in enumerate(request.resps):
+                if isinstance(answer, str) and (writable := without_surrogates(answer)) != answer:
+                    request.resps[number] = writable
+                    mended += 1
+        if mended:
+            log.warning(
+                "%s: %d answers held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
+                *(self.config.task, mended),
+            )
+        return super().apply_filters()

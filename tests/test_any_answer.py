@@ -1,0 +1,267 @@
+"""No answer whatever ends a run: arbitrary text, halves of characters and arbitrary JSON go through every filter, every
+metric and the detectors that need no model; and what says the same in another wrapping is read alike by all benchmarks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from custom_metrics import detection, grounding, judging, relevance
+from custom_metrics.abstention import is_abstention
+from custom_metrics.filters import Abstention, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
+from custom_metrics.surrogates import without_surrogates
+from detector_plugin import prompt
+from detector_plugin.filters import HallucinationSpans
+from detector_plugin.lexical import LexicalDetector
+from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
+from lm_eval_tasks.mfava import dataset as wild
+from lm_eval_tasks.mfava import detection as annotated
+from lm_eval_tasks.mfava import estimation
+from lm_eval_tasks.models.replay import Replay
+from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
+from tests.conftest import results_of
+
+Harness = Callable[..., dict[str, Any]]
+
+anything = st.text(st.characters(exclude_categories=()), max_size=300)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | anything,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(anything | st.just("answer"), inner, max_size=4),
+    max_leaves=12,
+)
+HOSTILE = [
+    "",
+    " \t\n",
+    '{"answer": ' + "1" * 5000 + "}",
+    '{"answer": {"answer": ' * 2000,
+    "[" * 20_000,
+    '{"answer": "\\ud800"}',
+    "half \ud800 a pair",
+    "\ud83d\ude00",  # two halves that belong together
+    "\x00\x1b[2J\x07",
+    "<entity>" * 3000,
+    "</invented>" * 3000,
+    "< " * 5000,
+    "```json\n" * 2000,
+    "Rating: " + "9" * 5000,
+    "<think>" * 3000,
+    "哈" * 5000,
+    "a" * 100_000,
+    "\u202e\u2066\ufeff\U000e0041",
+    "{{ 7 * 7 }} {% for x in y %}",
+]
+answers = st.one_of(
+    anything,
+    json_values.map(json.dumps),
+    json_values.map(lambda value: json.dumps({"answer": value})),
+    st.lists(
+        st.sampled_from(["<entity>", "</entity>", "<x>", "Rating: 3", "\n", '"', "{", "}", "I don't know", "\x1b["])
+    ).map(" ".join),
+)
+
+
+@lru_cache(maxsize=1)
+def documents() -> dict[str, dict[str, Any]]:
+    return {
+        "nomiracl": load_nomiracl("de", mirror="sample")["evaluation"][1],
+        "clapnq": load_clapnq(task_name="clapnq_rag", task_retriever="bm25", mirror="sample")["evaluation"][0],
+        "wild": wild.load("ja", mirror="sample")["evaluation"][0],
+        "annotated": annotated.load("de", mirror="sample")["evaluation"][0],
+    }
+
+
+def filtered(kind: type[Any], answer: Any, doc: dict[str, Any], **arguments: Any) -> str:
+    ((value,),) = kind(**arguments).apply([[answer]], [doc])
+    assert isinstance(value, str)
+    return value
+
+
+def read_by_everything(answer: Any) -> None:
+    docs = documents()
+    for parser in ("strict", "robust"):
+        label = filtered(NomiraclLabel, answer, docs["nomiracl"], parser=parser)
+        assert label in (relevance.ANSWER, relevance.NO_ANSWER, relevance.INVALID)
+        assert relevance.process_results(docs["nomiracl"], [label]).keys()
+    final = filtered(FinalAnswer, answer, docs["clapnq"])
+    filtered(Abstention, answer, docs["clapnq"])
+    assert grounding.process_results_with_retrieval(docs["clapnq"], [final])["length"] == len(final)
+    tagged = filtered(HallucinationSpans, final, docs["wild"])
+    tagged.encode("utf-8")  # it goes into a file
+    spans = json.loads(tagged)["spans"]
+    assert all(0 <= start < end <= len(json.loads(tagged)["answer"]) for start, end, *_ in spans)
+    values = estimation.process_results(docs["wild"], [tagged])
+    assert values["hallucinated_words"] <= values["response_words"]
+    for process in (detection.process_results, detection.process_category_results):
+        assert process(docs["annotated"], [final])["lost_rate"] in (0, 1)
+    rating = filtered(JudgeRating, answer, {})
+    assert rating in ("1", "2", "3", "4", "unread")
+    assert judging.process_rating({"id": "1", "aspect": "faithfulness", "answer": final}, [rating])
+    assert filtered(JudgePreference, answer, {}) in ("A", "B", "tie", "unread")
+    assert isinstance(is_abstention(answer), bool)
+
+
+@pytest.mark.parametrize("answer", [*HOSTILE, None, 7, ["x"]], ids=range(len(HOSTILE) + 3))
+def test_hostile_answers_are_read(answer: Any) -> None:
+    read_by_everything(answer)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(answers)
+def test_any_answer_is_read(answer: str) -> None:
+    read_by_everything(answer)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    reference=answers, answer=answers, question=answers, language=st.sampled_from(["de", "zh", "ja", "xx", "", None])
+)
+def test_the_lexical_detector_reads_anything_beside_anything(
+    reference: str, answer: str, question: str, language: str | None
+) -> None:
+    (spans,) = LexicalDetector().detect([reference], [answer], [language], [question])
+    assert all(0 <= a.start < a.end <= len(answer) for a in spans)
+    assert all(a.end <= b.start for a, b in pairwise(spans))
+
+
+@settings(deadline=None, max_examples=100)
+@given(reference=answers, answer=answers)
+def test_a_prompt_for_tags_quotes_anything(reference: str, answer: str) -> None:
+    said = prompt.detection_prompt(reference, answer)
+    assert reference in said
+    assert answer in said
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(answers | st.sampled_from(HOSTILE), max_size=6))
+def test_replay_reads_a_good_line_among_any_others(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "x.jsonl"
+    others = [line.replace("\n", " ").encode("utf-8", "replace").decode() for line in lines]
+    good = json.dumps({"query_id": "the good one", "response": "x"})
+    path.write_bytes("\n".join([*others, good]).encode())
+    try:
+        assert Replay(path=str(path), model=None).answers["the good one"][0].response == "x"
+    except ValueError as error:  # two of them may name different models
+        assert "several models" in str(error)  # noqa: PT017
+
+
+# ------------------------------------------------------------------------------------------------------ read alike
+
+WRAPPED = {
+    "plain": "{}",
+    "terminal": "\x1b[31m{}\x1b[0m",
+    "eight-bit terminal": "\x9b31m{}\x9b0m",
+    "JSON": '{{"answer": "{}"}}',
+    "JSON with reasons": '{{"reasoning": "None of the passages is about it.", "answer": "{}"}}',
+    "JSON in a fence": '```json\n{{"answer": "{}"}}\n```',
+    "coloured JSON": '\x1b[32m{{"answer": "{}"}}\x1b[0m',
+    "reasoning": "<think>Let me see.</think>\n{}",
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPED.values(), ids=WRAPPED)
+@pytest.mark.parametrize(
+    ("said", "abstains"), [("I don't know", True), ("The passages do not say.", True), ("It was built in 1880.", False)]
+)
+def test_all_benchmarks_read_an_answer_alike_in_every_wrapping(said: str, abstains: bool, wrapping: str) -> None:
+    answer, docs = wrapping.format(said), documents()
+    label = filtered(NomiraclLabel, answer, docs["nomiracl"], parser="robust")
+    assert label == (relevance.NO_ANSWER if abstains else relevance.ANSWER)
+    final = filtered(FinalAnswer, answer, docs["clapnq"])
+    assert final == said
+    assert grounding.process_results(docs["clapnq"], [final])["answerable_abstention_rate"] == abstains
+    assert (filtered(Abstention, answer, docs["clapnq"]) == "unanswerable") is abstains
+    tagged = filtered(HallucinationSpans, filtered(FinalAnswer, answer, docs["wild"]), docs["wild"])
+    assert estimation.process_results(docs["wild"], [tagged])["abstention_rate"] == abstains
+
+
+# -------------------------------------------------------------------------------------------------------- surrogates
+
+
+@pytest.mark.parametrize(
+    ("text", "writable"),
+    [
+        ("", ""),
+        ("Zürich", "Zürich"),
+        ("a\ud800b", "a\ufffdb"),
+        ("\udc00\ud800", "\ufffd\ufffd"),
+        ("\ud83d\ude00!", "😀!"),
+        ("😀\ud83d", "😀\ufffd"),
+    ],
+)
+def test_halves_are_joined_or_replaced(text: str, writable: str) -> None:
+    assert without_surrogates(text) == writable
+
+
+@given(anything)
+def test_what_is_made_writable_can_be_written(text: str) -> None:
+    writable = without_surrogates(text)
+    writable.encode("utf-8")
+    assert without_surrogates(writable) == writable
+    if text.isprintable():
+        assert writable == text
+
+
+@pytest.mark.parametrize("task", ["nomiracl_de", "clapnq_gold", "mfava_de"])
+def test_half_a_character_in_an_answer_costs_no_sample(
+    harness: Harness, tmp_path: Path, task: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Through the harness's own writer, which lost the samples from there on, and ended with 0."""
+    from lm_eval.loggers import EvaluationTracker
+
+    first = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    rows = [
+        {"id": sample["doc"].get("id") or sample["doc"]["query_id"], "response": f"half \ud800 {number}"}
+        for number, sample in enumerate(first["samples"][task])
+        if sample["filter"] != "strict"
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
+    with caplog.at_level(logging.WARNING):
+        results = harness(
+            [task], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": "sample"}, evaluation_tracker=tracker
+        )
+        logged = results.pop("samples")
+        tracker.save_results_aggregated(results=results, samples=logged)
+        tracker.save_results_samples(task_name=task, samples=logged[task])
+    assert f"{len(rows)} answers of Replay held halves of surrogate pairs" in caplog.text
+    assert results_of(tmp_path / "out")["n-samples"][task]["effective"] == len(rows)
+    (written,) = (tmp_path / "out").rglob("samples_*.jsonl")
+    samples = [json.loads(line) for line in written.read_text("utf-8").splitlines()]
+    assert len({sample["doc_id"] for sample in samples}) == len(rows)
+    assert all("half \ufffd " in sample["resps"][0][0] for sample in samples)
+
+
+def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixture) -> None:
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.autoload import task_folder
+
+    tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mfava_detection_de_gold_category"]
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    for name, task in manager.load(tasks)["tasks"].items():
+        task.build_all_requests(limit=2, rank=0, world_size=1)
+        for request in task.instances:
+            request.resps.append("half \udfff")
+        task.apply_filters()
+        assert [request.resps for request in task.instances] == [["half \ufffd"]] * 2
+        assert f"{name}: 2 answers held halves of surrogate pairs" in caplog.text
+
+
+def test_a_detectors_answer_is_made_writable(caplog: pytest.LogCaptureFixture) -> None:
+    from lm_eval.api.instance import Instance
+
+    from lm_eval_tasks.models.detector import HallucinationDetector
+
+    doc = {"reference": "r", "answer": "half \ud800", "language": "de"}
+    (said,) = HallucinationDetector().generate_until([Instance("generate_until", doc, ("p", {}), 0)])
+    said.encode("utf-8")
+    assert "1 answers of HallucinationDetector held halves" in caplog.text
