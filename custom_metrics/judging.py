@@ -119,9 +119,9 @@ def _win_rate(values: tuple[Value, ...]) -> tuple[float, float, float]:
     scores = [sum(won) / len(won) for won in verdicts.values()]
     if not scores:
         return math.nan, math.nan, math.nan
-    rate = sum(scores) / len(scores)
+    rate = math.fsum(scores) / len(scores)  # the same in whatever order ranks bring them
     # A bootstrap of nothing but wins would say 1 to 1.
-    return (rate, *(wilson(sum(scores), len(scores)) if rate in (0, 1) else bootstrap_mean(scores)))
+    return (rate, *(wilson(math.fsum(scores), len(scores)) if rate in (0, 1) else bootstrap_mean(scores)))
 
 
 def _share(values: tuple[Value, ...]) -> tuple[float, float, float]:

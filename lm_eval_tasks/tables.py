@@ -19,7 +19,10 @@ __all__ = ["check_end", "check_readable", "read_csv", "read_json_lines", "read_l
 
 
 def _open(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
+    """A text file, gzipped or not: what it is says its name, or, in a cache that has names of its own, its first bytes."""
+    with path.open("rb") as stream:
+        gzipped = stream.read(2) == b"\x1f\x8b"
+    if gzipped or path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8", newline="\n")
     return path.open(encoding="utf-8", newline="\n")
 

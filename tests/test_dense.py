@@ -839,6 +839,7 @@ def test_it_says_what_its_rankings_depend_on(corpus: Corpus, minilm: str, tmp_pa
     assert about == {k: v for k, v in described.items() if k not in ("retriever", "query_prefix")} | {
         "rows": 10,
         "block": 4,
+        "form": 2,
     }
 
 

@@ -7,7 +7,6 @@ import logging
 import math
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -878,26 +877,18 @@ def test_two_documents_of_one_id_are_refused(tmp_path: Path) -> None:
         rated(samples=str(path))
 
 
-def test_cached_requests_of_another_run_are_refused(runs: Path, tmp_path: Path) -> None:
+def test_cached_requests_are_of_the_run_that_is_judged(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The harness's cache knows a task by its name: it would send run A's answers and credit run B."""
+    from lm_eval.caching import cache
 
-    def lm_eval(strategy: str, cache: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        arguments = [
-            "--model",
-            "dummy",
-            "--tasks",
-            RATINGS,
-            "--metadata",
-            f"samples={file(runs, strategy)}",
-            "--limit",
-            "2",
-        ]
-        command_line = [sys.executable, "-m", "lm_eval", *arguments, "--cache_requests", cache]
-        return run(command_line, tmp_path, check=check, LM_HARNESS_CACHE_PATH=str(tmp_path / "requests"))
+    monkeypatch.setattr(cache, "PATH", str(tmp_path / "requests"))
 
-    lm_eval("lexical", "true")
-    lm_eval("lexical", "true")
-    failed = lm_eval("full_passage", "true", check=False)
-    assert failed.returncode
-    assert "clapnq_judge: the cached requests are of other documents" in failed.stderr.strip().splitlines()[-1]
-    lm_eval("full_passage", "refresh")
+    def prompts(strategy: str, cached: bool) -> list[Any]:
+        metadata = {"samples": str(file(runs, strategy))}
+        got = evaluate([RATINGS], "dummy", metadata=metadata, limit=2, cache_requests=cached)
+        return [sample["arguments"] for sample in got["samples"][RATINGS]]
+
+    assert prompts("lexical", True) == prompts("lexical", False)
+    assert prompts("full_passage", True) == prompts("full_passage", False) != prompts("lexical", True)

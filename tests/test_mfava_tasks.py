@@ -356,24 +356,6 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
     assert json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])["spans"] is None
 
 
-def test_cached_requests_are_tagged_by_the_detector_of_this_run(third: EveryThirdWord) -> None:
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.autoload import task_folder
-
-    metadata = {**SAMPLE, "detector": "third"}
-    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata)
-    task = manager.load(["mfava_de"])["tasks"]["mfava_de"]
-    task.build_all_requests(limit=2, rank=0, world_size=1)
-    for instance in task.instances:
-        instance.doc = {**instance.doc, "detector": "of-an-earlier-run", "calibration": "gone.json@0"}
-        instance.resps.append("eins zwei drei")
-    task.apply_filters()
-    assert third.calls == [2]
-    assert all(json.loads(i.filtered_resps["answer"])["detector"]["name"] == "third" for i in task.instances)
-    assert all(instance.doc["calibration"] == "" for instance in task.instances)
-
-
 def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     Calibration({"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]], "")}}).save(

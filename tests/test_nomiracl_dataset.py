@@ -118,7 +118,10 @@ def test_blemishes_are_survived_and_counted(
             {"qrels_relevant": "".join(f"a#0\tQ0\t{d}\t0\n" for d in IDS)},
             "1 questions skipped, without exactly 10 passages",
         ),
-        ({"qrels_relevant": ""}, "1 questions skipped, without exactly 10 passages"),
+        (
+            {"qrels_relevant": ""},
+            "1 questions without judgements; 1 questions skipped, without exactly 10 passages",
+        ),
     ],
     ids=["missing passage", "nine passages", "eleven passages", "no judgement"],
 )

@@ -186,6 +186,9 @@ def test_the_store_asks_for_each_content_once(tmp_path: Path) -> None:
     newer.version = "2"
     StoredDetector(newer, tmp_path / "s.jsonl").detect(["r"], ["a"], ["de"])
     assert newer.asked == ["a"]
+    for options in ({"threshold": 0.5}, {"threshold": 0.6}, {"threshold": 0.5}):
+        StoredDetector(detector, tmp_path / "s.jsonl", options).detect(["r"], ["a"], ["de"])
+    assert len(detector.asked) == 8  # each options once
     with pytest.raises(ValueError, match="1 answers, but 2 references"):
         stored.detect(["r", "s"], ["a"], ["de"])
 
@@ -264,7 +267,7 @@ def test_answers_that_differ_and_half_characters_are_survived(tmp_path: Path, ca
     with caplog.at_level(logging.WARNING):
         first, second = read_samples(path)
     assert first["resps"] == [["Ein Text."]]
-    assert second["resps"] == [["half ? a pair"]]
+    assert second["resps"] == [["half \ufffd a pair"]]
     assert "1 further answers to the same documents; the first of each counts" in caplog.text
 
 

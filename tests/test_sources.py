@@ -67,10 +67,10 @@ def test_the_environment_names_a_mirror_and_the_argument_is_stronger(
     for name in ("a", "b"):
         target = tmp_path / name / "github" / "primeqa" / "clapnq" / DEV
         target.parent.mkdir(parents=True)
-        target.write_text(name)
+        target.write_text(f"{name}\n")
     monkeypatch.setenv("LM_EVAL_GROUNDED_MIRROR", str(tmp_path / "a"))
-    assert locate("primeqa/clapnq", DEV).read_text() == "a"
-    assert locate("primeqa/clapnq", DEV, tmp_path / "b").read_text() == "b"
+    assert locate("primeqa/clapnq", DEV).read_text() == "a\n"
+    assert locate("primeqa/clapnq", DEV, tmp_path / "b").read_text() == "b\n"
 
 
 def test_the_sample_is_used_only_when_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from custom_metrics.response import final_answer
 from lm_eval_tasks import nomiracl
 from lm_eval_tasks.autoload import task_folder
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
@@ -132,7 +133,17 @@ def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "response", ["", None, "x" * 1_000_000, "\x00\x1b\x07" * 100, "<think>", "{{ 1 + 1 }}{% include 'x' %}"]
+    "response",
+    [
+        "",
+        None,
+        "x" * 1_000_000,
+        "\x00\x1b\x07" * 100,
+        "{" * 5000,
+        "\ud800" * 9,
+        "<think>",
+        "{{ 1 + 1 }}{% include 'x' %}",
+    ],
 )
 def test_any_response_goes_through_the_harness(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, response: str | None
@@ -142,7 +153,7 @@ def test_any_response_goes_through_the_harness(
     monkeypatch.setattr(GroundedBaseline, "answer", lambda self, doc: response)
     tasks = ["nomiracl_de", "clapnq_gold", "clapnq_rag"]
     results = harness(tasks, "grounded-baseline", metadata={"mirror": "sample"}, limit=4)["results"]
-    assert results["clapnq_rag"]["length,answer"] == (0 if response in (None, "<think>") else len(response or ""))
+    assert results["clapnq_rag"]["length,answer"] == len(final_answer(response))
     assert results["nomiracl_de"]["invalid_rate,strict"] == 1.0
 
 

@@ -1,0 +1,241 @@
+"""The harness's two caches hold what a run asks for, and nothing of another: cached requests (`--cache_requests`) are known
+by their documents and prompts, what is kept of our own models (`--use_cache`) by the model's options and by content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval.tasks import TaskManager
+
+from custom_metrics.spans import Span
+from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.mfava import dataset as wild
+from lm_eval_tasks.models import detector as detector_model
+from tests.conftest import command, results_of, run
+
+Harness = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of cached requests; in the installed harness it lies inside the package."""
+    from lm_eval.caching import cache
+
+    monkeypatch.setattr(cache, "PATH", str(tmp_path / "requests"))
+    return tmp_path / "requests"
+
+
+def evaluated(harness: Harness, task: str, cached: bool, model: str = "strategy=lexical", **metadata: Any) -> Any:
+    """Figures, and the prompts and documents that were answered."""
+    limit = metadata.pop("limit", None)
+    num_fewshot = metadata.pop("num_fewshot", None)
+    gen_kwargs = metadata.pop("gen_kwargs", None)
+    got = harness(
+        [task],
+        "hallucination-detector" if "detection" in task else "grounded-baseline",
+        "detector=lexical" if "detection" in task else model,
+        metadata={"mirror": "sample", **metadata},
+        cache_requests=cached,
+        bootstrap_iters=0,
+        limit=limit,
+        num_fewshot=num_fewshot,
+        gen_kwargs=gen_kwargs,
+    )
+    seen = [(s["doc_id"], s["doc"], s["arguments"], s["resps"]) for s in got["samples"][task]]
+    return json.dumps([got["results"][task], seen], sort_keys=True, default=str)
+
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("nomiracl_de", {"subset": "non_relevant"}),
+    ("nomiracl_de", {"max_samples": 3}),
+    ("nomiracl_de", {"max_samples": 3, "seed": 7}),
+    ("nomiracl_de", {"max_passage_tokens": 5}),
+    ("nomiracl_de_role", {"max_passage_tokens": 5}),
+    ("clapnq_gold", {"split": "train"}),
+    ("clapnq_gold", {"num_fewshot": 1}),
+    ("clapnq_gold", {"gen_kwargs": "max_gen_toks=7"}),
+    ("clapnq_rag", {"top_k": 1}),
+    ("clapnq_rag", {"bm25_split": True, "top_k": 2}),
+    ("mfava_de", {"detector_args": "threshold=0.9"}),
+    ("mfava_de", {"calibration": "none"}),
+]
+
+
+@pytest.mark.parametrize(("task", "changed"), CHANGES, ids=[f"{t} {' '.join(c)}" for t, c in CHANGES])
+def test_other_options_have_requests_of_their_own(
+    harness: Harness, cache: Path, task: str, changed: dict[str, Any]
+) -> None:
+    first = evaluated(harness, task, cached=True)
+    other = evaluated(harness, task, cached=True, **changed)
+    assert other == evaluated(harness, task, cached=False, **changed)
+    assert other != first
+    assert len(list(cache.iterdir())) == 2
+    assert evaluated(harness, task, cached=True) == first
+    assert evaluated(harness, task, cached=True, **changed) == other
+    assert len(list(cache.iterdir())) == 2  # both were there
+
+
+@pytest.mark.parametrize("task", ["nomiracl_de", "clapnq_gold", "clapnq_rag", "mfava_de", "mfava_detection_de_gold"])
+def test_another_mirror_has_requests_of_its_own(harness: Harness, hub: str, task: str) -> None:
+    evaluated(harness, task, cached=True, limit=4)
+    other = evaluated(harness, task, cached=True, limit=4, mirror=hub)
+    assert other == evaluated(harness, task, cached=False, limit=4, mirror=hub)
+    assert other != evaluated(harness, task, cached=True, limit=4)
+
+
+def built(task: str, **options: Any) -> list[Any]:
+    """The requests of a task, as a run with `--cache_requests` builds or finds them."""
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
+    loaded = manager.load([task])["tasks"][task]
+    loaded.build_all_requests(cache_requests=True, rank=0, world_size=1, **options)
+    return [(request.doc_id, request.arguments) for request in loaded.instances]
+
+
+def test_requests_are_found_again(cache: Path) -> None:
+    first = built("nomiracl_de", limit=4)
+    (file,) = cache.iterdir()
+    written = file.stat().st_mtime_ns
+    assert built("nomiracl_de", limit=4) == first
+    assert built("nomiracl_de", limit=2) == first[:2]  # the harness caches all, whatever the limit
+    assert [path.stat().st_mtime_ns for path in cache.iterdir()] == [written]
+
+
+def test_chosen_documents_and_system_prompts_have_requests_of_their_own() -> None:
+    whole = built("mfava_de")
+    assert [number for number, _ in built("mfava_de", samples=[2, 5])] == [0, 1]
+    assert len(built("mfava_de")) == len(whole) == 9
+    spoken_to = built("mfava_de", system_instruction="Be brief.")
+    assert spoken_to[0][1][0].startswith("Be brief.")
+    assert built("mfava_de") == whole
+
+
+def test_a_damaged_cache_of_requests_is_made_anew(cache: Path) -> None:
+    first = built("clapnq_gold", limit=4)
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    assert built("clapnq_gold", limit=4) == first
+
+
+@pytest.mark.slow
+def test_on_the_command_line_a_run_with_cached_requests_has_the_figures_of_one_without(tmp_path: Path) -> None:
+    """The 0.55 that should have been 0.80: the first run's prompts, scored as if they were the second's."""
+    figures = {}
+    for name, options, cached in (
+        ("first", [], "true"),
+        ("second", ["subset=non_relevant", "max_passage_tokens=5"], "true"),
+        ("without", ["subset=non_relevant", "max_passage_tokens=5"], None),
+    ):
+        run(
+            [
+                *(command("lm_eval"), "--tasks", "nomiracl_de", "--model", "grounded-baseline"),
+                *("--metadata", "mirror=sample", *options, "--output_path", str(tmp_path / name)),
+                *(["--cache_requests", cached] if cached else []),
+            ],
+            tmp_path,
+            LM_HARNESS_CACHE_PATH=str(tmp_path / "cached"),
+        )
+        figures[name] = results_of(tmp_path / name)["results"]["nomiracl_de"]
+    assert str(figures["second"]) == str(figures["without"])
+    assert str(figures["second"]) != str(figures["first"])
+
+
+# ------------------------------------------------------------------------------------------------------------ use_cache
+
+
+class Flagging:
+    """A detector whose findings show its options, and which remembers what it was asked."""
+
+    licence = "CC0"
+    asked: list[str] = []  # noqa: RUF012
+
+    def __init__(self, name: str = "a", version: str = "1", length: int = 1) -> None:
+        self.name, self.version, self.length = name, version, length
+
+    def detect(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> list[list[Span]]:
+        Flagging.asked += answers
+        return [[Span(0, self.length)] for _ in answers]
+
+
+@pytest.fixture
+def flagging(monkeypatch: pytest.MonkeyPatch) -> type[Flagging]:
+    monkeypatch.setattr(detector_model, "load_detector", lambda name, **options: Flagging(name, **options))
+    Flagging.asked = []
+    return Flagging
+
+
+def tags(harness: Harness, tmp_path: Path, model_args: str) -> set[str]:
+    got = harness(
+        ["mfava_detection_de_gold"],
+        "hallucination-detector",
+        model_args,
+        metadata={"mirror": "sample"},
+        use_cache=str(tmp_path / "cache"),
+    )
+    assert got["config"]["detector"]["name"] == model_args.split(",")[0].split("=")[1]
+    return {sample["resps"][0][0].split("</hallucination>")[0] for sample in got["samples"]["mfava_detection_de_gold"]}
+
+
+def test_every_detector_version_and_option_has_tags_of_its_own(
+    harness: Harness, flagging: type[Flagging], tmp_path: Path
+) -> None:
+    settings = ["detector=a", "detector=b", "detector=a,version=2", "detector=a,length=3", "detector=b,length=3"]
+    lengths = [1, 1, 1, 3, 3]
+    for model_args, length in zip(settings, lengths, strict=True):
+        assert {len(found.split(">")[1]) for found in tags(harness, tmp_path, model_args)} == {length}
+    asked = len(flagging.asked)
+    assert asked == len(settings) * 3
+    for model_args, length in zip(settings, lengths, strict=True):
+        assert {len(found.split(">")[1]) for found in tags(harness, tmp_path, model_args)} == {length}
+    assert len(flagging.asked) == asked  # all of them were kept
+
+
+def test_tags_of_an_earlier_version_of_this_package_are_not_taken(
+    harness: Harness, flagging: type[Flagging], tmp_path: Path
+) -> None:
+    """What the harness's cache holds by the prompt alone stays as it is, and is not looked at."""
+    from lm_eval.api.model import hash_args
+    from sqlitedict import SqliteDict
+
+    sample = harness(["mfava_detection_de_gold"], "hallucination-detector", "detector=a", metadata={"mirror": "sample"})
+    with SqliteDict(str(tmp_path / "cache_rank0.db"), autocommit=True) as database:
+        for row in sample["samples"]["mfava_detection_de_gold"]:
+            database[hash_args("generate_until", row["arguments"][0])] = "of another detector"
+    assert all(found.startswith("<hallucination>") for found in tags(harness, tmp_path, "detector=a"))
+    with SqliteDict(str(tmp_path / "cache_rank0.db")) as database:
+        assert set(database.values()) == {"of another detector"}
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "second"),
+    [
+        ("grounded-baseline", "strategy=abstain", "strategy=answer"),
+        ("replay", "path={folder}/a.jsonl", "path={folder}/b.jsonl"),
+    ],
+)
+def test_models_that_answer_documents_are_never_answered_for(
+    harness: Harness, tmp_path: Path, model: str, first: str, second: str
+) -> None:
+    for name in "ab":
+        rows = [{"id": doc["id"], "response": name} for doc in wild.load("de", mirror="sample")["evaluation"]]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+    def answers(model_args: str, **options: Any) -> list[str]:
+        arguments = model_args.format(folder=tmp_path)
+        got = harness(
+            ["mfava_de"], model, arguments, metadata={"mirror": "sample"}, gen_kwargs="do_sample=False", **options
+        )
+        return [sample["resps"][0][0] for sample in got["samples"]["mfava_de"]]
+
+    cache = {"use_cache": str(tmp_path / "cache")}
+    assert answers(first, **cache) == answers(first)
+    assert answers(second, **cache) == answers(second) != answers(first)

@@ -1,0 +1,257 @@
+"""Files that were cut on the way, changed by a program or replaced by a proxy do not pass for the public ones."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_tasks import sources, tables
+from lm_eval_tasks.clapnq import dataset as clapnq
+from lm_eval_tasks.clapnq import gold
+from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.nomiracl import dataset as nomiracl
+from lm_eval_tasks.sources import CorruptSource, SourceFile
+
+SAMPLE = Path(sources.__file__).parent / "sample"
+GERMAN = Path("miracl") / "nomiracl" / "data" / "german"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A copy of the bundled sample, to be damaged."""
+    for cached in (nomiracl._documents, clapnq._documents, mfava._documents):
+        cached.cache_clear()
+    return Path(shutil.copytree(SAMPLE, tmp_path / "mirror"))
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+# ---------------------------------------------------------------------------------------------------------- NoMIRACL
+
+
+@pytest.mark.parametrize(
+    "name", ["topics/test.relevant.tsv", "topics/test.non_relevant.tsv", "qrels/test.relevant.tsv"]
+)
+def test_a_table_that_ends_in_the_middle_of_a_line_is_refused(mirror: Path, name: str) -> None:
+    path = mirror / GERMAN / name
+    content = path.read_bytes()
+    path.write_bytes(content[: 2 * len(content) // 3])
+    with pytest.raises(
+        CorruptSource, match=f"{path} ends in the middle of a line: it was cut on the way. Fetch it again"
+    ):
+        nomiracl.load("de", mirror=str(mirror))
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "left"),
+    [
+        ("topics/test.relevant.tsv", "2 judged questions that the topics lack", 6),
+        ("topics/test.non_relevant.tsv", "2 judged questions that the topics lack", 6),
+        (
+            "qrels/test.relevant.tsv",
+            "1 questions without judgements; 2 questions skipped, without exactly 10 passages",
+            6,
+        ),
+    ],
+)
+def test_questions_that_one_file_has_and_the_other_lacks_are_counted_and_said(
+    mirror: Path, name: str, said: str, left: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cut at the end of a line: two of four questions, or what is said of one and a half."""
+    path = mirror / GERMAN / name
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:2] if "topics" in name else lines[:25]), "utf-8")
+    assert len(nomiracl.load("de", mirror=str(mirror))["evaluation"]) == left
+    assert warnings_of(caplog) == [f"nomiracl_de: {said}"]
+
+
+def test_the_sample_and_the_mirror_have_nothing_to_say(hub: str, caplog: pytest.LogCaptureFixture) -> None:
+    for language, folder in (("de", "sample"), ("de", hub), ("yo", hub), ("ar", hub)):
+        nomiracl.load(language, mirror=folder, max_samples="all")
+    assert [said for said in warnings_of(caplog) if "lack" in said or "without judgements" in said] == []
+
+
+@pytest.mark.parametrize("name", ["topics/test.relevant.tsv", "qrels/test.non_relevant.tsv"])
+def test_line_ends_that_a_program_has_changed(mirror: Path, name: str) -> None:
+    """CR alone made one question of four, without a word; CR and LF are two line ends that are known."""
+    path = mirror / GERMAN / name
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"\n", b"\r\n"))
+    assert len(nomiracl.load("de", mirror=str(mirror))["evaluation"]) == 8
+    nomiracl._documents.cache_clear()
+    path.write_bytes(content.replace(b"\n", b"\r"))
+    with pytest.raises(CorruptSource, match=f"{path}, line 1: a CR in the middle of a line; a program has changed"):
+        nomiracl.load("de", mirror=str(mirror))
+
+
+# ------------------------------------------------------------------------------------------------------------ CLAPnq
+
+
+@pytest.mark.parametrize("kind", ["answerable", "unanswerable"])
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_an_empty_clapnq_file_is_refused(mirror: Path, kind: str, content: str) -> None:
+    path = mirror / "PrimeQA" / "clapnq" / f"clapnq_dev_{kind}.jsonl"
+    path.write_text(content, "utf-8")
+    with pytest.raises(CorruptSource, match=f"{path} holds no question; delete it and fetch it again"):
+        clapnq.load(mirror=str(mirror))
+
+
+def test_questions_with_gold_passages_that_the_annotations_lack_are_said(
+    mirror: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = mirror / "PrimeQA" / "clapnq" / "clapnq_dev_answerable.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:10]), "utf-8")
+    clapnq.load("bm25", mirror=str(mirror))
+    file = mirror / "github" / gold.QUESTIONS / "retrieval" / "dev" / "question_dev_answerable.tsv"
+    said = f"clapnq: 8 questions of {file} are not among the answerable ones; is a file cut?"
+    assert [warning for warning in warnings_of(caplog) if "among" in warning] == [said]
+
+
+def test_passages_that_end_in_the_middle_of_a_line_are_refused(mirror: Path) -> None:
+    path = mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(CorruptSource, match=r"passages\.tsv ends in the middle of a line"):
+        clapnq.load("bm25", mirror=str(mirror))
+
+
+# ------------------------------------------------------------------------------------------------------------- mFAVA
+
+
+def queries(mirror: Path) -> Path:
+    (path,) = mirror.rglob("wiki_references_queries_de.csv")
+    return path
+
+
+def test_a_row_without_a_column_is_counted_and_said(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = queries(mirror)
+    header, *_ = path.read_text("utf-8").splitlines()
+    columns = header.split(",")
+    whole = ",".join("x" for _ in columns)
+    path.write_text("\n".join([header, whole, ",".join("x" for _ in columns[:-2]), whole]) + "\n", "utf-8")
+    documents = mfava.load("de", mirror=str(mirror))["evaluation"]
+    assert set(documents["article"]) == {0, 2}
+    (said,) = warnings_of(caplog)
+    assert said == ("mfava_de: rows with fewer fields than the header: 1; articles left out, without a question: 1")
+
+
+def test_queries_that_end_in_the_middle_of_a_line_are_refused(mirror: Path) -> None:
+    path = queries(mirror)
+    path.write_bytes(path.read_bytes().rstrip(b"\r\n")[:-3])
+    with pytest.raises(CorruptSource, match=r"ends in the middle of a line|unexpected end of data"):
+        mfava.load("de", mirror=str(mirror))
+
+
+def test_what_was_published_without_a_last_line_end_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pinned checksum says so."""
+    content = b"a\tb\nc\td"
+    file = SourceFile("hub", "o/n", "main", "x.tsv", "sha256:" + hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(sources, "find", lambda repository, path: file)
+    path = tmp_path / "o" / "n" / "x.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    assert sources.locate("o/n", "x.tsv", tmp_path) == path
+    path.write_bytes(content[:-1])
+    with pytest.raises(CorruptSource, match="ends in the middle of a line"):
+        sources.locate("o/n", "x.tsv", tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------- fetching into a mirror
+
+PAGE = b"<!doctype html>\n<title>Log in</title>\n"
+WHOLE = {
+    "a/topics.tsv": b"1\twho?\n2\twhen?\n",
+    "a/corpus.jsonl.gz": gzip.compress(b'{"docid": "1"}\n'),
+    "a/questions.jsonl": b'{"id": 1}\n',
+    "a/list.json": b"[1, 2]",
+    "a/queries.csv": b"a,b\n1,2\n",
+}
+WRONG = {
+    "a/topics.tsv": [PAGE, b"1\twho?\n2\twh", b"\xff\xfe\tx\n"],
+    "a/corpus.jsonl.gz": [PAGE, WHOLE["a/corpus.jsonl.gz"][:-4], gzip.compress(PAGE), gzip.compress(b'{"docid"')],
+    "a/questions.jsonl": [PAGE, b'{"id": 1}\n{"id"', b"[1]\n", b'{"id": ' + b"1" * 5000 + b"}\n"],
+    "a/list.json": [PAGE, b"[1, 2", b"[" * 100_000, b"\xff"],
+    "a/queries.csv": [b'a,b\n1,"2\n', b"a,b\n1,2", b"\xff,x\n"],
+}
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["downloaded", "already there"])
+@pytest.mark.parametrize(("path", "content"), [(path, content) for path, all in WRONG.items() for content in all])
+def test_what_cannot_be_read_as_what_it_should_be_is_not_put_into_a_mirror(
+    path: str, content: bytes, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, downloaded = SourceFile("hub", "o/n", "c0ffee", path, ""), tmp_path / "blob"
+    monkeypatch.setattr(sources, "fetch", lambda _: downloaded)
+    mirror = tmp_path / "mirror"
+    target = mirror / "o" / "n" / path
+    if there:
+        target.parent.mkdir(parents=True)
+        target.write_bytes(content)
+        with pytest.raises(CorruptSource, match=f"{target}"):
+            sources.fetch_into(file, mirror)
+        assert target.read_bytes() == content
+        assert sources.state(file, mirror)[0] == "unreadable"
+        return
+    downloaded.write_bytes(content)
+    with pytest.raises(CorruptSource, match=r"is not what it should be, and was not put into the mirror: .*proxy"):
+        sources.fetch_into(file, mirror)
+    assert not mirror.exists()
+
+
+@pytest.mark.parametrize("path", WHOLE)
+def test_what_can_be_read_is_put_there(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, downloaded = SourceFile("hub", "o/n", "c0ffee", path, ""), tmp_path / "blob"
+    downloaded.write_bytes(WHOLE[path])
+    monkeypatch.setattr(sources, "fetch", lambda _: downloaded)
+    target = sources.fetch_into(file, tmp_path / "mirror")
+    assert target.read_bytes() == WHOLE[path]
+    assert sources.fetch_into(file, tmp_path / "mirror") == target
+    assert sources.state(file, tmp_path / "mirror") == ("readable", target)
+
+
+def test_every_file_of_the_sample_can_be_read_as_what_it_is() -> None:
+    for path in SAMPLE.rglob("*"):
+        if path.is_file() and path.suffix != ".md":
+            tables.check_readable(path)
+
+
+Reader = Callable[[Path], object]
+READERS: list[Reader] = [
+    lambda path: list(tables.read_tsv(path, 2)),
+    lambda path: list(tables.read_quoted_tsv(path, ("a",))),
+    lambda path: list(tables.read_csv(path)),
+    lambda path: list(tables.read_json_lines(path)),
+    *(
+        lambda path, name=name: tables.check_readable(path, name)
+        for name in ("x.tsv", "x.csv", "x.jsonl", "x.json", "x")
+    ),
+]
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.text(alphabet='a\t,"\r\n{}[]:1\\ud8', max_size=200).map(str.encode),
+        st.sampled_from([b"[" * 50_000, b'{"a": ' + b"1" * 5000 + b"}", b'"' * 999, b"a\tb\n" * 99, b"a\0b\n"]),
+    ),
+    st.sampled_from(READERS),
+)
+def test_any_content_is_read_or_refused(content: bytes, read: Reader) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x"
+        path.write_bytes(content)
+        try:
+            read(path)
+        except CorruptSource as error:
+            assert str(path) in str(error)  # noqa: PT017

@@ -1,0 +1,367 @@
+"""What a kill leaves behind is seen by no reader and cleaned by the next run; what was damaged is named and made anew."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks import atomic, sources
+from lm_eval_tasks.atomic import finished, move_whole, whole_file, whole_folder
+from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
+from lm_eval_tasks.mfava.calibrating import calibration_from_runs
+from lm_eval_tasks.mfava.scoring import score
+from lm_eval_tasks.models.replay import Replay
+from lm_eval_tasks.samples import samples_files
+from lm_eval_tasks.sources import SourceFile
+from tests.conftest import run
+from tests.test_retrieval import ROWS, asked, write_corpus
+from tests.test_scoring import generate, sample, write_samples
+
+HOST = atomic._HOST
+
+
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+# ------------------------------------------------------------------------------------------------------------ whole files
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "x.txt"
+    with whole_file(path) as partial:
+        partial.write_text("new", "utf-8")
+        assert names(path.parent) == [partial.name]
+        assert finished(tmp_path, "*") == []
+    assert names(path.parent) == ["x.txt"]
+
+    def dies() -> None:
+        with whole_file(path) as partial:
+            partial.write_text("newer", "utf-8")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dies()
+    assert (names(path.parent), path.read_text("utf-8")) == (["x.txt"], "new")
+
+
+def test_content_reaches_the_disk_before_the_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def noted_sync(descriptor: int) -> None:
+        happened.append(f"sync {os.path.basename(os.readlink(f'/proc/self/fd/{descriptor}'))}")
+        sync(descriptor)
+
+    def noted_replace(source: Any, target: Any) -> None:
+        happened.append(f"rename to {Path(target).name}")
+        replace(source, target)
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("needs /proc, to see what is synced")
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    with whole_file(tmp_path / "x") as partial:
+        partial.write_text("x")
+    assert happened == [f"sync {partial.name}", "rename to x", f"sync {tmp_path.name}"]
+    happened.clear()
+    whole_folder(tmp_path / "folder", lambda new: (new / "a").write_text("a"), "a folder")
+    assert [what for what in happened if what.startswith("sync")][:2] == ["sync a", "sync manifest.json"]
+    assert happened.index("rename to folder") > happened.index("sync manifest.json")
+    happened.clear()
+    move_whole({tmp_path / "x": tmp_path / "y", tmp_path / "folder" / "a": tmp_path / "z"})
+    assert happened == ["sync x", "sync a", "rename to y", "rename to z", f"sync {tmp_path.name}"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from lm_eval_tasks.atomic import whole_file, whole_folder
+target = Path(sys.argv[1])
+def build(folder):
+    (folder / "a").write_bytes(b"x" * 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[2] == "file":
+    with whole_file(target) as partial:
+        partial.write_bytes(b"x" * 1000)
+        os.kill(os.getpid(), signal.SIGKILL)
+whole_folder(target, build, "it")
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_process_leaves_is_hidden_and_removed_by_the_next(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "[x]*"  # what a pattern could take for its own
+    killed = run([sys.executable, "-c", KILLED, str(target), kind], tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = (path for path in tmp_path.iterdir() if path.suffix == ".part")
+    assert left.name.startswith(".[x]*.")
+    assert finished(tmp_path, "*", "a") in ([], [Path(f"{target}.lock")])
+    if kind == "file":
+        with whole_file(target) as partial:
+            partial.write_text("whole")
+    else:
+        whole_folder(target, lambda new: (new / "a").write_text("whole"), "it")
+    assert [name for name in names(tmp_path) if not name.endswith(".lock")] == ["[x]*"]
+
+
+def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:
+    """A process that lives may still need its part; of those on other machines nothing is known until a day has passed."""
+    dead, alive = dead_process(), os.getppid()
+    kept = {
+        f".x.{HOST}-{alive}-0.part": "lives",
+        f".x.another.host-{dead}-0.part": "of another machine",
+        f".y.{HOST}-{dead}-0.part": "of another file",
+        ".x.part": "nobody's",
+        f".x.{HOST}-{dead}-0.text": "no part",
+    }
+    gone = {
+        f".x.{HOST}-{dead}-7.part": "dead",
+        f".x.{dead}.part": "dead, written by an earlier version",
+        f".x.another.host-{alive}-0.part": "of another machine, a day old",
+    }
+    for name in (*kept, *gone):
+        (tmp_path / name).write_text(name)
+    old = time.time() - 25 * 3600
+    os.utime(tmp_path / f".x.another.host-{alive}-0.part", (old, old))
+    with whole_file(tmp_path / "x") as partial:
+        partial.write_text("x")
+    assert names(tmp_path) == sorted([*kept, "x"])
+
+
+def test_two_threads_write_one_file(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "x") as first, whole_file(tmp_path / "x") as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert (names(tmp_path), (tmp_path / "x").read_text()) == (["x"], "first")
+
+
+# --------------------------------------------------------------------------------------------------------------- caches
+
+
+def overwritten(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
+    ("cut", cut, "bytes, not"),
+    ("empty", lambda path: path.write_bytes(b""), "0 bytes, not"),
+    ("zeros", overwritten, "the content of .* has changed"),
+    ("a bit", a_bit, "the content of .* has changed"),
+    ("gone", Path.unlink, "is missing"),
+]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(("damage", "said"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES])
+@pytest.mark.parametrize("what", ["corpus", "bm25"])
+def test_a_damaged_cache_is_named_and_built_anew(
+    what: str, damage: Callable[[Path], Any], said: str, cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every file of it, in every way."""
+    tsv = write_corpus(tmp_path / "passages.tsv", ROWS)
+    questions = asked("why does the moon pull water", "violin")
+    expected = BM25(Corpus.open(tsv)).search(questions, 4)
+    (folder,) = (path for path in (cache / what).iterdir() if path.is_dir())
+    files = [path.name for path in folder.iterdir() if path.stat().st_size]
+    assert len(files) >= (2 if what == "corpus" else 5)
+    for name in files:
+        caplog.clear()
+        damage(folder / name)
+        assert BM25(Corpus.open(tsv)).search(questions, 4) == expected
+        (warning,) = warnings_of(caplog)
+        assert warning.startswith(f"{folder} is damaged (")
+        assert warning.endswith(
+            f"; the table of {tsv} is built anew" if what == "corpus" else "; the BM25 index is built anew"
+        )
+        if name != "manifest.json":
+            import re
+
+            assert re.search(said, warning), warning
+        caplog.clear()
+        assert BM25(Corpus.open(tsv)).search(questions, 4) == expected
+        assert warnings_of(caplog) == []
+
+
+def test_a_cache_that_cannot_be_written_is_used_as_it_is(cache: Path, tmp_path: Path) -> None:
+    """A shared one, say; as root nothing is forbidden, so the lock is what would show it."""
+    tsv = write_corpus(tmp_path / "passages.tsv", ROWS)
+    expected = BM25(Corpus.open(tsv)).search(asked("violin"), 4)
+    for lock in cache.rglob("*.lock"):
+        lock.unlink()
+    assert BM25(Corpus.open(tsv)).search(asked("violin"), 4) == expected
+    assert list(cache.rglob("*.lock")) == []
+
+
+def test_parts_of_an_index_that_died_are_removed_when_it_is_built(cache: Path, tmp_path: Path) -> None:
+    """They are 200 MB each for the public corpus; also those under the names of an earlier version."""
+    tsv = write_corpus(tmp_path / "passages.tsv", ROWS)
+    BM25(Corpus.open(tsv))
+    (folder,) = (path for path in (cache / "bm25").iterdir() if path.is_dir())
+    shutil.rmtree(folder)
+    for left in (f".{folder.name}.{HOST}-{dead_process()}-0.part", f"{folder.name}.{dead_process()}.part"):
+        (cache / "bm25" / left).mkdir()
+        (cache / "bm25" / left / "data.npy").write_bytes(b"x" * 1000)
+    BM25(Corpus.open(tsv))
+    assert names(cache / "bm25") == [folder.name, f"{folder.name}.lock"]
+
+
+def test_a_download_that_was_damaged_in_the_cache_is_fetched_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import hashlib
+
+    import pooch
+
+    content = b"id\tquestion\n1\twhy\n"
+    checksum = "git:" + hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    file = SourceFile("github", "o/n", "c0ffee", "a.tsv", checksum)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+
+    class Downloader:
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def __call__(self, url: str, output: str, _: None) -> None:
+            Path(output).write_bytes(content)
+
+    monkeypatch.setattr(pooch, "HTTPDownloader", Downloader)
+    local = sources.fetch(file)
+    a_bit(local)
+    assert sources.fetch(file).read_bytes() == content
+    assert warnings_of(caplog) == [f"{local} is damaged (not {checksum}); it is fetched again"]
+
+
+# --------------------------------------------------------------------------------------------------------------- readers
+
+
+def test_no_reader_sees_unfinished_work(tmp_path: Path) -> None:
+    whole = "\n".join(json.dumps(sample(number)) for number in range(3)) + "\n"
+    write_samples(tmp_path / "run", whole)
+    for hidden in (".scoring-abc/model", ".ipynb_checkpoints"):
+        (tmp_path / "run" / hidden).mkdir(parents=True)
+        write_samples(tmp_path / "run" / hidden, whole[:50], date="2027-01-01T00-00-00.0")
+    (tmp_path / "run" / f".samples_mfava_de_2027.jsonl.{HOST}-1-0.part").write_text("{")
+    (folder,) = samples_files(tmp_path)
+    assert folder == tmp_path / "run"
+    assert samples_files(tmp_path)[folder] == {"mfava_de": folder / "samples_mfava_de_2026-01-01T00-00-00.0.jsonl"}
+    assert len(Replay(path=str(tmp_path)).answers) == 3
+    hidden = tmp_path / "run" / ".scoring-abc"  # who names a hidden folder means it
+    assert list(samples_files(hidden)) == [hidden / "model"]
+
+
+SCORING = """
+import os, signal, sys
+from pathlib import Path
+from lm_eval_tasks.mfava import scoring
+if sys.argv[2] == "die":
+    from lm_eval.loggers import EvaluationTracker
+    write = EvaluationTracker.save_results_samples
+    def one_and_die(self, task_name, samples):
+        write(self, task_name, samples)
+        os.kill(os.getpid(), signal.SIGKILL)
+    EvaluationTracker.save_results_samples = one_and_die
+print(scoring.score(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tasks", ["mfava_de", "mfava_de,mfava_fi"], ids=["one task", "two tasks"])
+def test_score_killed_while_it_writes_is_run_again(tasks: str, tmp_path: Path) -> None:
+    """Its leftovers were read as a second model, or ended every later run with "samples of mfava_de in 2 folders"."""
+    folder = generate(tmp_path / "out", "--predict_only", tasks=tasks)
+    before = names(folder)
+    killed = run([sys.executable, "-c", SCORING, str(folder), "die"], tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(folder.glob(".scoring-*/*/samples_mfava_de_*"))
+    again = run([sys.executable, "-c", SCORING, str(folder), "live"], tmp_path)
+    assert again.stdout.count("results_") == 1  # one model
+    assert len(names(folder)) == len(before) + 1 + tasks.count(",") + 1
+    assert not [name for name in names(folder) if name.startswith(".")]
+    assert len(score(folder)) == 1
+
+
+@pytest.mark.slow
+def test_two_that_score_one_folder_do_not_meet(tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    folder = generate(tmp_path / "out", "--predict_only")
+    left = folder / ".scoring-somebodys"
+    left.mkdir()
+    with (
+        FileLock(folder / ".scoring.lock"),
+        pytest.raises(
+            OSError, match=f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it"
+        ),
+    ):
+        score(folder)
+    assert left.is_dir()  # who holds the lock may be writing there
+    score(folder)
+    assert not left.exists()
+
+
+@pytest.mark.slow
+def test_other_options_are_not_answered_with_what_a_killed_run_found(tmp_path: Path) -> None:
+    """The store of a killed run knows the detector's options."""
+    folder = generate(tmp_path / "out", "--predict_only", tasks="mfava_de")
+    killed = run([sys.executable, "-c", SCORING, str(folder), "die"], tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(folder.glob(".spans_lexical.jsonl"))
+    shutil.copytree(folder, tmp_path / "fresh", ignore=shutil.ignore_patterns(".*"))
+    rates = []
+    for place in (folder, tmp_path / "fresh"):
+        (written,) = score(place, detector_args={"threshold": 0.0})
+        rates.append(json.loads(written.read_text("utf-8"))["results"]["mfava_de"]["detected_rate,answer"])
+    assert rates[0] == rates[1] > 0.5
+
+
+def test_a_calibration_is_made_of_finished_runs_only(tmp_path: Path) -> None:
+    (tmp_path / ".scoring-x").mkdir()
+    write_samples(tmp_path / ".scoring-x", "{", task="mfava_detection_de_gold")
+    with pytest.raises(FileNotFoundError, match="no samples file"):
+        calibration_from_runs([tmp_path])
+
+
+def test_the_name_of_this_machine_is_one_of_a_file() -> None:
+    assert "/" not in HOST
+    assert HOST
+    assert len(HOST) <= max(len(socket.gethostname()), 4)
