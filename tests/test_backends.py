@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +51,8 @@ def check(folder: Path, questions: dict[str, int]) -> None:
     assert mfava["calibrated,answer"] == 1
     assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["detector"]["name"] == "lexical"
     if questions["clapnq_rag"] == 32:
-        assert clapnq["ndcg@10,answer"] == pytest.approx(17 / 18)  # the retriever's, whatever the model
+        # The retriever's, whatever the model: one gold passage shares no word with its question, and is the ninth of those.
+        assert clapnq["ndcg@10,answer"] == pytest.approx((17 + 1 / math.log2(10)) / 18)
     for task, number in questions.items():
         (samples,) = folder.rglob(f"samples_{task}_2*.jsonl")
         rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]

@@ -31,6 +31,7 @@ def processes(number: int, tmp_path: Path, tasks: list[str] | None = None, **set
         "tasks": tasks or TASKS,
         "limit": None,
         "gen_kwargs": None,
+        "metadata": {"mirror": "sample"},
         "world_size": number,
         "store": str(tmp_path / f"store{number}-{time.monotonic_ns()}"),
         "output": str(tmp_path / f"{number}.json"),
@@ -67,22 +68,17 @@ def answers(content: dict[str, Any], task: str) -> dict[int, Any]:
 @pytest.mark.parametrize("limit", [None, 2, 3], ids=["all", "one each", "two and one"])
 def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) -> None:
     """Every figure, bounds included, to the last digit. Of two ranks, the first has only answerable questions of CLAPnq."""
-    one, two = (found(number, tmp_path, limit=limit) for number in (1, 2))
+    metadata = {"mirror": "sample", "detector_args": "threshold=0.01"}  # so low that words of the article are flagged
+    one, two = (found(number, tmp_path, limit=limit, metadata=metadata) for number in (1, 2))
     assert two["results"] == one["results"]
     assert two["n-samples"] == one["n-samples"]
     for task in TASKS:
         assert answers(two, task) == answers(one, task)
-    assert [sample["doc"]["answerable"] for sample in two["samples"]["clapnq_rag"]] == sorted(
-        [sample["doc"]["answerable"] for sample in one["samples"]["clapnq_rag"]], reverse=True
-    )
-    if limit != 2:  # enough documents for bounds to depend on
-        assert (
-            any(
-                key.endswith("_ci_high,answer") and value not in ("NaN", 0.0, 1.0)
-                for key, value in two["results"]["mfava_de"].items()
-            )
-            or limit == 3
-        )
+    if limit is not None:
+        answerable = [sample["doc"]["answerable"] for sample in two["samples"]["clapnq_rag"]]
+        assert answerable == sorted(answerable, reverse=True)
+    else:  # enough documents for bounds to depend on
+        assert two["results"]["mfava_de"]["detected_rate_ci_high,answer"] > 0
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["greedy", "sampled"])
@@ -124,9 +120,8 @@ def test_a_rank_without_a_question_is_an_error_on_every_rank(tmp_path: Path) -> 
     started = time.monotonic()
     for status, errors in processes(2, tmp_path, tasks=["clapnq_gold"], limit=1):
         assert status != 0
-        assert errors.strip().splitlines()[-1] == (
-            "ValueError: clapnq_gold: 1 questions for 2 processes, and each needs one; raise --limit, or start at most 1"
-        )
+        said = "clapnq_gold: 1 questions for 2 processes, and each needs one; raise --limit, or start at most 1"
+        assert errors.strip().splitlines()[-1].endswith(f"ValueError: {said}")
     assert time.monotonic() - started < 200  # the ranks' time limit is 240 s
     (status, errors), *_ = processes(1, tmp_path, tasks=["clapnq_gold"], limit=1)
     assert status == 0, errors[-2000:]

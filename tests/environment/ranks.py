@@ -70,7 +70,7 @@ def main(settings: dict[str, Any]) -> None:
     results = simple_evaluate(
         model=kind(**settings["model_args"]),
         tasks=settings["tasks"],
-        task_manager=TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"}),
+        task_manager=TaskManager(include_path=task_folder(), include_defaults=False, metadata=settings["metadata"]),
         limit=settings["limit"],
         gen_kwargs=settings["gen_kwargs"],
         bootstrap_iters=0,
