@@ -15,8 +15,8 @@ __all__ = ["WebPage", "decoded", "read_page"]
 CELL, ITEM = " | ", "; "
 """What stands between the cells of a row, and between the lines or items of a cell."""
 
-_TITLE = '//h1[@id="firstHeading"]'
-_BODY = ('//*[@id="mw-content-text"]', '//*[@id="bodyContent"]', "//main", "//body")  # the first that is there
+_TITLE = (".//h1[@id='firstHeading']", ".//title")  # of each the first that is there
+_BODY = (".//*[@id='mw-content-text']", ".//*[@id='bodyContent']", ".//main", ".//body")
 _LEFT_OUT = frozenset(
     "script style noscript template head nav form button input select textarea svg math img audio video iframe "
     "object".split()
@@ -63,22 +63,21 @@ def read_page(content: bytes) -> WebPage:
     """The page that bytes of HTML (UTF-8) are; broken HTML is read as far as it goes, nothing raises."""
     from lxml import etree
 
-    # The parser stops at 256 levels and at texts of 10 MB, which no article has: hostile input costs linear time.
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
+    # huge_tree: without it, all of a page with a text of 10 MB is lost. Its limit of 2048 levels still stands.
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
     try:
         root = etree.fromstring(content, parser)
-    except etree.XMLSyntaxError:  # not one element in it
+    except etree.LxmlError:  # not one element in it
         root = None
     if root is None:
         return WebPage("", "", "")
-    address = next(iter(root.xpath('//link[@rel="canonical"]/@href')), "")
-    heading = next(iter(root.xpath(_TITLE)), None)
-    title = _line(root.xpath("string(//title)") if heading is None else heading.xpath("string()"))
-    body = next((found[0] for path in _BODY if (found := root.xpath(path))), None)
+    canonical = root.find(".//link[@rel='canonical'][@href]")
+    named, body = (next((e for path in paths if (e := root.find(path)) is not None), None) for paths in (_TITLE, _BODY))
+    title = "" if named is None else _line("".join(named.itertext()))
     lines = [] if body is None else _lines(body)
-    if title and lines[:1] != [title]:
-        lines = [title, *lines] if lines else []
-    return WebPage(decoded(str(address)), title, "\n".join(lines))
+    if lines and title and lines[0] != title:
+        lines.insert(0, title)
+    return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines))
 
 
 class _Writer:
