@@ -9,7 +9,7 @@ from lm_eval.api.filter import Filter
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.relevance import nomiracl_label, robust_label
-from custom_metrics.response import final_answer
+from custom_metrics.response import after_reasoning, final_answer
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.verdicts import UNREAD, read_preference, read_rating
 
@@ -70,7 +70,8 @@ class FinalAnswer(Filter):  # type: ignore[misc]
 
 
 class CopiedAnswer(Filter):  # type: ignore[misc]
-    """``copied_answer``: the response, or its final answer where that has more in common with the document's ``answer``.
+    """``copied_answer``: the response, or what of it has more in common with the document's ``answer``: what follows its
+    reasoning, or its final answer.
 
     For tasks that want the answer back with tags. An answer may hold what `final_answer` takes for debris: a model that ran
     on past its end wrote ``<|im_end|>`` and further turns, and annotators marked what stands there too.
@@ -81,7 +82,8 @@ class CopiedAnswer(Filter):  # type: ignore[misc]
             final = final_answer(response)
             if final == response or not isinstance(response, str):
                 return final
-            return max((response, final), key=lambda text: align(*parse(text), doc["answer"]).similarity)
+            readings = dict.fromkeys((response, after_reasoning(response), final))
+            return max(readings, key=lambda text: align(*parse(text), doc["answer"]).similarity)
 
         return _each(resps, docs, read)
 

@@ -29,8 +29,10 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _NOT_TEXT = frozenset(  # classes; `reference` is a footnote's mark, `references` are the footnotes
     "reference references reflist refbegin mw-references-wrap mw-cite-backlink mw-editsection navbox vertical-navbox "
     "sidebar navigation-not-searchable noprint metadata ambox toc catlinks printfooter hatnote dablink mw-jump-link "
-    "mw-indicators mw-hidden-catlinks sistersitebox".split()
+    "mw-indicators mw-hidden-catlinks mw-authority-control sistersitebox sisterproject autonumber".split()
 )
+# A frame that folds: at the foot of an article it holds links to others, in an infobox or table a part of it.
+_FRAME, _ARTICLE = "NavFrame", "mw-parser-output"
 _ROLES = frozenset(("navigation", "note", "search"))
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 # Soft hyphens, joints and marks of direction: nobody sees them, and a word that holds one equals no other. (The zero width
@@ -159,8 +161,10 @@ def _with_content(lines: list[tuple[int, str]]) -> list[str]:
 def _is_left_out(element: Any) -> bool:
     if element.tag in _LEFT_OUT:
         return True
-    classes = element.get("class")
-    if classes and not _NOT_TEXT.isdisjoint(classes.split()):
+    classes = (element.get("class") or "").split()
+    if not _NOT_TEXT.isdisjoint(classes):
+        return True
+    if _FRAME in classes and _ARTICLE in (element.getparent().get("class") or "").split():
         return True
     style = element.get("style")
     return element.get("role") in _ROLES or bool(style and _HIDDEN.search(style))
