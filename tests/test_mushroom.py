@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lm_eval.api.registry import get_filter
 
 from custom_metrics.detection import count_words
+from custom_metrics.filters import CopiedAnswer
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import parse
 from detector_plugin.prompt import detection_prompt
@@ -329,17 +329,18 @@ def test_a_language_model_is_asked_as_in_mfavas_detection(harness: Harness) -> N
 @pytest.mark.parametrize(
     ("response", "expected"),
     [
-        ("A B.<|im_end|>", "A B.<|im_end|>"),  # it is the answer's own
-        ("<think>A or B?</think>A <entity>B</entity>.<|im_end|>", "A <entity>B</entity>.<|im_end|>"),
-        ("<|im_start|>assistant\nA <entity>B</entity>.", "A <entity>B</entity>."),
-        ("A <entity>B.<|im_end|></entity>", "A <entity>B.<|im_end|></entity>"),
-        ("<think>never ends", "<think>never ends"),
+        ("{}<|im_end|>", "{}<|im_end|>"),  # it is the answer's own
+        ("<think>Is it the Black Sea?</think>{}<|im_end|>", "{}<|im_end|>"),
+        ("<|im_start|>assistant\n{}<|im_end|>\n<|im_start|>user\nThanks, and where does the Rhine end?", "{}"),
+        ("<think>It flows into the Black Sea, which", "<think>It flows into the Black Sea, which"),
         (None, ""),
     ],
 )
 def test_what_belongs_to_the_answer_is_not_taken_for_debris(response: Any, expected: str) -> None:
-    ((got,),) = get_filter("copied_answer")().apply([[response]], [{"answer": "A B.<|im_end|>"}])
-    assert got == expected
+    tagged = "Die Donau mündet ins <entity>Rote Meer</entity>."
+    response = response and response.replace("{}", tagged)
+    ((got,),) = CopiedAnswer().apply([[response]], [{"answer": "Die Donau mündet ins Rote Meer.<|im_end|>"}])
+    assert got == expected.replace("{}", tagged)
 
 
 @pytest.mark.parametrize("answer", ["", "   ", "\x00", "<entity>" * 1000, "wort " * 20_000, "x" * 30_000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import re
 import tarfile
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_tasks import sources
+from lm_eval_tasks.autoload import task_folder
 from lm_eval_tasks.mushroom import pages
 from lm_eval_tasks.mushroom.html_text import WebPage, read_page
 from lm_eval_tasks.mushroom.pages import Page, open_pages, read_pages
@@ -233,6 +235,16 @@ def test_texts_are_made_once_and_again_for_another_content(tmp_path: Path, monke
     with pytest.raises(CorruptSource):
         open_pages(moved)
     assert len([path for path in (tmp_path / "cache" / "pages").iterdir() if path.is_dir()]) == 2  # nothing half made
+
+
+def test_other_texts_are_kept_under_another_name() -> None:
+    """Where this fails the rules of `html_text` have changed: count `pages._FORM` up, or caches hold the old texts."""
+    texts = hashlib.sha256()
+    for archive in sorted(Path(task_folder(), "sample/github/Helsinki-NLP/mu-shroom/data/url-pages").iterdir()):
+        for page in read_pages(archive).by_address.values():
+            texts.update(page.text.encode())
+    texts.update("".join(read_page(html(body).encode()).text for body, _ in LINES).encode())
+    assert (pages._FORM, texts.hexdigest()[:16]) == ("1", "0eaa5a84bb77ae46")
 
 
 @pytest.mark.parametrize(("language", "number"), [("de", 199), ("es", 50), ("fi", 200), ("it", 50)])

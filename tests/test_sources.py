@@ -220,7 +220,7 @@ def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(sources.files()) + 1
     assert lines[0].startswith("readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /")
-    assert lines[-1] == "66 differs; 162 readable"
+    assert lines[-1] == "96 differs; 162 readable"
 
 
 def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

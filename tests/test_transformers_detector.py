@@ -168,7 +168,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(detector: TransformersDetector, reference: str, answer: str, question: str | None = None) -> list[str]:
     """The flagged parts of one answer."""
     questions = None if question is None else [question]
-    return [answer[start:end] for start, end, _ in detector.detect([reference], [answer], ["en"], questions)[0]]
+    return [answer[start:end] for start, end, *_ in detector.detect([reference], [answer], ["en"], questions)[0]]
 
 
 def probabilities(detector: TransformersDetector, texts: list[tuple[str, str]]) -> list[Any]:
@@ -436,7 +436,7 @@ def test_spans_of_tokens() -> None:
     def spans(answer: str, offsets: list[tuple[int, int]], flagged: list[float], threshold: float = 0.5) -> list[str]:
         both = np.array([[1 - one, one] for one in flagged], np.float32).reshape(-1, 2)
         told = spans_of(answer, np.array(offsets).reshape(-1, 2), both, [None, HALLUCINATION], threshold)
-        return [answer[start:end] for start, end, _ in told]
+        return [answer[start:end] for start, end, *_ in told]
 
     assert spans("a b", [], []) == []
     assert spans("one two", [(0, 3), (3, 7)], [0, 1]) == ["two"]  # white space of the token goes
@@ -651,7 +651,7 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
     )
     output = run([sys.executable, "-c", program], tmp_path, HF_HOME=str(tmp_path), HF_HUB_CACHE=str(tmp_path / "hub"))
     assert [json.loads(line) for line in output.stdout.splitlines()] == [
-        ["KRLabsOrg/lettucedect-v2-tiny", "1" * 40, "apache-2.0", "lettucedetect-v2", [[4, 7, "hallucination"]]],
+        ["KRLabsOrg/lettucedect-v2-tiny", "1" * 40, "apache-2.0", "lettucedetect-v2", [[4, 7, "hallucination", 1.0]]],
         ["org/mfava-adapter", f"{'3' * 40}+base.{'2' * 40}", "unknown", "paper", []],
     ]
 
