@@ -124,6 +124,31 @@ def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> No
     assert answers == 802
 
 
+BASELINES = [
+    # language, test answers; the shared task's baselines "mark all" and "mark none": iou, rho
+    ("de", 150, (0.3451, 0.0133), (0.0267, 0.0133)),
+    ("es", 152, (0.1853, 0.0132), (0.0855, 0.0132)),
+    ("fi", 150, (0.4857, 0.0), (0.0, 0.0)),
+    ("it", 150, (0.2826, 0.0), (0.0, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("language", "answers", "mark_all", "mark_none"), BASELINES)
+def test_the_shared_tasks_baselines(hub: str, language: str, answers: int, mark_all: Any, mark_none: Any) -> None:
+    """On all test answers, with and without page; the README's figures."""
+    (path,) = Path(hub, "github/Helsinki-NLP/mu-shroom/splits/test_labeled/v1").glob(f"*.{language}-tst*")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert len(rows) == answers
+    for expected, marked in ((mark_all, True), (mark_none, False)):
+        scores = []
+        for row in rows:
+            length = len(row["model_output_text"])
+            soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
+            found = [(0, length, 1.0)] if marked else []
+            scores.append((iou(row["hard_labels"], [span[:2] for span in found]), rho(soft, found, length)))
+        assert [sum(values) / answers for values in zip(*scores, strict=True)] == pytest.approx(expected, abs=5e-5)
+
+
 DOC = {
     "answer": "Die Donau ist 3500 km lang.",
     "language": "de",

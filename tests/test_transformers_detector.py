@@ -449,6 +449,15 @@ def test_spans_of_tokens() -> None:
     assert spans("one", [(0, 0), (0, 3)], [1, 0]) == []
 
 
+def test_a_spans_probability_is_the_mean_of_its_characters() -> None:
+    probabilities = np.array([[0.4, 0.6], [0.1, 0.9], [0.8, 0.2], [0.25, 0.75]], np.float32)
+    offsets = np.array([(0, 1), (1, 4), (5, 7), (8, 9)])
+    assert spans_of("a234 no b", offsets, probabilities, [None, HALLUCINATION], 0.5) == [
+        Span(0, 4, HALLUCINATION, 0.825),
+        Span(8, 9, HALLUCINATION, 0.75),
+    ]
+
+
 def test_broken_characters_and_long_questions(lookup: Path) -> None:
     detector = TransformersDetector(str(lookup), form="lettucedetect-v2")
     # The question stands in the same text as the reference, and this model does not tell them apart: no sun is flagged.
