@@ -316,7 +316,10 @@ def test_a_detectors_probabilities_are_its_soft_labels(harness: Harness, monkeyp
         assert sample["iou"] == pytest.approx(published_iou(hard, [span[:2] for span in found]))
     monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags((0, 4, 1.0)))
     got = harness(["mushroom_de"], "hallucination-detector", "detector=flags", metadata=SAMPLE)
-    assert got["samples"]["mushroom_de"][0]["resps"][0][0].startswith("<hallucination>")
+    sample = got["samples"]["mushroom_de"][0]
+    assert sample["resps"][0][0].startswith("<hallucination>")  # a detector without probabilities: each counts as 1
+    soft = [(label["start"], label["end"], label["prob"]) for label in sample["doc"]["soft_labels"]]
+    assert sample["rho"] == pytest.approx(published_rho(soft, [(0, 4, 1.0)], len(sample["doc"]["answer"])))
 
 
 def test_a_language_model_is_asked_as_in_mfavas_detection(harness: Harness) -> None:
@@ -359,20 +362,25 @@ FLAGGING_ALL = {"de": (0.3583, 0.0152), "es": (0.1389, 0.04), "fi": (0.4705, 0.0
 
 
 @pytest.mark.slow
-def test_flagging_everything_scores_what_the_issue_says(
-    hub: str, harness: Harness, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flagged", [[(0, 10**6, 1.0)], [(2, 11, 0.3), (11, 20, 1 / 3), (30, 10**6, 0.85)]])
+def test_real_answers_score_as_the_published_scorer_has_it(
+    hub: str, harness: Harness, monkeypatch: pytest.MonkeyPatch, flagged: list[tuple[int, int, float]]
 ) -> None:
-    """On all real answers, through the harness; every document to the digit as the published scorer."""
-    monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags((0, 10**6, 1.0)))
+    """Through the harness, every document to the digit, against the labels as they stand in the files."""
+    monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags(*flagged))
     tasks = [f"mushroom_{language}" for language in FLAGGING_ALL]
     got = harness(tasks, "hallucination-detector", "detector=flags", metadata={"mirror": hub})
-    for language, (iou, rho) in FLAGGING_ALL.items():
+    files = sorted(Path(hub, ROOT, "splits").rglob("*.jsonl"))
+    rows = {row["id"]: row for file in files for row in map(json.loads, file.read_text("utf-8").splitlines())}
+    for language, means in FLAGGING_ALL.items():
         values = got["results"][f"mushroom_{language}"]
-        assert values["iou,tags"] == pytest.approx(iou, abs=5e-5)
-        assert values["rho,tags"] == pytest.approx(rho, abs=5e-5)
+        if len(flagged) == 1:  # everything: the figures that the issue has, too
+            assert (values["iou,tags"], values["rho,tags"]) == pytest.approx(means, abs=5e-5)
         assert values["altered_rate,tags"] == values["lost_rate,tags"] == 0
         for sample in got["samples"][f"mushroom_{language}"]:
-            doc, length = sample["doc"], len(sample["doc"]["answer"])
-            assert sample["iou"] == published_iou([(s["start"], s["end"]) for s in doc["spans"]], [(0, length)])
-            soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
-            assert sample["rho"] == published_rho(soft, [(0, length, 1.0)], length)
+            row = rows[sample["doc"]["id"]]
+            length = len(row["model_output_text"])
+            found = [(start, min(end, length), p) for start, end, p in flagged if start < length]
+            assert sample["iou"] == published_iou(row["hard_labels"], [span[:2] for span in found])
+            soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
+            assert sample["rho"] == pytest.approx(published_rho(soft, found, length), abs=1e-12)
