@@ -10,7 +10,7 @@ from typing import Any
 
 from custom_metrics.surrogates import without_surrogates
 
-__all__ = ["final_answer"]
+__all__ = ["after_reasoning", "final_answer"]
 
 # Reasoning blocks as models write them; an opening tag may be missing (it stood in the prompt) or the closing one (the
 # output was cut while the model was still thinking, so there is no answer).
@@ -53,7 +53,7 @@ def final_answer(response: str | None) -> str:
     if not isinstance(response, str):
         return ""
     text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
-    text = _after_reasoning(text)
+    text = after_reasoning(text)
     text = text[_lead(text) :]
     turn = _NEXT_TURN.search(text)
     if turn:
@@ -108,7 +108,8 @@ def _without_edge_tokens(text: str) -> str:
     return text[start:end]
 
 
-def _after_reasoning(text: str) -> str:
+def after_reasoning(text: str) -> str:
+    """A model's output without its reasoning; empty where that never ends."""
     final = deque(_FINAL_CHANNEL.finditer(text), maxlen=1)
     if final:
         return text[final[0].end() :]

@@ -43,6 +43,8 @@ class Detector(Protocol):
     ) -> list[list[Span]]:
         """Hallucinated spans of each answer, in characters of it, in order, not overlapping.
 
+        A detector that has probabilities gives each span its own; all others leave it at 1.
+
         Args:
             references: what each answer is held against.
             answers: any text; an empty one has no spans.

@@ -166,10 +166,31 @@ def test_the_shortest_span_names_a_words_category() -> None:
     assert covered([], spans) == []
 
 
-@pytest.mark.parametrize("value", [[1], [1, 2], "abc", [3, 1, "entity"], [-1, 2, "entity"], [1, None, "x"], 7])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1],
+        [1, 2],
+        "abc",
+        [3, 1, "entity"],
+        [-1, 2, "entity"],
+        [1, None, "x"],
+        7,
+        [0, 1, "x", 1.5],
+        [0, 1, "x", -0.1],
+        [0, 1, "x", float("nan")],
+        [0, 1, "x", None],
+        [0, 1, "x", 1, 1],
+    ],
+)
 def test_what_is_no_span_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="a span"):
         span_of(value)  # type: ignore[arg-type]
+
+
+def test_a_span_is_read_with_and_without_probability() -> None:
+    assert span_of([0, 1, "entity"]) == span_of([0, 1, "entity", 1]) == Span(0, 1, "entity", 1.0)
+    assert span_of(json.loads(json.dumps(Span(0, 1, "entity", 0.25)))) == Span(0, 1, "entity", 0.25)
 
 
 # ------------------------------------------------------------------------------------------------------ the real data

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from custom_metrics import detection, grounding, judging, relevance
+from custom_metrics import character_labels, detection, grounding, judging, relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.filters import Abstention, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
+from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
 from custom_metrics.surrogates import without_surrogates
 from detector_plugin import prompt
 from detector_plugin.filters import HallucinationSpans
@@ -27,6 +27,7 @@ from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.mfava import detection as annotated
 from lm_eval_tasks.mfava import estimation
 from lm_eval_tasks.models.replay import Replay
+from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
 from tests.conftest import results_of
 
@@ -75,6 +76,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "nomiracl": load_nomiracl("de", mirror="sample")["evaluation"][1],
         "clapnq": load_clapnq(task_name="clapnq_rag", task_retriever="bm25", mirror="sample")["evaluation"][0],
         "wild": wild.load("ja", mirror="sample")["evaluation"][0],
+        "real": load_mushroom("hi", mirror="sample")["evaluation"][0],
         "annotated": annotated.load("de", mirror="sample")["evaluation"][0],
     }
 
@@ -102,6 +104,8 @@ def read_by_everything(answer: Any) -> None:
     assert values["hallucinated_words"] <= values["response_words"]
     for process in (detection.process_results, detection.process_category_results):
         assert process(docs["annotated"], [final])["lost_rate"] in (0, 1)
+    copied = filtered(CopiedAnswer, answer, docs["real"])
+    assert 0 <= character_labels.process_results(docs["real"], [copied])["iou"] <= 1
     rating = filtered(JudgeRating, answer, {})
     assert rating in ("1", "2", "3", "4", "unread")
     assert judging.process_rating({"id": "1", "aspect": "faithfulness", "answer": final}, [rating])
@@ -245,7 +249,7 @@ def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixtu
 
     from lm_eval_tasks.autoload import task_folder
 
-    tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mfava_detection_de_gold_category"]
+    tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mushroom_de"]
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})
     for name, task in manager.load(tasks)["tasks"].items():
         task.build_all_requests(limit=2, rank=0, world_size=1)

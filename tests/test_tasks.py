@@ -43,9 +43,10 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"mfava_{language}" for language in MFAVA),
         *(f"mfava_detection_{language}_gold{variant}" for language in GOLD for variant in VARIANTS),
         *(f"mfava_detection_{language}_silver{variant}" for language in SILVER for variant in VARIANTS),
+        *(f"mushroom_{language}" for language in MUSHROOM),
     }
     assert set(manager.all_groups) == {
-        *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava"),
+        *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 
@@ -54,6 +55,7 @@ MFAVA = ("ar zh de ru tr eu yue ca cs eo fi fr he hi hu id it ja ko la lt ms pl 
 GOLD = ("ar", "zh", "de", "ru", "tr")
 SILVER = [language for language in MFAVA if language != "ja"]
 VARIANTS = ("", "_category")
+MUSHROOM = ("ar", "de", "en", "es", "fi", "fr", "hi", "it", "sv", "zh")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -158,7 +160,7 @@ def test_any_response_goes_through_the_harness(
 
 
 @pytest.mark.parametrize(
-    "sample", sorted(Path(task_folder()).joinpath("sample").rglob("*.jsonl")), ids=lambda p: p.name
+    "sample", sorted(Path(task_folder()).joinpath("sample").rglob("clapnq*.jsonl")), ids=lambda p: p.name
 )
 def test_sample_annotations_are_grounded_in_their_passages(sample: Path) -> None:
     import json

@@ -168,7 +168,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(detector: TransformersDetector, reference: str, answer: str, question: str | None = None) -> list[str]:
     """The flagged parts of one answer."""
     questions = None if question is None else [question]
-    return [answer[start:end] for start, end, _ in detector.detect([reference], [answer], ["en"], questions)[0]]
+    return [answer[start:end] for start, end, *_ in detector.detect([reference], [answer], ["en"], questions)[0]]
 
 
 def probabilities(detector: TransformersDetector, texts: list[tuple[str, str]]) -> list[Any]:
@@ -436,7 +436,7 @@ def test_spans_of_tokens() -> None:
     def spans(answer: str, offsets: list[tuple[int, int]], flagged: list[float], threshold: float = 0.5) -> list[str]:
         both = np.array([[1 - one, one] for one in flagged], np.float32).reshape(-1, 2)
         told = spans_of(answer, np.array(offsets).reshape(-1, 2), both, [None, HALLUCINATION], threshold)
-        return [answer[start:end] for start, end, _ in told]
+        return [answer[start:end] for start, end, *_ in told]
 
     assert spans("a b", [], []) == []
     assert spans("one two", [(0, 3), (3, 7)], [0, 1]) == ["two"]  # white space of the token goes
@@ -447,6 +447,15 @@ def test_spans_of_tokens() -> None:
     assert spans("one two", [(0, 3), (3, 7)], [0.5, 0.49]) == ["one"]
     assert spans("one two", [(0, 3), (3, 7)], [0.5, 0.49], 0.4) == ["one two"]
     assert spans("one", [(0, 0), (0, 3)], [1, 0]) == []
+
+
+def test_a_spans_probability_is_the_mean_of_its_characters() -> None:
+    probabilities = np.array([[0.4, 0.6], [0.1, 0.9], [0.8, 0.2], [0.25, 0.75]], np.float32)
+    offsets = np.array([(0, 1), (1, 4), (5, 7), (8, 9)])
+    assert spans_of("a234 no b", offsets, probabilities, [None, HALLUCINATION], 0.5) == [
+        Span(0, 4, HALLUCINATION, 0.825),
+        Span(8, 9, HALLUCINATION, 0.75),
+    ]
 
 
 def test_broken_characters_and_long_questions(lookup: Path) -> None:
@@ -651,7 +660,7 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
     )
     output = run([sys.executable, "-c", program], tmp_path, HF_HOME=str(tmp_path), HF_HUB_CACHE=str(tmp_path / "hub"))
     assert [json.loads(line) for line in output.stdout.splitlines()] == [
-        ["KRLabsOrg/lettucedect-v2-tiny", "1" * 40, "apache-2.0", "lettucedetect-v2", [[4, 7, "hallucination"]]],
+        ["KRLabsOrg/lettucedect-v2-tiny", "1" * 40, "apache-2.0", "lettucedetect-v2", [[4, 7, "hallucination", 1.0]]],
         ["org/mfava-adapter", f"{'3' * 40}+base.{'2' * 40}", "unknown", "paper", []],
     ]
 

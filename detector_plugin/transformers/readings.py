@@ -68,6 +68,8 @@ def spans_of(
 ) -> list[Span]:
     """Spans of neighbouring tokens of one category, without white space at their ends.
 
+    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals.
+
     Args:
         answer: the text.
         offsets: first and end character of each token, in order.
@@ -78,7 +80,10 @@ def spans_of(
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
     spans: list[Span] = []
-    for place in np.flatnonzero(by_kind.sum(1) >= threshold):
+    weights: list[float] = []  # of each span: the sum of its characters' probabilities, and how many they are
+    sizes: list[int] = []
+    flagged = by_kind.sum(1)
+    for place in np.flatnonzero(flagged >= threshold):
         start, end = (int(at) for at in offsets[place])
         start += len(answer[start:end]) - len(answer[start:end].lstrip())
         end = start + len(answer[start:end].rstrip())
@@ -92,4 +97,11 @@ def spans_of(
             spans[-1] = last._replace(end=end)
         else:
             spans.append(Span(start, end, kind))
-    return spans
+            weights.append(0.0)
+            sizes.append(0)
+        weights[-1] += float(flagged[place]) * (end - start)
+        sizes[-1] += end - start
+    return [
+        span._replace(probability=min(1.0, round(weight / size, 4)))
+        for span, weight, size in zip(spans, weights, sizes, strict=True)
+    ]

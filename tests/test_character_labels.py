@@ -1,0 +1,240 @@
+"""iou and rho: exact cases, the published scorer's formula on every real answer, and what must always hold."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.character_labels import iou, process_results, rho
+from custom_metrics.spans import Span
+from custom_metrics.tagged_text import merged, parse, render
+
+Soft = list[tuple[int, int, float]]
+
+
+def published_iou(annotated: Any, found: Any) -> float:
+    """``score_iou`` of the shared task's ``participant_kit/scorer.py``, by its formula."""
+    reference = {at for span in annotated for at in range(*span)}
+    predicted = {at for span in found for at in range(*span)}
+    if not reference and not predicted:
+        return 1.0
+    return len(reference & predicted) / len(reference | predicted)
+
+
+def published_rho(annotated: Soft, found: Soft, length: int) -> float:
+    """``score_cor`` of the same, with SciPy's Spearman as there."""
+    stats = pytest.importorskip("scipy.stats")
+    reference, predicted = [0.0] * length, [0.0] * length
+    for labels, spans in ((reference, annotated), (predicted, found)):
+        for start, end, probability in spans:
+            for at in range(start, end):
+                labels[at] = probability
+    distinct = [len({round(value, 8) for value in labels}) for labels in (reference, predicted)]
+    if 1 in distinct:
+        return float(distinct[0] == distinct[1])
+    return float(stats.spearmanr(reference, predicted).correlation)
+
+
+@pytest.mark.parametrize(
+    ("annotated", "found", "expected"),
+    [
+        ([], [], 1.0),
+        ([(0, 4)], [], 0.0),
+        ([], [(0, 4)], 0.0),
+        ([(0, 4)], [(0, 4)], 1.0),
+        ([(0, 4)], [(2, 6)], 2 / 6),
+        ([(0, 4), (2, 6)], [(0, 6)], 1.0),  # overlapping spans are one set of characters
+        ([(0, 10)], [(1, 2), (4, 5)], 0.2),
+        ([(3, 3)], [], 1.0),  # an empty span has no character
+    ],
+)
+def test_iou(annotated: list[tuple[int, int]], found: list[tuple[int, int]], expected: float) -> None:
+    assert iou(annotated, found) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotated", "found", "length", "expected"),
+    [
+        ([], [], 5, 1.0),  # both constant
+        ([(0, 5, 1.0)], [], 5, 1.0),  # both constant, and opposite: so the scorer has it
+        ([(0, 2, 1.0)], [], 5, 0.0),  # one constant
+        ([(0, 2, 1.0)], [(0, 5, 0.7)], 5, 0.0),
+        ([(0, 2, 1.0)], [(0, 2, 0.1)], 5, 1.0),  # ranks alone count
+        ([(0, 2, 1.0)], [(2, 4, 1.0)], 4, -1.0),
+        ([(0, 1, 1.0), (1, 2, 0.5)], [(0, 2, 1.0)], 4, 0.9428090415820635),
+        ([(0, 2, 0.5), (1, 2, 1.0)], [(0, 1, 0.5), (1, 2, 1.0)], 4, 1.0),  # the last span holds
+        ([(0, 2, 1e-9)], [(0, 2, 1.0)], 4, 0.0),  # constant to eight decimals
+        ([], [], 0, 1.0),
+    ],
+)
+def test_rho(annotated: Soft, found: Soft, length: int, expected: float) -> None:
+    assert rho(annotated, found, length) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("span", [(0, 6, 1.0), (-1, 2, 1.0), (3, 2, 1.0)])
+def test_a_span_beyond_the_text_is_refused(span: tuple[int, int, float]) -> None:
+    with pytest.raises(ValueError, match="is not in a text of 5 characters"):
+        rho([], [span], 5)
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> tuple[int, Soft, Soft]:
+    length = draw(st.integers(1, 40))
+    places = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda pair: tuple(sorted(pair)))
+    probability = st.sampled_from([1 / 3, 0.3333333333, 0.5, 2 / 3, 0.6666666667, 1.0]) | st.floats(0, 1)
+    spans = st.lists(st.builds(lambda place, p: (*place, p), places, probability), max_size=5)
+    return length, draw(spans), draw(spans)
+
+
+@settings(max_examples=800, deadline=None)
+@given(labelled())
+def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, Soft]) -> None:
+    length, annotated, found = case
+    hard, flagged = ([span[:2] for span in spans] for spans in (annotated, found))
+    assert iou(hard, flagged) == published_iou(hard, flagged) == iou(flagged, hard)
+    value = rho(annotated, found, length)
+    assert value == pytest.approx(published_rho(annotated, found, length), abs=1e-12)
+    assert value == pytest.approx(rho(found, annotated, length), abs=1e-12)
+    assert -1 - 1e-12 <= value <= 1 + 1e-12
+    assert iou(hard, hard) == 1
+    assert rho(annotated, annotated, length) == pytest.approx(1)
+
+
+def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> None:
+    """All 802 labelled answers, with and without page, against predictions of three kinds."""
+    answers = 0
+    rng = random.Random(7)
+    for path in sorted(Path(hub, "github/Helsinki-NLP/mu-shroom/splits").rglob("*.jsonl")):
+        for row in map(json.loads, path.read_text("utf-8").splitlines()):
+            answers += 1
+            text, hard = row["model_output_text"], [tuple(label) for label in row["hard_labels"]]
+            soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
+            cuts = sorted(rng.sample(range(len(text) + 1), min(6, len(text) + 1)))
+            pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
+            for found in ([], [(0, len(text), 1.0)], [(a, b, rng.choice([0.2, 0.9, 1.0])) for a, b in pairs]):
+                places = [span[:2] for span in found]
+                assert iou(hard, places) == published_iou(hard, places)
+                assert rho(soft, found, len(text)) == pytest.approx(published_rho(soft, found, len(text)), abs=1e-12)
+    assert answers == 802
+
+
+BASELINES = [
+    # language, test answers; the shared task's baselines "mark all" and "mark none": iou, rho
+    ("de", 150, (0.3451, 0.0133), (0.0267, 0.0133)),
+    ("es", 152, (0.1853, 0.0132), (0.0855, 0.0132)),
+    ("fi", 150, (0.4857, 0.0), (0.0, 0.0)),
+    ("it", 150, (0.2826, 0.0), (0.0, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("language", "answers", "mark_all", "mark_none"), BASELINES)
+def test_the_shared_tasks_baselines(hub: str, language: str, answers: int, mark_all: Any, mark_none: Any) -> None:
+    """On all test answers, with and without page; the README's figures."""
+    (path,) = Path(hub, "github/Helsinki-NLP/mu-shroom/splits/test_labeled/v1").glob(f"*.{language}-tst*")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert len(rows) == answers
+    for expected, marked in ((mark_all, True), (mark_none, False)):
+        scores = []
+        for row in rows:
+            length = len(row["model_output_text"])
+            soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
+            found = [(0, length, 1.0)] if marked else []
+            scores.append((iou(row["hard_labels"], [span[:2] for span in found]), rho(soft, found, length)))
+        assert [sum(values) / answers for values in zip(*scores, strict=True)] == pytest.approx(expected, abs=5e-5)
+
+
+DOC = {
+    "answer": "Die Donau ist 3500 km lang.",
+    "language": "de",
+    "spans": [{"start": 14, "end": 21, "category": "hallucination"}],
+    "soft_labels": [{"start": 4, "end": 9, "prob": 0.25}, {"start": 14, "end": 21, "prob": 1.0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("response", "iou_", "rho_", "counts"),
+    [
+        ("Die Donau ist <hallucination>3500 km</hallucination> lang.", 1.0, 0.846114, [2, 0, 0, 4]),
+        ("Die Donau ist <entity>3500</entity> <invented>km</invented> lang.", 6 / 7, 0.764471, [2, 0, 0, 4]),
+        ("Die Donau ist 3500 km lang.", 0.0, 0.0, [0, 0, 2, 4]),
+        ("<hallucination>Die Donau ist 3500 km lang.</hallucination>", 7 / 27, 0.0, [2, 4, 0, 0]),
+        (
+            'Die <hallucination probability="0.2">Donau</hallucination> ist '
+            '<hallucination probability="0.9">3500 km</hallucination> lang.',
+            7 / 12,
+            1.0,
+            [2, 1, 0, 3],
+        ),
+        ("Etwas ganz anderes, ohne jedes gemeinsame Wort: xyz, qqq, jjj, vvv", 0.0, 0.0, [0, 0, 2, 4]),
+    ],
+)
+def test_a_tagged_answer_is_scored(response: str, iou_: float, rho_: float, counts: list[int]) -> None:
+    values = process_results(DOC, [response])
+    assert values["iou"] == values["iou_ci_low"] == values["iou_ci_high"] == pytest.approx(iou_)
+    assert values["rho"] == values["rho_ci_low"] == values["rho_ci_high"] == pytest.approx(rho_, abs=5e-7)
+    assert values["f1"] == counts
+    assert values["lost_rate"] == float("xyz" in response)
+
+
+def test_nested_tags_count_with_the_higher_probability() -> None:
+    inside = 'Die Donau <entity probability="0.3">ist <invented probability="0.8">3500 km</invented> lang.</entity>'
+    values = process_results(DOC, [inside])
+    found = [(10, 27, 0.3), (14, 21, 0.8)]
+    assert values["rho"] == pytest.approx(rho([(4, 9, 0.25), (14, 21, 1.0)], found, 27))
+    assert values["iou"] == 7 / 17
+
+
+# ------------------------------------------------------------------------------------------------------- probabilities
+
+
+@pytest.mark.parametrize(
+    ("annotated", "spans", "repaired"),
+    [
+        ('<entity probability="0.73">A</entity>', [Span(0, 1, "entity", 0.73)], {}),
+        ("<entity probability='1e-05'>A</entity>", [Span(0, 1, "entity", 1e-05)], {}),
+        ("<entity probability=0.5>A</entity>", [Span(0, 1, "entity", 0.5)], {}),
+        ('<entity why="x" probability = "0">A</entity>', [Span(0, 1, "entity", 0.0)], {}),
+        ('<entity probability="1.5">A</entity>', [Span(0, 1, "entity")], {"probability that is none": 1}),
+        ('<entity probability="nan">A</entity>', [Span(0, 1, "entity")], {"probability that is none": 1}),
+        ('<entity probability="73%">A</entity>', [Span(0, 1, "entity")], {"probability that is none": 1}),
+        ('<entity improbability="0.2">A</entity>', [Span(0, 1, "entity")], {}),
+        ('<entity probability="0.4">A. B', [Span(0, 2, "entity", 0.4)], {"unclosed tag": 1}),
+    ],
+)
+def test_a_tag_says_how_sure(annotated: str, spans: list[Span], repaired: dict[str, int]) -> None:
+    from custom_metrics.tagged_text import ParseReport
+
+    report = ParseReport()
+    assert parse(annotated, report)[1] == spans
+    assert report.repaired == repaired
+
+
+def test_overlapping_spans_keep_the_higher_probability() -> None:
+    spans = [Span(0, 6, "entity", 0.3), Span(2, 4, "entity", 0.9), Span(6, 8, "entity", 0.3), Span(8, 9, "entity")]
+    assert merged(spans) == [
+        Span(0, 2, "entity", 0.3),
+        Span(2, 4, "entity", 0.9),
+        Span(4, 8, "entity", 0.3),  # touching and alike: one
+        Span(8, 9, "entity"),
+    ]
+
+
+@st.composite
+def graded(draw: st.DrawFn) -> tuple[str, list[Span]]:
+    text = draw(st.text("ab <>&\n\"'/=.", min_size=1, max_size=25))
+    places = st.integers(0, len(text))
+    spans = st.builds(Span, places, places, st.sampled_from(["entity", "hallucination"]), st.floats(0, 1))
+    return text, draw(st.lists(spans, max_size=6))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(graded())
+def test_probabilities_survive_the_tags_to_the_last_digit(written: tuple[str, list[Span]]) -> None:
+    text, spans = written
+    assert parse(render(text, spans)) == (text, merged(spans))

@@ -1,0 +1,386 @@
+"""Mu-SHROOM in the harness: documents of answers and their pages, runs over them, and what goes wrong loudly."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.detection import count_words
+from custom_metrics.filters import CopiedAnswer
+from custom_metrics.spans import Span
+from custom_metrics.tagged_text import parse
+from detector_plugin.prompt import detection_prompt
+from lm_eval_tasks import mushroom
+from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.models import detector as detector_model
+from lm_eval_tasks.mushroom import dataset
+from lm_eval_tasks.mushroom.generate import yamls
+from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
+from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+from tests.test_character_labels import published_iou, published_rho
+
+Harness = Callable[..., dict[str, Any]]
+SAMPLE = {"mirror": "sample"}
+ROOT = f"github/{REPOSITORY}"
+
+
+class Flags:
+    """A detector that flags the same of every answer: (start, end, probability)."""
+
+    name, version, licence = "flags", "1", "CC0"
+
+    def __init__(self, *found: tuple[int, int, float]) -> None:
+        self.found = found
+
+    def detect(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> list[list[Span]]:
+        return [
+            [Span(a, min(b, len(answer)), "hallucination", p) for a, b, p in self.found if a < len(answer)]
+            for answer in answers
+        ]
+
+
+def documents(language: str, **options: Any) -> list[dict[str, Any]]:
+    return list(dataset.load(language, **options)["evaluation"])
+
+
+def test_the_generated_files_are_current() -> None:
+    """`python -m lm_eval_tasks.mushroom.generate` would change nothing."""
+    folder = Path(mushroom.__file__).parent
+    found = [*folder.glob("*.yaml"), *folder.glob("_mushroom_base")]
+    assert {path.name: path.read_text("utf-8") for path in found} == yamls()
+    assert len(found) == 10 + 1 + 1
+
+
+# ----------------------------------------------------------------------------------------------------------- documents
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_sample_has_answers_of_every_language(language: str) -> None:
+    found = documents(language, **SAMPLE)
+    assert [row["id"] for row in found] == [f"tst-{language}-1", f"val-{language}-1", f"tst-{language}-2"]
+    assert [row["split"] for row in found] == ["test", "validation", "test"]  # in turns, for --limit
+    for row in found:
+        assert row["language"] == language
+        assert row["model"].startswith("sample/")
+        assert row["query"]
+        assert row["url"].startswith(f"https://{language}.wikipedia.org/wiki/")
+        assert "%" not in row["url"]
+        lines = row["reference"].split("\n")
+        assert lines[0] == row["title"]
+        assert lines[1].count(" | ") == 1  # the infobox
+        assert "[1]" not in row["reference"]
+        assert parse(row["target"]) == (row["answer"], [Span(s["start"], s["end"]) for s in row["spans"]])
+        assert [s for s in row["soft_labels"] if s["prob"] > 0.5] == [
+            {"start": s["start"], "end": s["end"], "prob": pytest.approx(p)}
+            for s, p in zip(row["spans"], (1.0, 2 / 3), strict=False)
+        ]
+    assert [len(row["spans"]) for row in found] == [2, 1, 0]
+
+
+def test_the_samples_archives_are_made_alike_everywhere() -> None:
+    for archive in Path(task_folder(), "sample", ROOT).rglob("*.tar.gz"):
+        assert archive.read_bytes()[4:8] == b"\x00" * 4  # the time of compression
+
+
+COUNTS = [
+    # language, split, answers, models, share of hallucinated words (of the test answers as the issue has it)
+    ("de", "both", 198, 3, 0.475),
+    ("de", "test", 148, 3, 0.475),
+    ("de", "validation", 50, 3, 0.477),
+    ("fi", "both", 200, 2, 0.536),
+    ("fi", "test", 150, 2, 0.546),
+    ("es", "both", 50, 3, 0.103),
+    ("es", "validation", 50, 3, 0.103),
+    ("it", "both", 50, 4, 0.565),
+]
+
+
+@pytest.mark.parametrize(("language", "split", "answers", "models", "share"), COUNTS)
+def test_real_answers_have_their_pages(
+    hub: str, language: str, split: str, answers: int, models: int, share: float
+) -> None:
+    found = documents(language, split=split, mirror=hub)
+    assert len(found) == len({row["id"] for row in found}) == answers
+    assert len({row["model"] for row in found}) == models
+    counts = [
+        count_words(row["answer"], language, [Span(s["start"], s["end"]) for s in row["spans"]], []) for row in found
+    ]
+    words, hallucinated = sum(map(sum, counts)), sum(count.fn for count in counts)
+    assert hallucinated / words == pytest.approx(share, abs=5e-4)
+
+
+def test_answers_without_page_are_counted_and_said(hub: str, caplog: pytest.LogCaptureFixture) -> None:
+    dataset._documents.cache_clear()
+    with caplog.at_level(logging.INFO):
+        documents("es", mirror=hub)
+    assert (
+        "mushroom_es: 50 answers of split both with their page; answers left out, whose page is not in the archive: 152"
+        in (caplog.text)
+    )
+    with pytest.raises(
+        ValueError, match=r"none of the 152 answers of split test has its page among the 50 of .*es\.tar"
+    ):
+        documents("es", split="test", mirror=hub)
+
+
+@pytest.mark.parametrize("language", ["ca", "cs", "eu", "fa"])
+def test_a_language_without_pages_is_refused(language: str) -> None:
+    with pytest.raises(ValueError, match=rf"mushroom_{language}: .* not their Wikipedia\s+pages.*ar, de, en, es, fi"):
+        dataset.load_task(language)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"language": "xx"}, "unknown language 'xx'; known are ar, de"),
+        ({"language": "de", "split": "train"}, "unknown split 'train'; known are both, test, validation"),
+    ],
+)
+def test_what_is_not_known_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataset.load(**options, **SAMPLE)
+
+
+# ----------------------------------------------------------------------------------------------------------- bad input
+
+HARD = [
+    # labels, spans in a text of 10 characters, counted
+    ([], [], {}),
+    ([[0, 3], [5, 10]], [(0, 3), (5, 10)], {}),
+    ([[5, 10], [0, 3]], [(0, 3), (5, 10)], {}),
+    ([[8, 14]], [(8, 10)], {"labels that reach beyond the answer, cut there": 1}),
+    ([[12, 14], [-2, 1]], [(0, 1)], {"labels that reach beyond the answer, cut there": 2}),
+    ([[3, 1], [4, 4]], [], {"labels that end where they start or before, left out": 2}),
+    ([[0, 5], [3, 8]], [(0, 8)], {"answers with labels that overlap, made disjoint": 1}),
+]
+
+
+@pytest.mark.parametrize(("labels", "spans", "counted"), HARD)
+def test_hard_labels_are_made_sound(labels: Any, spans: list[tuple[int, int]], counted: dict[str, int]) -> None:
+    seen: Counter[str] = Counter()
+    assert hard_spans(labels, 10, seen) == [Span(*span) for span in spans]
+    assert seen == counted
+
+
+SOFT = [
+    ([(0, 3, 0.5), (3, 5, 1)], [(0, 3, 0.5), (3, 5, 1.0)], 0),
+    ([(0, 30, 0.5)], [(0, 10, 0.5)], 1),
+    ([(5, 2, 0.5)], [], 1),
+    ([(0, 6, 0.5), (2, 4, 1.0)], [(0, 2, 0.5), (2, 4, 1.0), (4, 6, 0.5)], 1),  # the last one holds, as in the scorer
+    ([(2, 4, 1.0), (0, 6, 0.5)], [(0, 6, 0.5)], 1),
+]
+
+
+@pytest.mark.parametrize(("labels", "expected", "repaired"), SOFT)
+def test_soft_labels_are_made_sound(labels: Any, expected: Any, repaired: int) -> None:
+    seen: Counter[str] = Counter()
+    got = soft_labels([{"start": a, "end": b, "prob": p} for a, b, p in labels], 10, seen)
+    assert [(label["start"], label["end"], label["prob"]) for label in got] == expected
+    assert seen.total() == repaired
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A mirror of the German sample, to be damaged."""
+    for path in (LANGUAGES["de"].pages_file, *map(LANGUAGES["de"].answers_file, ("test", "validation"))):
+        (tmp_path / ROOT / path).parent.mkdir(parents=True)
+        shutil.copyfile(Path(task_folder(), "sample", ROOT, path), tmp_path / ROOT / path)
+    return tmp_path
+
+
+def rewritten(mirror: Path, **changes: Any) -> Path:
+    """The test answers with other values in the second row; ``None`` takes a column away."""
+    path = mirror / ROOT / LANGUAGES["de"].answers_file("test")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows[1] = {key: value for key, value in {**rows[1], **changes}.items() if value is not None}
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_output_text": None}, "'model_output_text' is NoneType, not a text"),
+        ({"model_output_text": 7}, "'model_output_text' is int, not a text"),
+        ({"id": None}, "'id' is NoneType, not a text"),
+        ({"model_input": ["x"]}, "'model_input' is list, not a text"),
+        ({"wikipedia_url": 7}, "'wikipedia_url' is int, not a text"),
+        ({"hard_labels": None}, "hard_labels is NoneType, not a list"),
+        ({"hard_labels": [7]}, r"hard_labels hold 7, not \[start, end\]"),
+        ({"hard_labels": [["a", 3]]}, "a label starts or ends at 'a', which is no place"),
+        ({"hard_labels": [[0.5, 3]]}, "a label starts or ends at 0.5"),
+        ({"hard_labels": [[0, math.inf]]}, "a label starts or ends at inf"),
+        ({"soft_labels": {}}, "soft_labels is dict, not a list"),
+        ({"soft_labels": [{"start": 0, "end": 3}]}, "no start, end and prob"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": 1.5}]}, "a soft label's prob is 1.5, no number from 0 to 1"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": math.nan}]}, "a soft label's prob is nan"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": None}]}, "a soft label's prob is None"),
+    ],
+)
+def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes: Any, message: str) -> None:
+    path = rewritten(mirror, **changes)
+    with pytest.raises(CorruptSource, match=rf"{path.name}, line 2: no annotated answer of Mu-SHROOM: .*{message}"):
+        documents("de", mirror=str(mirror))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept", "said"),
+    [
+        ({"model_output_text": ""}, 2, "answers left out, empty or only white space: 1"),
+        ({"model_output_text": " \n\u00a0 "}, 2, "answers left out, empty or only white space: 1"),
+        ({"wikipedia_url": "https://de.wikipedia.org/wiki/Rhein"}, 2, "whose page is not in the archive: 1"),
+        ({"wikipedia_url": None}, 2, "whose page is not in the archive: 1"),
+        ({"wikipedia_url": "https://de.wikipedia.org/wiki/%44onau"}, 3, "whose page is not in the archive: 0"),
+        ({"hard_labels": [[0, 999], [5, 3]]}, 3, "labels that reach beyond the answer, cut there: 1; labels that end"),
+        (
+            {"soft_labels": [{"start": 0, "end": 4, "prob": 1}] * 2},
+            3,
+            "answers with labels that overlap, made disjoint: 1",
+        ),
+        ({"model_id": None, "id": 7}, 3, "3 answers of split both"),
+        ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both"),
+    ],
+)
+def test_what_can_be_left_out_or_repaired_is_counted_and_said(
+    mirror: Path, caplog: pytest.LogCaptureFixture, changes: Any, kept: int, said: str
+) -> None:
+    rewritten(mirror, **changes)
+    with caplog.at_level(logging.INFO):
+        assert len(documents("de", mirror=str(mirror))) == kept
+    assert said in caplog.text
+
+
+def test_files_that_are_missing_or_cut_are_errors(mirror: Path) -> None:
+    archive = mirror / ROOT / LANGUAGES["de"].pages_file
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CorruptSource, match=r"de\.tar\.gz is cut or damaged"):
+        documents("de", mirror=str(mirror))
+    archive.unlink()
+    with pytest.raises(MissingSource, match=r"--fetch 'Helsinki-NLP/mu-shroom/data/url-pages/de\.tar\.gz'"):
+        documents("de", mirror=str(mirror))
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
+    got = harness(["mushroom"], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
+    assert {f"mushroom_{language}" for language in LANGUAGES} < got["results"].keys()
+    for language in LANGUAGES:
+        values = got["results"][f"mushroom_{language}"]
+        for metric in ("iou", "rho"):
+            low, value, high = (values[f"{metric}{part},tags"] for part in ("_ci_low", "", "_ci_high"))
+            assert low <= value <= high
+        assert (values["altered_rate,tags"], values["lost_rate,tags"]) == (0, 0)
+    mean = sum(got["results"][f"mushroom_{language}"]["iou,tags"] for language in LANGUAGES) / 10
+    assert got["groups"]["mushroom"]["iou,tags"] == pytest.approx(mean)
+
+
+def test_what_people_marked_scores_one(harness: Harness, tmp_path: Path) -> None:
+    """Through `replay`: a language model that tags as the annotators did."""
+    rows = [{"id": row["id"], "response": f"<think>Hm.</think>{row['target']}"} for row in documents("zh", **SAMPLE)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    got = harness(["mushroom_zh"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)["results"]["mushroom_zh"]
+    for metric in ("iou", "precision", "recall", "f1"):
+        assert got[f"{metric},tags"] == got[f"{metric}_ci_low,tags"] == 1
+    # One answer has marks of 1 and of 2/3, which hard labels do not tell apart.
+    assert 0.9 < got["rho,tags"] < 1
+
+
+def test_a_detectors_probabilities_are_its_soft_labels(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags((0, 4, 0.25), (6, 12, 0.7)))
+    got = harness(["mushroom_de"], "hallucination-detector", "detector=flags", metadata=SAMPLE)
+    for sample in got["samples"]["mushroom_de"]:
+        doc = sample["doc"]
+        assert sample["resps"][0][0].startswith('<hallucination probability="0.25">')
+        soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
+        found = [(0, 4, 0.25), (6, 12, 0.7)]
+        assert sample["rho"] == pytest.approx(published_rho(soft, found, len(doc["answer"])))
+        hard = [(span["start"], span["end"]) for span in doc["spans"]]
+        assert sample["iou"] == pytest.approx(published_iou(hard, [span[:2] for span in found]))
+    monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags((0, 4, 1.0)))
+    got = harness(["mushroom_de"], "hallucination-detector", "detector=flags", metadata=SAMPLE)
+    sample = got["samples"]["mushroom_de"][0]
+    assert sample["resps"][0][0].startswith("<hallucination>")  # a detector without probabilities: each counts as 1
+    soft = [(label["start"], label["end"], label["prob"]) for label in sample["doc"]["soft_labels"]]
+    assert sample["rho"] == pytest.approx(published_rho(soft, [(0, 4, 1.0)], len(sample["doc"]["answer"])))
+
+
+def test_a_language_model_is_asked_as_in_mfavas_detection(harness: Harness) -> None:
+    got = harness(["mushroom_fi"], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
+    sample = got["samples"]["mushroom_fi"][0]
+    assert sample["arguments"][0][0] == detection_prompt(sample["doc"]["reference"], sample["doc"]["answer"])
+    assert sample["target"] == sample["doc"]["target"]
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ("{}<|im_end|>", "{}<|im_end|>"),  # it is the answer's own
+        ("<think>Is it the Black Sea?</think>{}<|im_end|>", "{}<|im_end|>"),
+        ("<|im_start|>assistant\n{}<|im_end|>\n<|im_start|>user\nThanks, and where does the Rhine end?", "{}"),
+        ("<think>It flows into the Black Sea, which", "<think>It flows into the Black Sea, which"),
+        (None, ""),
+    ],
+)
+def test_what_belongs_to_the_answer_is_not_taken_for_debris(response: Any, expected: str) -> None:
+    tagged = "Die Donau mündet ins <entity>Rote Meer</entity>."
+    response = response and response.replace("{}", tagged)
+    ((got,),) = CopiedAnswer().apply([[response]], [{"answer": "Die Donau mündet ins Rote Meer.<|im_end|>"}])
+    assert got == expected.replace("{}", tagged)
+
+
+@pytest.mark.parametrize("answer", ["", "   ", "\x00", "<entity>" * 1000, "wort " * 20_000, "x" * 30_000])
+def test_any_response_is_survived(harness: Harness, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    from lm_eval_tasks.models.baseline import GroundedBaseline
+
+    monkeypatch.setattr(GroundedBaseline, "answer", lambda self, doc: answer)
+    got = harness(["mushroom_de"], "grounded-baseline", metadata=SAMPLE)["results"]["mushroom_de"]
+    assert got["iou,tags"] == pytest.approx(1 / 3)  # of the one answer without a mark
+    assert got["lost_rate,tags"] == 1
+
+
+# ------------------------------------------------------------------------------------------------------- the real thing
+
+FLAGGING_ALL = {"de": (0.3583, 0.0152), "es": (0.1389, 0.04), "fi": (0.4705, 0.0), "it": (0.3544, 0.0)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flagged", [[(0, 10**6, 1.0)], [(2, 11, 0.3), (11, 20, 1 / 3), (30, 10**6, 0.85)]])
+def test_real_answers_score_as_the_published_scorer_has_it(
+    hub: str, harness: Harness, monkeypatch: pytest.MonkeyPatch, flagged: list[tuple[int, int, float]]
+) -> None:
+    """Through the harness, every document to the digit, against the labels as they stand in the files."""
+    monkeypatch.setattr(detector_model, "load_detector", lambda name, **_: Flags(*flagged))
+    tasks = [f"mushroom_{language}" for language in FLAGGING_ALL]
+    got = harness(tasks, "hallucination-detector", "detector=flags", metadata={"mirror": hub})
+    files = sorted(Path(hub, ROOT, "splits").rglob("*.jsonl"))
+    rows = {row["id"]: row for file in files for row in map(json.loads, file.read_text("utf-8").splitlines())}
+    for language, means in FLAGGING_ALL.items():
+        values = got["results"][f"mushroom_{language}"]
+        if len(flagged) == 1:  # everything: the figures that the issue has, too
+            assert (values["iou,tags"], values["rho,tags"]) == pytest.approx(means, abs=5e-5)
+        assert values["altered_rate,tags"] == values["lost_rate,tags"] == 0
+        for sample in got["samples"][f"mushroom_{language}"]:
+            row = rows[sample["doc"]["id"]]
+            length = len(row["model_output_text"])
+            found = [(start, min(end, length), p) for start, end, p in flagged if start < length]
+            assert sample["iou"] == published_iou(row["hard_labels"], [span[:2] for span in found])
+            soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
+            assert sample["rho"] == pytest.approx(published_rho(soft, found, length), abs=1e-12)
