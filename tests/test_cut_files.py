@@ -187,7 +187,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["downloaded", "already there"])
-@pytest.mark.parametrize(("path", "content"), [(path, content) for path, all in WRONG.items() for content in all])
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [pytest.param(path, content, id=f"{path} {n}") for path, every in WRONG.items() for n, content in enumerate(every)],
+)
 def test_what_cannot_be_read_as_what_it_should_be_is_not_put_into_a_mirror(
     path: str, content: bytes, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
