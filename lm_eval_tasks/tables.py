@@ -144,7 +144,7 @@ def read_json_lines(
 
 
 def check_readable(path: Path, called: str = "") -> None:
-    """Read a file to its end as what its name says it is: a table, JSON, JSON lines, text, any of them gzipped.
+    """Read a file to its end as what its name says it is: table, JSON, JSON lines, text, any of them gzipped, or archive.
 
     Args:
         path: of the file.
@@ -168,6 +168,16 @@ def check_readable(path: Path, called: str = "") -> None:
             json.loads(content)
         except (ValueError, RecursionError) as error:
             raise CorruptSource(f"{path}: no JSON ({error})") from error
+    elif kind == "tar":
+        try:
+            with gzip.open(path) as stream:
+                head = stream.read(512)
+                while stream.read(1 << 20):  # to the checksum at its end
+                    pass
+        except (EOFError, OSError, zlib.error) as error:
+            raise CorruptSource(f"{path}: no archive, or one that is cut ({error})") from error
+        if head[257:262] != b"ustar":
+            raise CorruptSource(f"{path}: no archive")
     else:
         lines = [line for _, line in read_lines(path, gzipped) if line.strip()]
         if kind == "tsv" and lines and "\t" not in lines[0]:

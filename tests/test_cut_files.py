@@ -176,12 +176,14 @@ WHOLE = {
     "a/questions.jsonl": b'{"id": 1}\n',
     "a/list.json": b"[1, 2]",
     "a/queries.csv": b"a,b\n1,2\n",
+    "a/pages.tar.gz": next(SAMPLE.rglob("de.tar.gz")).read_bytes(),
 }
 WRONG = {
     "a/topics.tsv": [PAGE, b"1\twho?\n2\twh", b"\xff\xfe\tx\n"],
     "a/corpus.jsonl.gz": [PAGE, WHOLE["a/corpus.jsonl.gz"][:-4], gzip.compress(PAGE), gzip.compress(b'{"docid"')],
     "a/questions.jsonl": [PAGE, b'{"id": 1}\n{"id"', b"[1]\n", b'{"id": ' + b"1" * 5000 + b"}\n"],
     "a/list.json": [PAGE, b"[1, 2", b"[" * 100_000, b"\xff"],
+    "a/pages.tar.gz": [PAGE, WHOLE["a/pages.tar.gz"][:-9], WHOLE["a/pages.tar.gz"][:200], gzip.compress(PAGE)],
     "a/queries.csv": [b'a,b\n1,"2\n', b"a,b\n1,2", b"\xff,x\n"],
 }
 
