@@ -16,12 +16,14 @@ answers.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from custom_metrics.detection import WordCounts
 from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.random_effects import Errors, predicted
 
 __all__ = ["Estimates", "Interval", "doubts", "estimate", "estimated_rate", "rogan_gladen_rate"]
 
@@ -81,6 +83,7 @@ def estimate(
     recall: float = math.nan,
     iterations: int = ITERATIONS,
     seed: int = SEED,
+    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None,
 ) -> Estimates:
     """The rates of a corpus of answers, with bounds from a cluster bootstrap.
 
@@ -93,6 +96,9 @@ def estimate(
         precision, recall: used where there is no `calibration`.
         iterations: resamples.
         seed: of the bootstrap.
+        pooled: instead of `calibration`, for a language without one: word counts of answers in other languages, by
+            language and model, see :func:`custom_metrics.random_effects.predicted`. The bounds then hold how much the
+            detector's errors differ between languages and models.
 
     Returns:
         Everything ``nan`` that is not defined: all without words, the corrected rates without calibration.
@@ -104,6 +110,8 @@ def estimate(
     flagged_again, total_again = resampled_sums(wild, iterations, seed).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
+        if pooled is not None:
+            return _from_errors(flagged / total, shares, predicted(pooled, iterations, seed + 1))
         if calibration is None:
             point = estimated_rate(precision, recall, flagged, total)
             rogan_gladen = math.nan
@@ -125,6 +133,25 @@ def estimate(
         Interval(flagged / total, *percentile_bounds(shares)),
         _interval(point, estimated_again),
         _interval(rogan_gladen, rogan_gladen_again),
+    )
+
+
+def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> Estimates:
+    """The rates with errors that are expected, and may turn out otherwise."""
+    true_positives, false_positives, ratios = errors.draws.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rogan_gladen = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
+    # A detector that flags hallucinated words no more often than others tells nothing: any rate goes with what it says.
+    useless = true_positives <= false_positives
+    low = np.percentile(np.where(useless, 0.0, rogan_gladen), 2.5)
+    high = np.percentile(np.where(useless, 1.0, rogan_gladen), 97.5)
+    value = rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate)
+    if math.isnan(value):
+        low = high = math.nan
+    return Estimates(
+        Interval(share, *percentile_bounds(shares)),
+        Interval(errors.ratio * share, *percentile_bounds(ratios * shares)),
+        Interval(value, float(low), float(high)),
     )
 
 

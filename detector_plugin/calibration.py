@@ -1,8 +1,10 @@
 """Calibrations: what a detector's errors are, by language, measured on annotated texts.
 
-A calibration file is JSON: which detector, and for each language and kind of annotation (gold: people, silver: GPT-4's own
-marks) precision, recall, false positive rate, prevalence and the word counts of every document, which the bootstrap needs.
-``lm-eval-grounded calibrate`` makes one from detection runs. Two ship with the package: of the ``lexical`` detector, and
+A calibration file is JSON: which detector, and for each language and kind of annotation precision, recall, false positive
+rate, prevalence and the word counts of every document, which the bootstrap needs. Kinds are *real* (people marked what a
+model wrote on its own), *gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it
+inserted). A language without real annotations gets *pooled* ones: those of the other languages, with their differences.
+``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: of the ``lexical`` detector, and
 the mFAVA paper's Table 10, which has no more than precision and recall.
 """
 
@@ -12,7 +14,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -21,11 +23,25 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.detection import WordCounts
+from custom_metrics.random_effects import FEWEST_LANGUAGES
 
-__all__ = ["ANNOTATIONS", "Calibration", "CalibrationError", "LanguageCalibration", "load", "shipped"]
+__all__ = [
+    "ANNOTATIONS",
+    "KINDS",
+    "POOLED",
+    "Calibration",
+    "CalibrationError",
+    "LanguageCalibration",
+    "load",
+    "shipped",
+]
 
-ANNOTATIONS = ("gold", "silver")
-"""Kinds of annotation, the one to be preferred first."""
+ANNOTATIONS = ("real", "gold", "silver")
+"""Kinds of annotation that a file holds."""
+
+POOLED = "pooled"
+KINDS = ("real", POOLED, "gold", "silver")
+"""Kinds of calibration, the one to be preferred first."""
 
 FORMAT = 1
 
@@ -42,12 +58,16 @@ class LanguageCalibration:
         precision, recall: of the hallucinated class over words (sub-word tokens in the paper's Table 10).
         documents: (documents, 4) word counts (tp, fp, fn, tn); ``None`` where only precision and recall are known.
         source: the task, or the table, that it comes from.
+        models: whose answer each document is; empty where nothing says so.
+        pooled: of a calibration that comes from other languages: code to model to (documents, 4).
     """
 
     precision: float
     recall: float
     documents: np.ndarray[Any, Any] | None
     source: str
+    models: tuple[str, ...] = ()
+    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None
 
     @property
     def counts(self) -> WordCounts | None:
@@ -61,7 +81,7 @@ class Calibration:
 
     Attributes:
         detector: ``name``, ``version``, ``licence`` of the detector that was measured.
-        languages: code -> ``gold`` or ``silver`` -> errors.
+        languages: code -> one of ``ANNOTATIONS`` -> errors.
         origin: file it was loaded from.
         note: what its maker said of it.
         digest: first twelve digits of the file's SHA-256.
@@ -78,13 +98,29 @@ class Calibration:
         """File name and digest of the content: what results and samples name it by."""
         return f"{Path(self.origin).name}@{self.digest}"
 
-    def of(self, language: str, annotations: str | None = None) -> tuple[str, LanguageCalibration] | None:
-        """Kind of annotation and errors for a language: gold where there is any, else silver; or the kind asked for."""
+    def of(self, language: str, kind: str | None = None) -> tuple[str, LanguageCalibration] | None:
+        """Kind of calibration and errors for a language: the first of ``KINDS`` that there is, or the one asked for."""
         known = self.languages.get(language, {})
-        for kind in (annotations,) if annotations else ANNOTATIONS:
-            if kind in known:
-                return kind, known[kind]
+        for wanted in (kind,) if kind else KINDS:
+            if wanted in known:
+                return wanted, known[wanted]
+            if wanted == POOLED and (pooled := self._pooled(language)) is not None:
+                return wanted, pooled
         return None
+
+    def _pooled(self, language: str) -> LanguageCalibration | None:
+        """What the real annotations of all other languages say; ``None`` where those are too few."""
+        others = {
+            code: _by_model(kinds["real"])
+            for code, kinds in sorted(self.languages.items())
+            if code != language and "real" in kinds and kinds["real"].documents is not None
+        }
+        if len(others) < FEWEST_LANGUAGES:
+            return None
+        documents = np.concatenate([counts for models in others.values() for counts in models.values()])
+        whole = measured(documents, f"real answers in {', '.join(others)}")
+        models = tuple(name for by_model in others.values() for name, counts in by_model.items() for _ in counts)
+        return replace(whole, models=models, pooled=others)
 
     def to_json(self) -> str:
         """The file's content; documents one a line, so that a change can be read."""
@@ -115,6 +151,12 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
         }
         if documents:  # one string each: an indented list of numbers would be four lines long
             figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
+            if language.models:
+                figures["models"] = list(language.models)
+        else:
+            figures["answers"] = len(language.documents)
+            if language.models:
+                figures["models"] = sorted(set(language.models))
     return figures
 
 
@@ -122,11 +164,20 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)
 
 
-def measured(documents: Sequence[Sequence[int]], source: str) -> LanguageCalibration:
-    """Errors from the word counts (tp, fp, fn, tn) of each document."""
+def _by_model(language: LanguageCalibration) -> dict[str, np.ndarray[Any, Any]]:
+    """Model to the counts of its answers; one nameless model where nothing says whose they are."""
+    assert language.documents is not None
+    names = np.array(language.models or [""] * len(language.documents))
+    return {str(name): language.documents[names == name] for name in np.unique(names)}
+
+
+def measured(
+    documents: Sequence[Sequence[int]] | np.ndarray[Any, Any], source: str, models: Sequence[str] = ()
+) -> LanguageCalibration:
+    """Errors from the word counts (tp, fp, fn, tn) of each document, and the models that wrote them."""
     array = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
     counts = WordCounts(*map(int, array.sum(axis=0)))
-    return LanguageCalibration(counts.precision, counts.recall, array, source)
+    return LanguageCalibration(counts.precision, counts.recall, array, source, tuple(models))
 
 
 def shipped() -> dict[str, str]:
@@ -182,6 +233,12 @@ def load(name: str) -> Calibration:
         languages = {
             code: {kind: _read(entry) for kind, entry in kinds.items()} for code, kinds in content["languages"].items()
         }
+        unknown = sorted({kind for kinds in languages.values() for kind in kinds} - set(ANNOTATIONS))
+        if unknown:
+            raise CalibrationError(
+                f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
+                f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
+            )
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
     except (OSError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, CalibrationError):
@@ -198,7 +255,10 @@ def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
         rows = [[int(number) for number in row.split()] for row in entry["documents"]]
         if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
             raise ValueError("documents are one or more of four numbers each, tp fp fn tn")
-        return measured(rows, str(entry.get("source", "")))
+        models = [str(name) for name in entry.get("models", ())]
+        if models and len(models) != len(rows):
+            raise ValueError(f"{len(rows)} documents, but the models of {len(models)}")
+        return measured(rows, str(entry.get("source", "")), models)
     values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
     if not all(0 <= value <= 1 or math.isnan(value) for value in values):
         raise ValueError("precision and recall are shares between 0 and 1")

@@ -101,7 +101,9 @@ def _add_score(commands: Commands) -> None:
         "--calibration", help="file of `calibrate`, name of a detector whose calibration ships, or `none`"
     )
     score.add_argument(
-        "--annotations", choices=("gold", "silver"), help="which calibration (default: gold, else silver)"
+        "--annotations",
+        choices=("real", "pooled", "gold", "silver"),
+        help="which calibration (default: the first of these that there is for the language)",
     )
     score.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: the folder of the samples")
     score.set_defaults(run=_score)
@@ -127,7 +129,7 @@ def _add_detect(commands: Commands) -> None:
 def _add_calibrate(commands: Commands) -> None:
     calibrate = commands.add_parser(
         "calibrate",
-        help="make a calibration file from runs of mfava_detection_*",
+        help="make a calibration file from runs of mushroom_* and mfava_detection_*",
         description="Reads the samples of detection runs and writes the detector's precision, recall, false positive rate, "
         "prevalence and word counts of each document, by language.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ __all__ = ["calibration_from_runs", "table"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_PREFIX = "mfava_detection_"
+_DETECTION = re.compile(r"mfava_detection_[a-z]+_(?P<kind>gold|silver)|mushroom_[a-z]+")
 FEW = 50  # documents; the public sets have 245 and more
 
 
@@ -25,9 +26,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
     """The errors of a detector, from the results of its detection runs.
 
     Args:
-        places: folders or samples files of runs of ``mfava_detection_*`` with ``--log_samples``; the newest samples of a
-        task
-            count.
+        places: folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with ``--log_samples``; the
+            newest samples of a task count.
         note: kept in the file.
 
     Raises:
@@ -39,7 +39,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
     others: set[str] = set()
     for place in places:
         for task, path in (entry for files in samples_files(place).values() for entry in files.items()):
-            if not task.startswith(_PREFIX) or not task.endswith(ANNOTATIONS):
+            detection = _DETECTION.fullmatch(task)
+            if detection is None:
                 others.add(task)
                 continue
             detector = _detector_of(path)
@@ -49,11 +50,12 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
                 raise CalibrationError(f"{path}: no sample can be read")
             if len(samples) < FEW:
                 log.warning("%s: %d documents only; a calibration of so few says little", path, len(samples))
-            language, kind = samples[0]["doc"]["language"], samples[0]["doc"]["annotations"]
+            language, kind = samples[0]["doc"]["language"], detection["kind"] or "real"
             if kind in languages.get(language, {}):
                 log.warning("%s: a second run of %s; the first one counts", path, task)
                 continue
-            errors = measured([_counts(sample, path) for sample in samples], task)
+            models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
+            errors = measured([_counts(sample, path) for sample in samples], task, models)
             if not errors.precision > 0:
                 raise CalibrationError(
                     f"{path}: the detector found not one hallucinated word; with such errors nothing can be corrected"
@@ -63,9 +65,9 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
         log.info("passed over: %s", ", ".join(sorted(others)))
     if not languages:
         raise CalibrationError(
-            "no samples of mfava_detection_<language>_gold or _silver. Make them with `lm_eval --model "
-            "hallucination-detector "
-            "--model_args detector=NAME --tasks mfava_detection_silver --log_samples -o RESULTS`."
+            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver. Make them with `lm_eval --model "
+            "hallucination-detector --model_args detector=NAME --tasks mushroom,mfava_detection_silver --log_samples -o "
+            "RESULTS`."
         )
     if len(detectors) > 1:
         known = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())

@@ -58,7 +58,8 @@ def load(
         detector_args: its options, as a mapping or ``"name=value;name=value"``.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, if anything; ``"none"``: no corrected rates.
-        calibration_annotations: ``"gold"`` or ``"silver"``; default gold where the language has it.
+        calibration_annotations: a kind of calibration, ``"real"``, ``"pooled"``, ``"gold"`` or ``"silver"``; default the
+            first of these that there is.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
         ignored: the model's arguments, which the harness passes as well.
@@ -77,7 +78,7 @@ def load(
     metadata.choice("language", language, LANGUAGES, task)
     metadata.warn_of_misspelt(ignored, _KNOWN, task)
     if calibration_annotations is not None:
-        metadata.choice("calibration_annotations", calibration_annotations, calibrations.ANNOTATIONS, task)
+        metadata.choice("calibration_annotations", calibration_annotations, calibrations.KINDS, task)
     strayed = sorted(_OPTIONS_OF_DETECTORS & ignored.keys())
     if strayed:
         raise ValueError(

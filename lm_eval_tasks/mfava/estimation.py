@@ -111,7 +111,7 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     if found is None:
         log.info(
             "mfava_%s: %s has no %s calibration for this language (it has %s), so the corrected rates are nan",
-            *(language, path, annotations or "gold or silver", ", ".join(loaded.languages)),
+            *(language, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
         )
         _say_how_to_calibrate()
         return None
@@ -129,8 +129,28 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
             "mfava_%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
             *(language, loaded.detector["version"], version),
         )
-    log.info("mfava_%s: calibrated on %s (%s) of %s", language, found[1].source, found[0], path)
     return found[1]
+
+
+SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
+
+_KINDS = {
+    "real": "answers that models wrote on their own and people marked",
+    calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
+    "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
+    "silver": "texts into which GPT-4 wrote errors that it marked itself, which says little of real answers",
+}
+
+
+def what_it_rests_on(rates: Estimates, kind: str, calibration: calibrations.LanguageCalibration) -> str:
+    """In one line: a corpus' corrected rate, how wide it is, and what it rests on."""
+    rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
+    number = "unknown" if calibration.documents is None else str(len(calibration.documents))
+    models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
+    return (
+        f"{rate.value:.1%} of the words are hallucinated, 95 % bounds {rate.low:.1%} to {rate.high:.1%}; calibrated on "
+        f"{_KINDS[kind]} ({kind}, {calibration.source}; texts: {number}{models})"
+    )
 
 
 @lru_cache(maxsize=128)  # some fifteen metrics come of one bootstrap
@@ -147,8 +167,19 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
         for values in ([part[index].value for part in parts] for index in range(len(RATES)))
     ]
     counts = calibration.counts if calibration else None
+    path, language, kind, *_ = answers[0].calibration.rsplit("|", 4)
+    if calibration is not None and not math.isnan(whole.estimated.value):
+        known = calibrations.loaded(path).of(language, kind or None)
+        assert known is not None
+        log.info("mfava_%s: %s", language, what_it_rests_on(whole, *known))
+        widest = max(rate.high - rate.low for rate in whole[1:] if not math.isnan(rate.low))
+        if widest > SAYS_NEXT_TO_NOTHING:
+            log.warning(
+                "mfava_%s: the bounds of the corrected rates are %.2f apart: they say next to nothing. What would help is "
+                "a better detector, or annotated answers in this language.",
+                *(language, widest),
+            )
     if counts is not None and not math.isnan(whole.detected.value):
-        language = answers[0].calibration.rsplit("|", 4)[1]
         for reason in doubts(whole.detected.value, counts):
             log.warning("mfava_%s: the corrected rates cannot be trusted: %s.", language, reason)
     return whole, (spread[0], spread[1], spread[2])
@@ -165,6 +196,8 @@ def _estimate(
     wild = np.array(list(articles.values()), dtype=float).reshape(-1, 2)
     if calibration is None:
         return estimate(wild, **options)
+    if calibration.pooled is not None:
+        return estimate(wild, pooled=calibration.pooled, **options)
     return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
 
 

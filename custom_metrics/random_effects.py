@@ -1,0 +1,122 @@
+"""A detector's errors in a language, and on a model, that nobody has annotated: what those of others let one expect.
+
+True and false positive rates differ between languages and between the models whose answers are read. Each annotated
+*cell*, the answers of one model in one language, is a draw from what there is; a new cell is another. Its rates are
+predicted on the logit scale from the mean of the cells and their spread beyond chance, both estimated by moments
+(DerSimonian and Laird 1986; for several outcomes Jackson, White and Riley 2013). The prediction is a t distribution, as in
+the prediction interval of a random-effects meta-analysis (Higgins, Thompson and Spiegelhalter 2009, section 4). It has as
+many degrees of freedom as there are languages less one: cells of a language resemble each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.intervals import resampled_sums
+
+__all__ = ["FEWEST_LANGUAGES", "Errors", "predicted"]
+
+FEWEST_LANGUAGES = 2
+"""Of fewer the spread between languages cannot be told."""
+
+FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
+_INNER = 200  # resamples that a cell's chance variation is told by
+
+Floats = NDArray[np.float64]
+
+
+class Errors(NamedTuple):
+    """What is expected of a detector in a new cell, and draws from how it may turn out.
+
+    Attributes:
+        true_positive_rate, false_positive_rate: expected, in (0, 1).
+        ratio: expected precision over recall: hallucinated words for each flagged one.
+        draws: (iterations, 3) of the same three.
+    """
+
+    true_positive_rate: float
+    false_positive_rate: float
+    ratio: float
+    draws: Floats
+
+
+def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int, seed: int) -> Errors:
+    """The errors to expect in a language and on a model that are not among the annotated ones.
+
+    Args:
+        languages: code to model to (answers, 4) word counts (tp, fp, fn, tn).
+        iterations: draws.
+        seed: of the generator.
+
+    Raises:
+        ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
+    """
+    if len(languages) < FEWEST_LANGUAGES:
+        raise ValueError(
+            f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
+        )
+    cells = {language: _cells(models) for language, models in sorted(languages.items())}
+    # Each language counts the same, and each model in it.
+    weights = np.concatenate([np.full(len(found), 1 / len(found) / len(cells)) for found in cells.values()])
+    every = [cell for found in cells.values() for cell in found]
+    values = np.array([_scales(cell.sum(axis=0)) for cell in every])
+    centre = weights @ values
+    away = values - centre
+    # Weighted moments about an estimated mean: 1 - 1/k is what the mean takes of the spread.
+    observed = (away * weights[:, None]).T @ away / (1 - 1 / len(cells))
+    chance = sum(weight * _chance(cell, seed) for weight, cell in zip(weights, every, strict=True))
+    between = _positive(observed - chance)
+    scale = between + observed / len(cells)  # of a new cell, and of the mean itself
+    rng = np.random.default_rng(seed)
+    freedom = len(cells) - 1
+    normal = rng.standard_normal((iterations, 3)) @ _root(scale).T
+    draws = centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom)
+    expected = _rates(centre[None])[0]
+    return Errors(float(expected[0]), float(expected[1]), float(expected[2]), _rates(draws))
+
+
+def _cells(models: Mapping[str, NDArray[Any]]) -> list[Floats]:
+    """The counts of each model with enough answers; those of the others together."""
+    every = [np.asarray(models[name], dtype=float).reshape(-1, 4) for name in sorted(models)]
+    cells = [counts for counts in every if len(counts) >= FEWEST_ANSWERS]
+    rest = [counts for counts in every if len(counts) < FEWEST_ANSWERS]
+    if rest and (not cells or sum(map(len, rest)) >= FEWEST_ANSWERS):
+        cells.append(np.concatenate(rest))
+    if not sum(map(len, cells)):
+        raise ValueError("a language without annotated answers says nothing")
+    return cells
+
+
+def _scales(sums: Sequence[float] | Floats) -> Floats:
+    """Logits of true and false positive rate, log of precision over recall; half a word is added to each count."""
+    tp, fp, fn, tn = np.moveaxis(np.asarray(sums, dtype=float) + 0.5, -1, 0)
+    return np.stack([np.log(tp / fn), np.log(fp / tn), np.log((tp + fn) / (tp + fp))], axis=-1)
+
+
+def _rates(scales: Floats) -> Floats:
+    """What :func:`_scales` is of, back on the scale of rates; (n, 3)."""
+    limited = np.clip(scales, -50, 50)
+    logits = 1 / (1 + np.exp(-limited[:, :2]))
+    return np.concatenate([logits, np.exp(limited[:, 2:])], axis=1)
+
+
+def _chance(cell: Floats, seed: int) -> Floats:
+    """(3, 3) covariance of a cell's scales that is due to which answers it holds."""
+    if len(cell) < 2:
+        return np.zeros((3, 3))
+    return np.asarray(np.cov(_scales(resampled_sums(cell, _INNER, seed)), rowvar=False))
+
+
+def _positive(matrix: Floats) -> Floats:
+    """The nearest covariance: what is negative, because chance alone explains more than was seen, becomes zero."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+
+
+def _root(matrix: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(_positive(matrix))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
