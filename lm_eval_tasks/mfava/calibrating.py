@@ -65,9 +65,9 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
         log.info("passed over: %s", ", ".join(sorted(others)))
     if not languages:
         raise CalibrationError(
-            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver. Make them with `lm_eval --model "
-            "hallucination-detector --model_args detector=NAME --tasks mushroom,mfava_detection_silver --log_samples -o "
-            "RESULTS`."
+            "no samples of mushroom_<language>, mfava_detection_<language>_gold or _silver. Make them with `lm_eval "
+            "--model hallucination-detector --model_args detector=NAME --tasks mushroom,mfava_detection_silver "
+            "--log_samples -o RESULTS`."
         )
     if len(detectors) > 1:
         known = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())

@@ -1,0 +1,262 @@
+"""Calibrations of real answers, and what is expected of a language that has none: kinds, their order, pooled errors whose
+bounds hold the differences between languages and models."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics.hallucination import estimate
+from custom_metrics.random_effects import FEWEST_LANGUAGES, predicted
+from detector_plugin.calibration import (
+    ANNOTATIONS,
+    KINDS,
+    Calibration,
+    CalibrationError,
+    LanguageCalibration,
+    load,
+    measured,
+)
+from lm_eval_tasks.mfava import dataset, estimation
+from lm_eval_tasks.mfava.calibrating import calibration_from_runs
+
+Counts = np.ndarray[Any, Any]
+NAME = {"name": "third", "version": "1", "licence": ""}
+
+
+def answers(rng: np.random.Generator, tpr: float, fpr: float, prevalence: float, number: int = 25) -> Counts:
+    """Word counts (tp, fp, fn, tn) of a model's answers in a language."""
+    total = rng.integers(20, 120, number)
+    hallucinated = rng.binomial(total, rng.beta(2 * prevalence, 2 * (1 - prevalence), number))
+    tp, fp = rng.binomial(hallucinated, tpr), rng.binomial(total - hallucinated, fpr)
+    return np.stack([tp, fp, hallucinated - tp, total - hallucinated - fp], axis=1)
+
+
+def real(*rows: list[int], model: str = "m") -> LanguageCalibration:
+    return measured(rows, "mushroom_xx", [model] * len(rows))
+
+
+# --------------------------------------------------------------------------------------------------------------- kinds
+
+
+def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> None:
+    assert ANNOTATIONS == ("real", "gold", "silver")
+    assert KINDS == ("real", "pooled", "gold", "silver")
+    gold, silver = measured([[5, 1, 1, 9]], "gold"), measured([[4, 1, 1, 9]], "silver")
+    two = {"fi": {"real": real([6, 2, 2, 10])}, "it": {"real": real([3, 2, 5, 10])}}
+    calibration = Calibration(NAME, {"de": {"real": real([1, 2, 3, 4]), "gold": gold}, "tr": {"gold": gold}, **two})
+
+    def kind_of(language: str, kind: str | None = None) -> str | None:
+        found = calibration.of(language, kind)
+        return found and found[0]
+
+    assert [kind_of(language) for language in ("de", "tr", "fi", "xx")] == ["real", "pooled", "real", "pooled"]
+    assert [kind_of("de", kind) for kind in KINDS] == ["real", "pooled", "gold", None]
+    assert [kind_of("tr", kind) for kind in KINDS] == [None, "pooled", "gold", None]
+    few = Calibration(NAME, {"de": {"silver": silver, "gold": gold}, "fi": {"real": real([6, 2, 2, 10])}})
+    assert (few.of("de"), few.of("xx")) == (("gold", gold), None)  # one language tells nothing of others
+    assert FEWEST_LANGUAGES == 2
+
+
+def test_pooled_errors_are_those_of_the_other_languages() -> None:
+    languages = {
+        code: {"real": real([n, 1, 2, 9], [n, 2, 1, 8], model=code)} for n, code in enumerate(("de", "fi", "it"), 3)
+    }
+    found = Calibration(NAME, languages).of("fi", "pooled")
+    assert found is not None
+    assert found[1].pooled is not None
+    assert {code: list(models) for code, models in found[1].pooled.items()} == {"de": ["de"], "it": ["it"]}
+    assert found[1].counts == (16, 6, 6, 34)
+    assert found[1].models == ("de", "de", "it", "it")
+    assert found[1].source == "real answers in de, it"
+
+
+def test_a_file_keeps_kinds_and_models(tmp_path: Path) -> None:
+    languages = {
+        "de": {"real": measured([[1, 2, 3, 4], [0, 0, 0, 9]], "mushroom_de", ["a/b", "c"]), "gold": real([1, 1, 1, 1])}
+    }
+    Calibration(NAME, languages).save(tmp_path / "c.json")
+    loaded = load(str(tmp_path / "c.json"))
+    assert loaded.languages["de"]["real"].models == ("a/b", "c")
+    assert loaded.to_json() == (tmp_path / "c.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            {"bronze": {"documents": ["1 2 3 4"]}},
+            "calibrations of a kind that is not known: bronze; known are real, gold, silver",
+        ),
+        ({"pooled": {"documents": ["1 2 3 4"]}}, "a kind that is not known: pooled"),
+        ({"real": {"documents": ["1 2 3 4"], "models": ["a", "b"]}}, "1 documents, but the models of 2"),
+        ({"real": {"documents": ["1 2 3 4"], "models": 7}}, "TypeError"),
+    ],
+)
+def test_calibrations_with_kinds_or_models_that_are_none(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"format": 1, "detector": NAME, "languages": {"de": entry}}), "utf-8")
+    with pytest.raises(CalibrationError, match=message):
+        load(str(path))
+
+
+def test_a_kind_that_is_none_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real, silver"
+    ):
+        dataset.load("de", calibration_annotations="bronze", mirror="sample")
+
+
+def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
+    rows = []
+    for number, model in enumerate(("a", "b", "a")):
+        doc = {"language": "fi", "model": model, "answer": "x"}
+        rows.append({"doc_id": number, "doc": doc, "resps": [["x"]], "f1": [number + 1, 1, 2, 9], "filter": "tags"})
+    name = "2026-01-01T00-00-00.0"
+    (tmp_path / f"samples_mushroom_fi_{name}.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), "utf-8"
+    )
+    (tmp_path / f"results_{name}.json").write_text(json.dumps({"config": {"detector": NAME}}), "utf-8")
+    calibration = calibration_from_runs([tmp_path])
+    assert calibration.detector == NAME
+    assert list(calibration.languages["fi"]) == ["real"]
+    assert calibration.languages["fi"]["real"].models == ("a", "b", "a")
+    assert calibration.languages["fi"]["real"].counts == (6, 3, 6, 27)
+
+
+# ------------------------------------------------------------------------------------------------ errors to be expected
+
+
+def test_languages_that_agree_predict_what_they_agree_on() -> None:
+    rng = np.random.default_rng(0)
+    languages = {
+        code: {model: answers(rng, 0.7, 0.2, 0.5, 400) for model in "abc"} for code in ("de", "es", "fi", "it", "sv")
+    }
+    got = predicted(languages, 4000, 1)
+    assert (got.true_positive_rate, got.false_positive_rate) == pytest.approx((0.7, 0.2), abs=0.02)
+    low, high = np.percentile(got.draws, [2.5, 97.5], axis=0)
+    assert (low[:2] > (0.6, 0.12)).all()
+    assert (high[:2] < (0.8, 0.3)).all()
+    assert np.array_equal(got.draws, predicted(dict(reversed(languages.items())), 4000, 1).draws)
+
+
+def test_languages_that_differ_predict_little() -> None:
+    rng = np.random.default_rng(0)
+    rates = {"de": 0.9, "es": 0.3, "fi": 0.7, "it": 0.5}
+    got = predicted({code: {"a": answers(rng, rate, 0.2, 0.5, 200)} for code, rate in rates.items()}, 4000, 1)
+    low, high = np.percentile(got.draws[:, 0], [2.5, 97.5])
+    assert low < 0.15
+    assert high > 0.95
+
+
+def test_models_that_differ_count_as_much_as_languages_that_do() -> None:
+    rng = np.random.default_rng(0)
+    same, apart = (
+        predicted(
+            {
+                code: {m: answers(rng, rate, 0.2, 0.5, 200) for m, rate in zip("ab", rates, strict=True)}
+                for code in ("de", "es", "fi")
+            },
+            4000,
+            1,
+        ).draws[:, 0]
+        for rates in ((0.6, 0.6), (0.4, 0.8))
+    )
+    assert np.ptp(np.percentile(apart, [2.5, 97.5])) > 3 * np.ptp(np.percentile(same, [2.5, 97.5]))
+
+
+@pytest.mark.parametrize("languages", [{}, {"de": {"a": np.ones((9, 4))}}, {"de": {"a": np.ones((9, 4))}, "fi": {}}])
+def test_too_little_to_expect_anything_from(languages: dict[str, dict[str, Counts]]) -> None:
+    with pytest.raises(ValueError, match=r"errors can be expected from 2 languages and more|without annotated answers"):
+        predicted(languages, 10, 1)
+
+
+@pytest.mark.slow
+def test_bounds_for_a_new_language_hold_the_truth() -> None:
+    """Four languages with three models each are annotated; a fifth language, and a model of its own, is estimated.
+
+    With errors that differ from cell to cell, the 95 % bounds hold the true share at least as often as they say. Those of a
+    calibration that takes all annotated answers for one language's do not.
+    """
+    rng = np.random.default_rng(5)
+    held = np.zeros(2)
+    trials = 300
+
+    def rate(centre: float) -> float:
+        logit = math.log(centre / (1 - centre)) + rng.normal(0, 0.6)
+        return 1 / (1 + math.exp(-logit))
+
+    for _ in range(trials):
+        annotated = {
+            code: {m: answers(rng, rate(0.75), rate(0.2), 0.45) for m in "abc"} for code in ("de", "es", "fi", "it")
+        }
+        new = answers(rng, rate(0.75), rate(0.2), rng.uniform(0.1, 0.8), 60)
+        truth = (new[:, 0] + new[:, 2]).sum() / new.sum()
+        wild = np.stack([new[:, 0] + new[:, 1], new.sum(axis=1)], axis=1)
+        every = np.concatenate([counts for models in annotated.values() for counts in models.values()])
+        for index, got in enumerate(
+            (estimate(wild, pooled=annotated, iterations=500), estimate(wild, every, iterations=500))
+        ):
+            held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
+    assert 0.92 <= held[0] / trials <= 1
+    assert held[1] / trials < 0.75
+
+
+# -------------------------------------------------------------------------------------------------------- in the harness
+
+
+@pytest.fixture
+def calibration(tmp_path: Path) -> str:
+    rng = np.random.default_rng(3)
+    languages: dict[str, dict[str, LanguageCalibration]] = {}
+    for code, rate in {"fi": 0.9, "it": 0.4, "es": 0.6}.items():
+        counts = answers(rng, rate, 0.2, 0.5)
+        languages[code] = {"real": measured(counts, f"mushroom_{code}", ["a"] * 10 + ["b"] * 15)}
+    path = tmp_path / "c.json"
+    Calibration({**NAME, "name": "lexical"}, languages).save(path)
+    for cached in (estimation._calibration, estimation._estimates):
+        cached.cache_clear()
+    return str(path)
+
+
+def test_what_an_estimate_rests_on_is_said_once_and_is_in_the_results(
+    calibration: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from tests.conftest import evaluate
+
+    metadata = {"mirror": "sample", "calibration": calibration, "detector_args": "threshold=0.01"}
+    with caplog.at_level(logging.INFO):
+        got = evaluate(["mfava_de"], "grounded-baseline", "strategy=lexical", metadata=metadata)
+    said = [record.getMessage() for record in caplog.records if "calibrated on" in record.getMessage()]
+    assert len(said) == 1
+    assert "of the words are hallucinated, 95 % bounds" in said[0]
+    assert said[0].endswith(
+        "calibrated on real answers in other languages, as none are annotated in this one (pooled, real answers in es, fi, "
+        "it; texts: 75 of 2 models)"
+    )
+    assert sum("they say next to nothing" in record.getMessage() for record in caplog.records) == 1
+    used = got["configs"]["mfava_de"]["metadata"]["hallucination"]["calibration"]
+    assert (used["annotations"], used["answers"], used["models"]) == ("pooled", 75, ["a", "b"])
+    assert used["source"] == "real answers in es, fi, it"
+    result = got["results"]["mfava_de"]
+    assert result["rogan_gladen_rate_ci_low,answer"] <= result["rogan_gladen_rate,answer"]
+    assert result["rogan_gladen_rate,answer"] <= result["rogan_gladen_rate_ci_high,answer"]
+
+
+def test_own_real_answers_are_taken_where_there_are_some(calibration: str, caplog: pytest.LogCaptureFixture) -> None:
+    from tests.conftest import evaluate
+
+    metadata = {"mirror": "sample", "calibration": calibration, "detector_args": "threshold=0.01"}
+    with caplog.at_level(logging.INFO):
+        got = evaluate(["mfava_fi"], "grounded-baseline", "strategy=lexical", metadata=metadata)
+    assert (
+        "calibrated on answers that models wrote on their own and people marked (real, mushroom_fi; texts: 25"
+        in caplog.text
+    )
+    assert got["configs"]["mfava_fi"]["metadata"]["hallucination"]["calibration"]["annotations"] == "real"
