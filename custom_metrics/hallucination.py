@@ -141,17 +141,15 @@ def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> 
     true_positives, false_positives, ratios = errors.draws.T
     with np.errstate(invalid="ignore", divide="ignore"):
         rogan_gladen = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
-    # A detector that flags hallucinated words no more often than others tells nothing: any rate goes with what it says.
-    useless = true_positives <= false_positives
-    low = np.percentile(np.where(useless, 0.0, rogan_gladen), 2.5)
-    high = np.percentile(np.where(useless, 1.0, rogan_gladen), 97.5)
+    # A detector is taken to flag hallucinated words more often than others: of one that does not, nothing can be learned.
+    rogan_gladen = rogan_gladen[true_positives > false_positives]
     value = rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate)
-    if math.isnan(value):
-        low = high = math.nan
+    if errors.true_positive_rate <= errors.false_positive_rate:
+        value = math.nan
     return Estimates(
         Interval(share, *percentile_bounds(shares)),
         Interval(errors.ratio * share, *percentile_bounds(ratios * shares)),
-        Interval(value, float(low), float(high)),
+        _interval(value, rogan_gladen),
     )
 
 

@@ -2,10 +2,10 @@
 
 True and false positive rates differ between languages and between the models whose answers are read. Each annotated
 *cell*, the answers of one model in one language, is a draw from what there is; a new cell is another. Its rates are
-predicted on the logit scale from the mean of the cells and their spread beyond chance, both estimated by moments
-(DerSimonian and Laird 1986; for several outcomes Jackson, White and Riley 2013). The prediction is a t distribution, as in
-the prediction interval of a random-effects meta-analysis (Higgins, Thompson and Spiegelhalter 2009, section 4). It has as
-many degrees of freedom as there are languages less one: cells of a language resemble each other.
+predicted on the logit scale from the mean of the cells and two spreads beyond chance, of languages and of models within
+them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson, White and Riley 2013). The
+prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis (Higgins, Thompson and
+Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances (Satterthwaite 1946).
 """
 
 from __future__ import annotations
@@ -60,23 +60,31 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
             f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
         )
     cells = {language: _cells(models) for language, models in sorted(languages.items())}
-    # Each language counts the same, and each model in it.
-    weights = np.concatenate([np.full(len(found), 1 / len(found) / len(cells)) for found in cells.values()])
-    every = [cell for found in cells.values() for cell in found]
-    values = np.array([_scales(cell.sum(axis=0)) for cell in every])
-    centre = weights @ values
-    away = values - centre
-    # Weighted moments about an estimated mean: 1 - 1/k is what the mean takes of the spread.
-    observed = (away * weights[:, None]).T @ away / (1 - 1 / len(cells))
-    chance = sum(weight * _chance(cell, seed) for weight, cell in zip(weights, every, strict=True))
-    between = _positive(observed - chance)
-    scale = between + observed / len(cells)  # of a new cell, and of the mean itself
+    counts = np.array([len(found) for found in cells.values()])
+    values = [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
+    means = np.array([found.mean(axis=0) for found in values])
+    centre = means.mean(axis=0)  # each language counts the same, and each model in it
+    chance = np.mean([np.mean([_chance(cell, seed) for cell in found], axis=0) for found in cells.values()], axis=0)
+    apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
+    within_freedom = int(counts.sum()) - len(counts)
+    within = apart.T @ apart / within_freedom if within_freedom else chance
+    among = np.asarray(np.cov(means, rowvar=False))
+    of_models = _positive(within - chance)
+    of_languages = _positive(among - within * np.mean(1 / counts))
+    freedom = _satterthwaite(np.trace(of_languages), len(counts) - 1, np.trace(of_models), within_freedom)
     rng = np.random.default_rng(seed)
-    freedom = len(cells) - 1
+    scale = of_languages + of_models + among / len(counts)  # of a new cell, and of the mean itself
     normal = rng.standard_normal((iterations, 3)) @ _root(scale).T
     draws = centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom)
     expected = _rates(centre[None])[0]
     return Errors(float(expected[0]), float(expected[1]), float(expected[2]), _rates(draws))
+
+
+def _satterthwaite(one: float, one_freedom: int, other: float, other_freedom: int) -> float:
+    """Degrees of freedom of the sum of two estimated variances; those of the first where both are nothing."""
+    parts = [(one, one_freedom), (other, other_freedom)]
+    weight = sum(variance**2 / freedom for variance, freedom in parts if freedom)
+    return (one + other) ** 2 / weight if weight else float(one_freedom)
 
 
 def _cells(models: Mapping[str, NDArray[Any]]) -> list[Floats]:

@@ -186,7 +186,7 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
     """
     rng = np.random.default_rng(5)
     held = np.zeros(2)
-    trials = 300
+    trials = 120
 
     def rate(centre: float) -> float:
         logit = math.log(centre / (1 - centre)) + rng.normal(0, 0.6)
@@ -201,11 +201,11 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
         wild = np.stack([new[:, 0] + new[:, 1], new.sum(axis=1)], axis=1)
         every = np.concatenate([counts for models in annotated.values() for counts in models.values()])
         for index, got in enumerate(
-            (estimate(wild, pooled=annotated, iterations=500), estimate(wild, every, iterations=500))
+            (estimate(wild, pooled=annotated, iterations=300), estimate(wild, every, iterations=300))
         ):
             held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
-    assert 0.92 <= held[0] / trials <= 1
-    assert held[1] / trials < 0.75
+    assert 0.9 <= held[0] / trials <= 1
+    assert held[1] / trials < 0.6
 
 
 # -------------------------------------------------------------------------------------------------------- in the harness
