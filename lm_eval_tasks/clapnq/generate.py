@@ -53,7 +53,7 @@ metric_list:
         text += "".join(metric(f"ndcg@{k}", "ndcg") for k in CUTOFFS) + metric("recall@10", "ndcg")
         text += metric("gold_retrieved", "ndcg")
         text += "".join(with_bounds(f"{name}{found}", name) for found in FOUND for name in BY_RETRIEVAL)
-    return text + "metadata:\n  version: 1.1\n"
+    return text + "metadata:\n  version: 1.2\n"
 
 
 def task_name(retriever: str | None, prompt: str) -> str:
