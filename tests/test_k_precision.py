@@ -1,4 +1,4 @@
-"""K-Precision: the share of an answer's tokens that are in the passages given, to the last digit as `rouge_score` has it."""
+"""K-Precision: the share of an answer's tokens that are in the passages given, to the digit as `rouge_score` has it."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ from lm_eval_tasks.atomic import finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.mfava.calibrating import calibration_from_runs
-from lm_eval_tasks.mfava.scoring import score
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.samples import samples_files
+from lm_eval_tasks.scoring import score
 from lm_eval_tasks.sources import SourceFile
 from tests.conftest import run
 from tests.test_retrieval import ROWS, asked, write_corpus

@@ -63,6 +63,11 @@ def task_name(retriever: str | None, prompt: str) -> str:
     return f"clapnq_rag{'' if retriever == 'bm25' else f'_{retriever}'}{prompt}"
 
 
+def task_names() -> frozenset[str]:
+    """Every task whose answers are to questions of CLAPnq."""
+    return frozenset(task_name(retriever, prompt) for prompt in PROMPTS for retriever in (None, *RETRIEVERS))
+
+
 def task_yaml(retriever: str | None, prompt: str) -> str:
     """The YAML of one task."""
     name = task_name(retriever, prompt)

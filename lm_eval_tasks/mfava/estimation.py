@@ -13,19 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.hallucination import Estimates, doubts, estimate
+from custom_metrics.hallucination import Estimates, doubts, estimate, flagged_words
 from custom_metrics.repetition import is_repetitive
-from custom_metrics.spans import covered, span_of
-from custom_metrics.words import words
 from detector_plugin import calibration as calibrations
-from detector_plugin.filters import FAILED
+from lm_eval_tasks.calibrated import NO_CALIBRATION, in_force, key_of
 
 __all__ = ["TaggedAnswer", "process_results"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-NO_CALIBRATION = "none"
-"""`--metadata calibration=none`: leave the corrected rates out, and say nothing of it."""
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 PARTS = ("", "_ci_low", "_ci_high", "_std")
@@ -63,13 +58,9 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]
-    places = words(answer, language)
-    detector = [str(found["detector"][part]).replace("|", "/") for part in ("name", "version")]
-    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], *detector))
-    flagged = math.nan  # the detector failed
-    if found["spans"] is not None:
-        flagged = sum(category is not None for category in covered(places, map(span_of, found["spans"])))
-    tagged = list(TaggedAnswer(flagged, len(places), doc["article"], doc["subset"], key))
+    key = key_of(doc, found["detector"])
+    flagged, total = flagged_words(answer, found["spans"], language)
+    tagged = list(TaggedAnswer(flagged, total, doc["article"], doc["subset"], key))
     # The harness averages a group over the tasks that have a metric: these are there where they are defined.
     calibration = _calibration(key)
     defined = ["estimated_rate_where_calibrated"] if calibration else []
@@ -79,7 +70,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     return {
         **dict.fromkeys(KEYS, tagged),
         **dict.fromkeys(("calibrated", *defined), tagged),
-        "response_words": float(len(places)),
+        "response_words": float(total),
         "hallucinated_words": float(flagged),
         **dict.fromkeys(("abstention_rate", "abstention_rate_ci_low", "abstention_rate_ci_high"), abstains),
         **dict.fromkeys(("repetition_rate", "repetition_rate_ci_low", "repetition_rate_ci_high"), loops),
@@ -98,39 +89,12 @@ def _say_how_to_calibrate() -> None:
 
 @lru_cache(maxsize=128)
 def _calibration(key: str) -> calibrations.LanguageCalibration | None:
-    """The calibration of a key; says once why there is none, or why it may not fit."""
-    path, language, annotations, name, version = key.rsplit("|", 4)
-    if path == NO_CALIBRATION:
-        return None
-    if not path:
-        log.info("mfava_%s: the detector has no calibration; estimated_rate and rogan_gladen_rate are nan", language)
+    """The calibration of a key; says once why there is none, or why it may not fit, and what to do."""
+    path, language, *_ = key.rsplit("|", 4)
+    found = in_force(key, f"mfava_{language}")
+    if found is None and path != NO_CALIBRATION:
         _say_how_to_calibrate()
-        return None
-    loaded = calibrations.loaded(path)
-    found = loaded.of(language, annotations or None)
-    if found is None:
-        log.info(
-            "mfava_%s: %s has no %s calibration for this language (it has %s), so the corrected rates are nan",
-            *(language, path, annotations or "gold or silver", ", ".join(loaded.languages)),
-        )
-        _say_how_to_calibrate()
-        return None
-    if loaded.detector["version"] == version or version == FAILED:
-        pass  # under whatever name or path: it is the same detector
-    elif loaded.detector["name"] != name:
-        log.warning(
-            "mfava_%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
-            "the corrected rates are nan",
-            *(language, loaded.detector["name"], loaded.detector["version"], name, version),
-        )
-        return None
-    else:
-        log.warning(
-            "mfava_%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
-            *(language, loaded.detector["version"], version),
-        )
-    log.info("mfava_%s: calibrated on %s (%s) of %s", language, found[1].source, found[0], path)
-    return found[1]
+    return found
 
 
 @lru_cache(maxsize=128)  # some fifteen metrics come of one bootstrap
