@@ -292,7 +292,7 @@ def test_no_reader_sees_unfinished_work(tmp_path: Path) -> None:
 SCORING = """
 import os, signal, sys
 from pathlib import Path
-from lm_eval_tasks.mfava import scoring
+from lm_eval_tasks import scoring
 if sys.argv[2] == "die":
     from lm_eval.loggers import EvaluationTracker
     write = EvaluationTracker.save_results_samples

@@ -134,7 +134,7 @@ def _detection(
     given = zip(metadata.OF_DETECTION[1:], (detector_args, calibration, calibration_annotations), strict=True)
     unused = [name for name, value in given if value is not None]
     if unused:
-        log.warning("%s: no detector is named, so %s changes nothing here", task, " and ".join(unused))
+        log.warning("%s: no detector is named, so these change nothing here: %s", task, ", ".join(unused))
     return {}
 
 
