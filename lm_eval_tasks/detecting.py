@@ -26,11 +26,13 @@ class DetectingTask(GroundedTask):
     @property
     def tags_answers(self) -> bool:
         """Whether a detector runs over the answers of this run."""
-        return any(step["function"] == FILTER for listed in self.config.filter_list for step in listed["filter"])
+        return any(step["function"] == FILTER for listed in self.config.filter_list or () for step in listed["filter"])
 
     def override_metric(self, metric_name: str) -> None:
         """As the harness does for ``--predict_only``; the detection filter goes too."""
         super().override_metric(metric_name)
+        if not self.tags_answers:
+            return
         kept = []
         for pipeline, listed in zip(self._filters, self.config.filter_list, strict=True):
             steps = [

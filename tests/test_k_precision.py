@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from custom_metrics.aggregations import bootstrap_high, bootstrap_low
+from custom_metrics.aggregations import bootstrap_high, bootstrap_low, defined_mean
 from custom_metrics.grounding import k_precision, process_results, process_results_with_retrieval
 from custom_metrics.rouge import rouge1, rouge1_of_all
 from lm_eval_tasks.clapnq.dataset import load
@@ -70,6 +70,15 @@ def test_on_every_dev_question_it_is_what_rouge_score_says(hub: str, retriever: 
             if strategy == "full_passage":
                 assert value == 1.0
     assert (counted, abstaining) == ((1503, 897) if retriever is None else (1695, 705))
+
+
+def test_people_stay_with_the_passage(hub: str) -> None:
+    """The README's figure: the first gold answer of every answerable dev question, with its bounds."""
+    documents = load(mirror=hub)["evaluation"]
+    values = [process_results(doc, [doc["target"]])["k_precision"] for doc in documents]
+    assert sum(map(math.isnan, values)) == 300  # "unanswerable" to the others
+    figures = (defined_mean(values), bootstrap_low(values), bootstrap_high(values))
+    assert figures == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
 
 
 @settings(deadline=None, max_examples=200)
