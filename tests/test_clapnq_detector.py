@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -203,6 +204,33 @@ def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, 
     result, got = evaluated(harness, "clapnq_gold", "abstain", metadata={**SAMPLE, "detector": "third"})
     assert all(math.isnan(result[name]) for name in SHARE)
     assert {tuple(sample["hallucinated_share"][:2]) for sample in got["samples"]["clapnq_gold"]} == {(0, 0)}
+
+
+@pytest.mark.slow
+def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, tmp_path: Path) -> None:
+    """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    from tests.test_transformers_detector import write_lookup
+
+    said = "a cold hot sun is the big moon"
+    metadata = {**SAMPLE, "detector": str(write_lookup(tmp_path / "lookup"))}
+    shares = {}
+    for task in ("clapnq_gold", "clapnq_rag"):
+        documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror="sample")["evaluation"]
+        rows = [{"query_id": doc["id"], "response": said} for doc in documents]
+        (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        got = harness([task], "replay", f"path={tmp_path / 'said.jsonl'}", metadata=metadata)
+        lacking = [
+            [word for word in said.split() if word not in re.findall(r"\w+", " ".join(doc["groundings"]))]
+            for doc in documents
+        ]
+        found = [sample["hallucinated_share"][:2] for sample in got["samples"][task]]
+        assert found == [[len(words), 8] for words in lacking]
+        shares[task] = got["results"][task]["hallucinated_share,answer"]
+        assert shares[task] == sum(map(len, lacking)) / (8 * 32)
+        assert got["configs"][task]["metadata"]["hallucination"]["detector"]["name"] == metadata["detector"]
+    assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
 
 
 # ------------------------------------------------------------------------------------------------------- each document
