@@ -272,18 +272,16 @@ def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
         [0, 100, "none|en||a|1"],
         [0, 0, "none|en||a|1"],
     ]
-    assert hallucination.hallucinated_share(values) == 60 / 240
-    low, high = hallucination.hallucinated_share_ci_low(values), hallucination.hallucinated_share_ci_high(values)
-    assert (low, high) == estimate([value[:2] for value in values[:-1]]).detected[1:]
-    assert low == 0.0
-    assert high > 0.4
+    share, low, high = (hallucination.AGGREGATIONS[name] for name in SHARE)
+    assert share(values) == 60 / 240
+    bounds = (low(values), high(values))
+    assert bounds == estimate([value[:2] for value in values[:-1]]).detected[1:]
+    assert bounds[0] == 0.0
+    assert bounds[1] > 0.4
     again = [*values[1::2], *values[::2]]  # as two ranks bring them
-    assert (hallucination.hallucinated_share_ci_low(again), hallucination.hallucinated_share_ci_high(again)) == (
-        low,
-        high,
-    )
-    assert math.isnan(hallucination.hallucinated_share([]))
-    assert math.isnan(hallucination.hallucinated_share([[math.nan, 3, "none|en||a|1"], [1, 3, "none|en||a|1"]]))
+    assert (low(again), high(again)) == bounds
+    assert math.isnan(share([]))
+    assert math.isnan(share([[math.nan, 3, "none|en||a|1"], [1, 3, "none|en||a|1"]]))
 
 
 def test_damaged_spans_are_an_error() -> None:

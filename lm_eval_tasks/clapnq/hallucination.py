@@ -17,7 +17,7 @@ from detector_plugin import calibration as calibrations
 from lm_eval_tasks.calibrated import NO_CALIBRATION, in_force, key_of
 from lm_eval_tasks.detector_settings import settings_of
 
-__all__ = ["TaggedAnswer", "columns", "metric_list", "process_results"]
+__all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -79,7 +79,7 @@ def metric_list(corrected: bool) -> list[dict[str, Any]]:
         corrected: ``rogan_gladen_rate`` too.
     """
     return [
-        {"metric": name, "aggregation": globals()[name], "higher_is_better": False}
+        {"metric": name, "aggregation": AGGREGATIONS[name], "higher_is_better": False}
         for name in (*SHARE, *(CORRECTED if corrected else ()))
     ]
 
@@ -135,9 +135,9 @@ def _aggregation(name: str, rate: str, part: str) -> Callable[[Sequence[Any]], f
     return aggregate
 
 
-hallucinated_share, hallucinated_share_ci_low, hallucinated_share_ci_high = (
-    _aggregation("hallucinated_share", "detected", part) for part in PARTS
-)
-rogan_gladen_rate, rogan_gladen_rate_ci_low, rogan_gladen_rate_ci_high = (
-    _aggregation("rogan_gladen_rate", "rogan_gladen", part) for part in PARTS
-)
+AGGREGATIONS = {
+    f"{name}{part}": _aggregation(name, rate, part)
+    for name, rate in (("hallucinated_share", "detected"), ("rogan_gladen_rate", "rogan_gladen"))
+    for part in PARTS
+}
+"""A metric's name to the figure of all documents' values."""
