@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -96,14 +95,9 @@ class Calibration:
         return json.dumps(head, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
     def save(self, path: Path) -> None:
-        """Write the file; whole or not at all."""
+        """Write the file, and its folder where that is missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            partial.write_text(self.to_json(), "utf-8")
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        path.write_text(self.to_json(), "utf-8")
 
 
 def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, Any]:

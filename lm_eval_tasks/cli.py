@@ -275,10 +275,12 @@ def _text(path: Path) -> str:
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.atomic import whole_file
     from lm_eval_tasks.mfava.calibrating import calibration_from_runs, table
 
     calibration = calibration_from_runs(arguments.results, arguments.note)
-    calibration.save(arguments.output)
+    with whole_file(arguments.output) as partial:
+        calibration.save(partial)
     print(table(calibration))
     print(f"{arguments.output}: detector {calibration.detector['name']}, version {calibration.detector['version']}")
     return 0

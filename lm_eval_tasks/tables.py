@@ -18,20 +18,22 @@ from lm_eval_tasks.source_errors import CorruptSource
 __all__ = ["check_end", "check_readable", "read_csv", "read_json_lines", "read_lines", "read_quoted_tsv", "read_tsv"]
 
 
-def _open(path: Path) -> IO[str]:
-    """A text file, gzipped or not: what it is says its name, or, in a cache that has names of its own, its first bytes."""
-    with path.open("rb") as stream:
-        gzipped = stream.read(2) == b"\x1f\x8b"
-    if gzipped or path.suffix == ".gz":
+def _open(path: Path, gzipped: bool) -> IO[str]:
+    if gzipped:
         return gzip.open(path, "rt", encoding="utf-8", newline="\n")
     return path.open(encoding="utf-8", newline="\n")
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends, blank ones too; raises `CorruptSource` where the file is cut or no text."""
+def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
+    """Numbered lines without their ends, blank ones too; raises `CorruptSource` where the file is cut or no text.
+
+    Args:
+        path: of the file.
+        gzipped: whether it is; default what its name says.
+    """
     number = 0
     try:
-        with _open(path) as stream:
+        with _open(path, path.suffix == ".gz" if gzipped is None else gzipped) as stream:
             for number, line in enumerate(stream, 1):
                 yield number, line.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -118,13 +120,15 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
             ) from error
 
 
-def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_json_lines(
+    path: Path, seen: Counter[str] | None = None, gzipped: bool | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects of a JSON lines file with their line numbers; blank lines are passed over and counted in `seen`.
 
     Raises:
         CorruptSource: a line that is no JSON object, or a file cut in the middle.
     """
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, gzipped):
         if not line.strip():
             _count_blank(seen)
             continue
@@ -140,7 +144,7 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
 
 
 def check_readable(path: Path, called: str = "") -> None:
-    """Read a file to its end as what its name says it is: a table, JSON, JSON lines, text, any of them gzipped.
+    """Read a file to its end as what its name says it is: table, JSON, JSON lines, text, any of them gzipped, or archive.
 
     Args:
         path: of the file.
@@ -149,22 +153,33 @@ def check_readable(path: Path, called: str = "") -> None:
     Raises:
         CorruptSource: it is not; the message says where.
     """
-    kind = Path(called or path.name).name.removesuffix(".gz").rpartition(".")[2]
+    name = Path(called or path.name)
+    kind, gzipped = name.name.removesuffix(".gz").rpartition(".")[2], name.suffix == ".gz"
     check_end(path, called)
     if kind == "jsonl":
-        for _ in read_json_lines(path):
+        for _ in read_json_lines(path, gzipped=gzipped):
             pass
     elif kind == "csv":
         for _ in read_csv(path):
             pass
     elif kind == "json":
-        content = "\n".join(line for _, line in read_lines(path))
+        content = "\n".join(line for _, line in read_lines(path, gzipped))
         try:
             json.loads(content)
         except (ValueError, RecursionError) as error:
             raise CorruptSource(f"{path}: no JSON ({error})") from error
+    elif kind == "tar":
+        try:
+            with gzip.open(path) as stream:
+                head = stream.read(512)
+                while stream.read(1 << 20):  # to the checksum at its end
+                    pass
+        except (EOFError, OSError, zlib.error) as error:
+            raise CorruptSource(f"{path}: no archive, or one that is cut ({error})") from error
+        if head[257:262] != b"ustar":
+            raise CorruptSource(f"{path}: no archive")
     else:
-        lines = [line for _, line in read_lines(path) if line.strip()]
+        lines = [line for _, line in read_lines(path, gzipped) if line.strip()]
         if kind == "tsv" and lines and "\t" not in lines[0]:
             raise CorruptSource(f"{path}: no table, its first line is {lines[0][:80]!r}")
 

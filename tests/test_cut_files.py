@@ -176,18 +176,23 @@ WHOLE = {
     "a/questions.jsonl": b'{"id": 1}\n',
     "a/list.json": b"[1, 2]",
     "a/queries.csv": b"a,b\n1,2\n",
+    "a/pages.tar.gz": next(SAMPLE.rglob("de.tar.gz")).read_bytes(),
 }
 WRONG = {
     "a/topics.tsv": [PAGE, b"1\twho?\n2\twh", b"\xff\xfe\tx\n"],
     "a/corpus.jsonl.gz": [PAGE, WHOLE["a/corpus.jsonl.gz"][:-4], gzip.compress(PAGE), gzip.compress(b'{"docid"')],
     "a/questions.jsonl": [PAGE, b'{"id": 1}\n{"id"', b"[1]\n", b'{"id": ' + b"1" * 5000 + b"}\n"],
     "a/list.json": [PAGE, b"[1, 2", b"[" * 100_000, b"\xff"],
+    "a/pages.tar.gz": [PAGE, WHOLE["a/pages.tar.gz"][:-9], WHOLE["a/pages.tar.gz"][:200], gzip.compress(PAGE)],
     "a/queries.csv": [b'a,b\n1,"2\n', b"a,b\n1,2", b"\xff,x\n"],
 }
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["downloaded", "already there"])
-@pytest.mark.parametrize(("path", "content"), [(path, content) for path, all in WRONG.items() for content in all])
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [pytest.param(path, content, id=f"{path} {n}") for path, every in WRONG.items() for n, content in enumerate(every)],
+)
 def test_what_cannot_be_read_as_what_it_should_be_is_not_put_into_a_mirror(
     path: str, content: bytes, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

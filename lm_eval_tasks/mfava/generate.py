@@ -13,7 +13,7 @@ from lm_eval_tasks.generated import write_files
 from lm_eval_tasks.mfava.estimation import PARTS, RATES
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
-VERSION = "metadata:\n  version: 1.0\n"
+VERSION = "metadata:\n  version: 1.1\n"
 WHERE_CALIBRATED = ("estimated_rate_where_calibrated", "rogan_gladen_rate_where_calibrated")
 BOUNDED_SHARES = ("abstention_rate", "repetition_rate")
 SCORES = ("precision", "recall", "f1")

@@ -12,6 +12,7 @@ from custom_metrics.spans import span_of
 from detector_plugin import calibration as calibrations
 from detector_plugin import lexical
 from detector_plugin.lexical import training
+from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.sources import MissingSource, mirror_folder
@@ -76,8 +77,8 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
     folder = lexical.WEIGHTS if output is None else output / "weights"
     for name, content in weights.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        with whole_file(path) as partial:
+            partial.write_bytes(content)
         yield path
     detector = lexical.LexicalDetector(held_out=True, weights=folder)
     languages: dict[str, dict[str, calibrations.LanguageCalibration]] = {}
@@ -104,5 +105,6 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
         if output is None
         else output / "calibration.json"
     )
-    calibrations.Calibration(described, languages, note=NOTE).save(path)
+    with whole_file(path) as partial:
+        calibrations.Calibration(described, languages, note=NOTE).save(partial)
     yield path

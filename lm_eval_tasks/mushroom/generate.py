@@ -10,10 +10,11 @@ from pathlib import Path
 
 from detector_plugin.prompt import template_text
 from lm_eval_tasks.generated import write_files
-from lm_eval_tasks.mfava.generate import SCORES, VERSION, function_metric, metric
+from lm_eval_tasks.mfava.generate import SCORES, function_metric, metric
 from lm_eval_tasks.mushroom.languages import LANGUAGES
 
 AGREEMENT = ("iou", "rho")
+VERSION = "metadata:\n  version: 1.0\n"
 _DETECTION = "custom_metrics.detection"
 
 

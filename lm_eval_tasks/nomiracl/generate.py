@@ -46,7 +46,7 @@ def group_yaml(prompt: str) -> str:
     for metric in MACRO_AVERAGED:
         lines += [f"  - metric: {metric}", "    aggregation: mean", "    weight_by_size: false"]
         lines += ["    filter_list: [strict, robust]"]
-    return "\n".join([*lines, "metadata:", "  version: 1.0", ""])
+    return "\n".join([*lines, "metadata:", "  version: 1.1", ""])
 
 
 def yamls() -> dict[str, str]:
