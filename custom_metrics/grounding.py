@@ -12,7 +12,7 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.ranking import ndcg, recall
-from custom_metrics.rouge import rouge1, rouge_l
+from custom_metrics.rouge import rouge1, rouge1_of_all, rouge_l, tokens
 
 __all__ = [
     "BOUNDED",
@@ -21,6 +21,7 @@ __all__ = [
     "FOUND",
     "MEANS",
     "SHARES",
+    "k_precision",
     "process_results",
     "process_results_with_retrieval",
     "retrieval_quality",
@@ -29,10 +30,10 @@ __all__ = [
 
 CUTOFFS = (1, 3, 5, 10)
 
-MEANS = ("rougeL", "recall", "rougeLp")
+MEANS = ("rougeL", "recall", "rougeLp", "k_precision")
 SHARES = ("unanswerable_accuracy", "answerable_abstention_rate")
 BOUNDED = (*MEANS, *SHARES)
-BY_RETRIEVAL = (*MEANS, "length", "answerable_abstention_rate")
+BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
 FOUND = ("_retrieved", "_missed")
 
 
@@ -59,6 +60,22 @@ def score_answer(answer: str, references: Sequence[str], groundings: Sequence[st
     }
 
 
+def k_precision(answer: str, groundings: Sequence[str]) -> float:
+    """K-Precision: the share of an answer's tokens that are in the passages given (Adlakha et al. 2024, "Evaluating
+    Correctness and Faithfulness of Instruction-Following Models for Question Answering").
+
+    It is counted as ROUGE-1 precision against all passages together: a token counts as often as the passages hold it.
+
+    Args:
+        answer: the model's answer.
+        groundings: the texts that it was given; without any, none of its tokens is in them.
+
+    Returns:
+        A share in [0, 1]; ``nan`` for an answer without a token (ASCII letters and digits, as ``rouge_score`` has them).
+    """
+    return rouge1_of_all(groundings, answer).precision if tokens(answer) else math.nan
+
+
 def retrieval_quality(ranked: Sequence[str], relevant: Sequence[str]) -> dict[str, float]:
     """``ndcg@1|3|5|10`` and ``recall@10`` of a ranking; ``nan`` where nothing is relevant."""
     wanted = set(relevant)
@@ -74,8 +91,9 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
     Returns:
         Every metric for every document, ``nan`` where the document is not in the denominator: answer quality,
-        ``answerable_abstention_rate`` over answerable questions, ``unanswerable_accuracy`` over the others. The values
-        stand a second and third time as ``*_ci_low`` and ``*_ci_high``, whose aggregations are the bounds.
+        ``answerable_abstention_rate`` over answerable questions, ``unanswerable_accuracy`` over the others,
+        ``k_precision`` over the answers to either that do not abstain and have a token. The values stand a second and
+        third time as ``*_ci_low`` and ``*_ci_high``, whose aggregations are the bounds.
     """
     answer = results[0] if isinstance(results[0], str) else ""
     abstained = float(is_abstention(answer, "en"))
@@ -85,6 +103,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     else:
         values = dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate"), math.nan)
         values["unanswerable_accuracy"] = abstained
+    values["k_precision"] = math.nan if abstained else k_precision(answer, doc["groundings"])
     for metric in BOUNDED:
         values[f"{metric}_ci_low"] = values[f"{metric}_ci_high"] = values[metric]
     return values

@@ -16,7 +16,7 @@ answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,35 @@ import numpy as np
 from custom_metrics.detection import WordCounts
 from custom_metrics.intervals import percentile_bounds, resampled_sums
 from custom_metrics.random_effects import Errors, predicted
+from custom_metrics.spans import covered, span_of
+from custom_metrics.words import words
 
-__all__ = ["Estimates", "Interval", "doubts", "estimate", "estimated_rate", "rogan_gladen_rate"]
+__all__ = ["Estimates", "Interval", "doubts", "estimate", "estimated_rate", "flagged_words", "rogan_gladen_rate"]
 
 SEED = 1234
 ITERATIONS = 2000
+
+
+def flagged_words(
+    answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
+) -> tuple[float, int]:
+    """How many words of an answer a detector flags, and how many there are.
+
+    Args:
+        answer: the text.
+        spans: of it, as :func:`custom_metrics.spans.span_of` reads them; ``None`` where the detector failed.
+        language: ISO 639 code; decides what a word is.
+
+    Returns:
+        Words with a character in a span, ``nan`` where the detector failed; and all words.
+
+    Raises:
+        ValueError: a span is none.
+    """
+    places = words(answer, language)
+    if spans is None:
+        return math.nan, len(places)
+    return sum(category is not None for category in covered(places, map(span_of, spans))), len(places)
 
 
 def estimated_rate(precision: float, recall: float, detected: float, total: float) -> float:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Score", "rouge1", "rouge_l", "tokens"]
+__all__ = ["Score", "rouge1", "rouge1_of_all", "rouge_l", "tokens"]
 
 _TOKEN = re.compile(r"[a-z0-9]+")
 
@@ -32,9 +33,17 @@ def tokens(text: str) -> tuple[str, ...]:
 
 def rouge1(target: str, prediction: str) -> Score:
     """Unigram overlap: precision over the prediction's tokens, recall over the target's."""
-    wanted, given = tokens(target), tokens(prediction)
-    overlap = sum((Counter(wanted) & Counter(given)).values())
-    return _score(overlap, len(wanted), len(given))
+    return rouge1_of_all((target,), prediction)
+
+
+def rouge1_of_all(targets: Iterable[str], prediction: str) -> Score:
+    """Unigram overlap with several texts together: :func:`rouge1` with the texts joined by white space."""
+    wanted: Counter[str] = Counter()
+    for target in targets:
+        wanted.update(tokens(target))
+    given = tokens(prediction)
+    overlap = sum(min(number, wanted[token]) for token, number in Counter(given).items())
+    return _score(overlap, wanted.total(), len(given))
 
 
 def rouge_l(target: str, prediction: str) -> Score:

@@ -60,6 +60,7 @@ class LanguageCalibration:
         source: the task, or the table, that it comes from.
         models: whose answer each document is; empty where nothing says so.
         pooled: of a calibration that comes from other languages: code to model to (documents, 4).
+        kind: one of ``KINDS``; empty before a file holds it.
     """
 
     precision: float
@@ -68,6 +69,7 @@ class LanguageCalibration:
     source: str
     models: tuple[str, ...] = ()
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None
+    kind: str = ""
 
     @property
     def counts(self) -> WordCounts | None:
@@ -103,7 +105,7 @@ class Calibration:
         known = self.languages.get(language, {})
         for wanted in (kind,) if kind else KINDS:
             if wanted in known:
-                return wanted, known[wanted]
+                return wanted, replace(known[wanted], kind=wanted)
             if wanted == POOLED and (pooled := self._pooled(language)) is not None:
                 return wanted, pooled
         return None
@@ -120,7 +122,7 @@ class Calibration:
         documents = np.concatenate([counts for models in others.values() for counts in models.values()])
         whole = measured(documents, f"real answers in {', '.join(others)}")
         models = tuple(name for by_model in others.values() for name, counts in by_model.items() for _ in counts)
-        return replace(whole, models=models, pooled=others)
+        return replace(whole, models=models, pooled=others, kind=POOLED)
 
     def to_json(self) -> str:
         """The file's content; documents one a line, so that a change can be read."""

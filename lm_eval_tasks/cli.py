@@ -91,9 +91,10 @@ def _add_retrieve(commands: Commands) -> None:
 def _add_score(commands: Commands) -> None:
     score = commands.add_parser(
         "score",
-        help="tag and score the mfava_* answers that `lm_eval --predict_only --log_samples` wrote",
-        description="Tags the logged answers of mfava_* tasks and writes results_*.json and samples_*.jsonl as the harness "
-        "does, with the numbers of a run in one step. After a kill the same command goes on where it stopped.",
+        help="tag and score the mfava_* and clapnq_* answers that `lm_eval --predict_only --log_samples` wrote",
+        description="Tags the logged answers of mfava_*, clapnq_gold* and clapnq_rag* tasks and writes results_*.json and "
+        "samples_*.jsonl as the harness does, with the numbers of a run in one step. After a kill the same command goes on "
+        "where it stopped.",
     )
     score.add_argument("path", type=Path, metavar="PATH", help="samples file, or folder of them")
     _add_detector(score)
@@ -212,7 +213,7 @@ def _score(arguments: argparse.Namespace) -> int:
 
     from lm_eval.utils import make_table
 
-    from lm_eval_tasks.mfava.scoring import score
+    from lm_eval_tasks.scoring import score
 
     for written in score(
         arguments.path,
@@ -246,7 +247,7 @@ def _detect(arguments: argparse.Namespace) -> int:
     from custom_metrics.tagged_text import render
     from detector_plugin import load_detector
     from detector_plugin.display import as_ansi, as_html, printable
-    from lm_eval_tasks.mfava.dataset import read_options
+    from lm_eval_tasks.detector_settings import read_options
 
     reference = _text(arguments.reference)
     answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))

@@ -7,9 +7,12 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["choice", "flag", "positive", "warn_of_misspelt"]
+__all__ = ["OF_DETECTION", "choice", "flag", "positive", "warn_of_misspelt"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
+"""What a user says of the detector that tags a task's answers; also the columns of the documents."""
 
 # What reaches a task without the user's doing: from the YAML, and the commonest model arguments that resemble our keys.
 _NOT_OURS = {"version", "config_source", "max_length", "max_model_len", "max_tokens", "max_gen_toks", "tokenizer"}

@@ -242,10 +242,10 @@ def test_finding_phrases_takes_linear_time(unit: str) -> None:
     def cost(length: int) -> float:
         text = fold(unit * (length // len(unit)))
         best = float("inf")
-        for _ in range(3):
-            start = time.perf_counter()
+        for _ in range(5):
+            start = time.process_time()  # of this process: what else the machine does is not counted
             search(text, lexicon)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     short, long = cost(20_000), cost(80_000)

@@ -22,6 +22,7 @@ from custom_metrics.surrogates import without_surrogates
 from detector_plugin import prompt
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector
+from lm_eval_tasks.clapnq import hallucination
 from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.mfava import detection as annotated
@@ -75,6 +76,7 @@ def documents() -> dict[str, dict[str, Any]]:
     return {
         "nomiracl": load_nomiracl("de", mirror="sample")["evaluation"][1],
         "clapnq": load_clapnq(task_name="clapnq_rag", task_retriever="bm25", mirror="sample")["evaluation"][0],
+        "tagged": load_clapnq(task_name="clapnq_gold", mirror="sample", detector="lexical")["evaluation"][0],
         "wild": wild.load("ja", mirror="sample")["evaluation"][0],
         "real": load_mushroom("hi", mirror="sample")["evaluation"][0],
         "annotated": annotated.load("de", mirror="sample")["evaluation"][0],
@@ -96,6 +98,9 @@ def read_by_everything(answer: Any) -> None:
     final = filtered(FinalAnswer, answer, docs["clapnq"])
     filtered(Abstention, answer, docs["clapnq"])
     assert grounding.process_results_with_retrieval(docs["clapnq"], [final])["length"] == len(final)
+    tagged = filtered(HallucinationSpans, final, docs["tagged"], reference="groundings", question="question")
+    flagged, words, _ = hallucination.process_results(docs["tagged"], json.loads(tagged))["hallucinated_share"]
+    assert 0 <= flagged <= words <= len(final.split())
     tagged = filtered(HallucinationSpans, final, docs["wild"])
     tagged.encode("utf-8")  # it goes into a file
     spans = json.loads(tagged)["spans"]

@@ -60,6 +60,8 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("clapnq_gold", {"gen_kwargs": "max_gen_toks=7"}),
     ("clapnq_rag", {"top_k": 1}),
     ("clapnq_rag", {"bm25_split": True, "top_k": 2}),
+    ("clapnq_gold", {"detector": "lexical"}),
+    ("clapnq_rag", {"detector": "lexical", "calibration": "lexical"}),
     ("mfava_de", {"detector_args": "threshold=0.9"}),
     ("mfava_de", {"calibration": "none"}),
 ]

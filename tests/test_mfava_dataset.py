@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lm_eval_tasks.detector_settings import read_options
 from lm_eval_tasks.mfava import dataset, detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.sources import MissingSource, find
@@ -130,7 +131,7 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
     ],
 )
 def test_detector_args(given: object, options: dict[str, object]) -> None:
-    assert dataset.read_options(given, "mfava_de") == options  # type: ignore[arg-type]
+    assert read_options(given, "mfava_de") == options  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------------------------------- annotated answers

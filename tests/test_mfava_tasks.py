@@ -17,7 +17,7 @@ from custom_metrics.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from detector_plugin.prompt import detection_prompt
-from lm_eval_tasks import mfava
+from lm_eval_tasks import detector_settings, mfava
 from lm_eval_tasks.mfava import dataset, estimation
 from lm_eval_tasks.mfava.generate import yamls
 from lm_eval_tasks.models.detector import HallucinationDetector
@@ -60,7 +60,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     detector = EveryThirdWord()
     filters.shared_detector.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
-    monkeypatch.setattr(dataset, "check_detector", lambda name, options: None)
+    monkeypatch.setattr(detector_settings, "check_detector", lambda name, options: None)
     for cache in (estimation._calibration, estimation._say_how_to_calibrate, estimation._estimates):
         cache.cache_clear()
     yield detector
@@ -362,9 +362,9 @@ def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) 
         path
     )
     options = {"pretrained": "Q", "model": "local-chat-completions"}
-    assert dataset.calibration_of("llm", options, str(path)) == load(str(path)).identity
+    assert detector_settings.calibration_of("llm", options, str(path)) == load(str(path)).identity
     with pytest.raises(CalibrationError, match="of detector 'llm:Q', and the detector in use is 'llm:R'"):
-        dataset.calibration_of("llm", {"pretrained": "R"}, str(path))
+        detector_settings.calibration_of("llm", {"pretrained": "R"}, str(path))
 
 
 # ------------------------------------------------------------------------------------------------------------ detection

@@ -68,7 +68,8 @@ def answers(content: dict[str, Any], task: str) -> dict[int, Any]:
 @pytest.mark.parametrize("limit", [None, 2, 3], ids=["all", "one each", "two and one"])
 def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) -> None:
     """Every figure, bounds included, to the last digit. Of two ranks, the first has only answerable questions of CLAPnq."""
-    metadata = {"mirror": "sample", "detector_args": "threshold=0.01"}  # so low that words of the article are flagged
+    # so low a threshold that words of the article, and of the passages, are flagged
+    metadata = {"mirror": "sample", "detector": "lexical", "detector_args": "threshold=0.01"}
     one, two = (found(number, tmp_path, limit=limit, metadata=metadata) for number in (1, 2))
     assert two["results"] == one["results"]
     assert two["n-samples"] == one["n-samples"]
@@ -79,6 +80,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) ->
         assert answerable == sorted(answerable, reverse=True)
     else:  # enough documents for bounds to depend on
         assert two["results"]["mfava_de"]["detected_rate_ci_high,answer"] > 0
+        assert two["results"]["clapnq_rag"]["hallucinated_share_ci_high,answer"] > 0
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["greedy", "sampled"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from custom_metrics.grounding import CUTOFFS
 from lm_eval_tasks import autoload, metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
+from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
 from lm_eval_tasks.tables import read_json_lines
 
@@ -41,6 +42,11 @@ def load(
     top_k: int = 3,
     mirror: str | None = None,
     task: str = "clapnq",
+    detector: str | None = None,
+    detector_args: Mapping[str, Any] | str | None = None,
+    calibration: str | None = None,
+    calibration_annotations: str | None = None,
+    samples: str | None = None,
     **others: Any,
 ) -> dict[str, Dataset]:
     """Load the questions of a split.
@@ -51,6 +57,10 @@ def load(
         top_k: with a retriever: how many passages the model is given.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
         task: for messages.
+        detector: who tags the answers, see :func:`detector_plugin.load_detector`; ``None``: nobody.
+        detector_args, calibration, calibration_annotations: see :func:`lm_eval_tasks.detector_settings.settings_of`; no
+            calibration is used unless one is named.
+        samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public files.
         others: what ``retrieval.OPTIONS`` names; the model's arguments, which the harness passes as well, are ignored.
 
     Returns:
@@ -59,15 +69,18 @@ def load(
         empty ones dropped), ``target`` (the first of them, or ``"unanswerable"``), ``passages`` (``id``, ``title``,
         ``text`` in the order given to the model), ``groundings`` (title, one space, text, of each); with a retriever
         also ``gold_ids``, ``retrieved_ids`` (the ten best), ``gold_ranks`` (which of the passages given are gold, counted
-        from 1; none where retrieval missed them) and ``retriever`` (JSON: what found them).
+        from 1; none where retrieval missed them) and ``retriever`` (JSON: what found them); with a detector also
+        ``detector``, ``detector_args``, ``calibration``, ``calibration_annotations`` and ``language``.
 
     Raises:
         ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detector_settings.settings_of`.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
     for name, value in {
         "split": split,
         "mirror": mirror,
+        "samples": samples,
         **{key: others[key] for key in OPTIONS if key in others},
     }.items():
         if isinstance(value, (list, dict)):
@@ -76,12 +89,17 @@ def load(
     if retriever is not None:
         metadata.choice("retriever", retriever, RETRIEVERS, task)
     metadata.positive("top_k", top_k, task)
-    metadata.warn_of_misspelt(others, ("split", "top_k", "mirror", *OPTIONS), task)
+    metadata.warn_of_misspelt(others, ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS), task)
+    settings = _detection(task, detector, detector_args, calibration, calibration_annotations, others)
+    if samples is not None:
+        return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
     log.info("%s: split %s, %s, files from %s", task, split, given, folder or "the Hugging Face hub and GitHub")
     options = tuple(sorted((key, others[key]) for key in OPTIONS if key in others)) if retriever else ()
     documents = _documents(retriever, options, split, top_k, str(folder) if folder else None, task)
+    for column, value in settings.items():
+        documents = documents.add_column(column, [value] * len(documents))
     return {"evaluation": documents, split: documents}
 
 
@@ -98,6 +116,26 @@ def load_task(task_name: str = "clapnq", task_retriever: str | None = None, **kw
             f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}."
         )
     return load(**{**kwargs, "task": task_name, "retriever": task_retriever})
+
+
+def _detection(
+    task: str,
+    detector: str | None,
+    detector_args: Mapping[str, Any] | str | None,
+    calibration: str | None,
+    calibration_annotations: str | None,
+    others: Mapping[str, Any],
+) -> dict[str, str]:
+    """The columns that a detector needs; none where none is named."""
+    if detector is not None:
+        from lm_eval_tasks.clapnq import hallucination  # nothing of the detectors is imported without need
+
+        return hallucination.columns(task, detector, detector_args, calibration, calibration_annotations, others)
+    given = zip(metadata.OF_DETECTION[1:], (detector_args, calibration, calibration_annotations), strict=True)
+    unused = [name for name, value in given if value is not None]
+    if unused:
+        log.warning("%s: no detector is named, so these change nothing here: %s", task, ", ".join(unused))
+    return {}
 
 
 def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -53,7 +53,7 @@ metric_list:
         text += "".join(metric(f"ndcg@{k}", "ndcg") for k in CUTOFFS) + metric("recall@10", "ndcg")
         text += metric("gold_retrieved", "ndcg")
         text += "".join(with_bounds(f"{name}{found}", name) for found in FOUND for name in BY_RETRIEVAL)
-    return text + "metadata:\n  version: 1.1\n"
+    return text + "metadata:\n  version: 1.2\n"
 
 
 def task_name(retriever: str | None, prompt: str) -> str:
@@ -61,6 +61,11 @@ def task_name(retriever: str | None, prompt: str) -> str:
     if retriever is None:
         return f"clapnq_gold{prompt}"
     return f"clapnq_rag{'' if retriever == 'bm25' else f'_{retriever}'}{prompt}"
+
+
+def task_names() -> frozenset[str]:
+    """Every task whose answers are to questions of CLAPnq."""
+    return frozenset(task_name(retriever, prompt) for prompt in PROMPTS for retriever in (None, *RETRIEVERS))
 
 
 def task_yaml(retriever: str | None, prompt: str) -> str:

@@ -1,28 +1,34 @@
-"""The harness task of ``clapnq_gold*`` and ``clapnq_rag*``: a task as YAML makes it, with the paper's shots."""
+"""The harness task of ``clapnq_gold*`` and ``clapnq_rag*``: a task as YAML makes it, with the paper's shots, and a detector
+over its answers where one is named."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
 from lm_eval_tasks.clapnq.shots import PaperShots, choose
+from lm_eval_tasks.detecting import FILTER, DetectingTask
 
 __all__ = ["ClapnqTask"]
 
 
-class ClapnqTask(PromptedTask):
+class ClapnqTask(DetectingTask, PromptedTask):
     """Differs from what YAML alone gives in that
 
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
     - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are asked for;
     - plain text with shots stops at the blank line that divides them, where a base model would go on with the next one;
-    - the results say what retrieved the passages: ``configs.<task>.metadata.retrieval``.
+    - the results say what retrieved the passages: ``configs.<task>.metadata.retrieval``;
+    - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). That
+      adds its filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`, and nothing is there without it.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__(config)
+        options = {**(config.get("metadata") or {}), **(config.get("dataset_kwargs") or {})}
+        super().__init__(config if options.get("detector") is None else _with_detector(config, options))
         self.sampler = PaperShots(self._shots, self.config.task)
 
     def _shots(self) -> list[dict[str, Any]]:
@@ -47,6 +53,15 @@ class ClapnqTask(PromptedTask):
             request.arguments = (context, {**generation, "until": until})
         return request
 
+    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
+        """The values of the YAML's metrics for the plain answer, and those of the detector's findings."""
+        if not self.tags_answers:
+            return super().process_results(doc, results)
+        from lm_eval_tasks.clapnq import hallucination
+
+        tagged = json.loads(results[0])
+        return {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
+
     def dump_config(self) -> dict[str, Any]:
         """The task's configuration for the results file, with what retrieved its passages."""
         config: dict[str, Any] = dict(super().dump_config())
@@ -54,3 +69,18 @@ class ClapnqTask(PromptedTask):
         if "retriever" in first:
             config["metadata"] = {**(config.get("metadata") or {}), "retrieval": json.loads(first["retriever"])}
         return config
+
+
+def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose answers are tagged as soon as they are plain text, and the metrics that come of it."""
+    from lm_eval_tasks.clapnq import hallucination
+
+    tagging = {"function": FILTER, "reference": "groundings", "question": "question"}
+    filter_list = []
+    for pipeline in config["filter_list"]:
+        steps = list(pipeline["filter"])
+        after = [at for at, step in enumerate(steps, 1) if step["function"] == "final_answer"]
+        steps.insert(max(after, default=0), tagging)
+        filter_list.append({**pipeline, "filter": steps})
+    added = hallucination.metric_list(corrected=hallucination.is_named(options.get("calibration")))
+    return {**config, "filter_list": filter_list, "metric_list": [*config["metric_list"], *added]}

@@ -6,7 +6,6 @@ address, one question or two, numbered or not. One reader serves all, and counts
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import Counter
@@ -18,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from detector_plugin import calibration as calibrations
-from detector_plugin.detector import calibrated_name, check_detector
 from lm_eval_tasks import autoload, metadata, sources
-from lm_eval_tasks.mfava.estimation import NO_CALIBRATION
+from lm_eval_tasks.detector_settings import settings_of
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
 from lm_eval_tasks.samples import documents_of_samples
 from lm_eval_tasks.tables import read_csv
@@ -76,23 +73,8 @@ def load(
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.warn_of_misspelt(ignored, _KNOWN, task)
-    if calibration_annotations is not None:
-        metadata.choice("calibration_annotations", calibration_annotations, calibrations.KINDS, task)
-    strayed = sorted(_OPTIONS_OF_DETECTORS & ignored.keys())
-    if strayed:
-        raise ValueError(
-            f"{task}: {', '.join(strayed)} belongs into detector_args; put `;` between its options, or write JSON: at "
-            f"commas the harness cuts"
-        )
-    options = read_options(detector_args, task)
-    check_detector(detector, json.dumps(options, sort_keys=True))  # rather now than after the answers were generated
-    settings = {
-        "detector": detector,
-        "detector_args": json.dumps(options, sort_keys=True),
-        "calibration": calibration_of(detector, options, calibration),
-        "calibration_annotations": calibration_annotations or "",
-    }
+    metadata.warn_of_misspelt(ignored, (*metadata.OF_DETECTION, "mirror", "samples"), task)
+    settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     if samples is not None:
         found = documents_of_samples(Path(samples), task, COLUMNS)
         origin = str(samples)
@@ -113,73 +95,6 @@ def load_task(task_language: str | None = None, language: str = "", **kwargs: An
     argument named ``language`` cannot get in its way.
     """
     return load(task_language or language, **kwargs)
-
-
-# Those that no model of the harness has, so that one of them among the rest was meant for the detector.
-_OPTIONS_OF_DETECTORS = {
-    "form",
-    "labels",
-    "attention",
-    "threshold",
-    "held_out",
-    "batch_tokens",
-    "separator",
-    "base_model",
-}
-_KNOWN = ("detector", "detector_args", "calibration", "calibration_annotations", "mirror", "samples")
-
-
-def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str, Any]:
-    """A detector's options from a mapping, from JSON, or from ``name=value;name=value``.
-
-    Raises:
-        ValueError: it is none of these.
-    """
-    if not options:
-        return {}
-    if isinstance(options, Mapping):
-        return dict(options)
-    if not isinstance(options, str):
-        raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}")
-    from lm_eval.utils import simple_parse_args_string
-
-    try:
-        if options.lstrip().startswith("{"):
-            return dict(json.loads(options))
-        parts = [part for part in re.split("[;,]", options) if part.strip()]
-        if not all("=" in part for part in parts):
-            raise ValueError("a part without =")
-        return dict(simple_parse_args_string(",".join(parts)))
-    except (ValueError, json.JSONDecodeError) as error:
-        raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}") from error
-
-
-def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:
-    """Identity of the calibration in force; empty where there is none, ``none`` where none is wanted.
-
-    Raises:
-        CalibrationError: the one that was named cannot be read, or is of another detector.
-    """
-    name = calibrated_name(detector, options)
-    if calibration is None:
-        ours = calibrations.shipped().get(name)
-        return calibrations.load(ours).identity if ours else ""
-    if calibration == NO_CALIBRATION:
-        return NO_CALIBRATION
-    loaded = calibrations.load(calibration)
-    # A model of the hub may be a folder here: of those, the versions are compared when the detector has been loaded.
-    built_in = [
-        known in ("lexical", *calibrations.shipped()) or known.startswith("llm:")
-        for known in (name, loaded.detector["name"])
-    ]
-    if loaded.detector["name"] != name and any(built_in):
-        raise calibrations.CalibrationError(
-            f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "
-            f"{name!r}. A detector's errors are its own: measure it with `lm_eval --model hallucination-detector "
-            f"--model_args detector={detector} --tasks mfava_detection_gold --log_samples -o RESULTS`, then "
-            f"`lm-eval-grounded calibrate RESULTS -o FILE`."
-        )
-    return loaded.identity
 
 
 # --------------------------------------------------------------------------------------------------------- public files

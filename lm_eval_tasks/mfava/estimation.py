@@ -13,19 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.hallucination import Estimates, doubts, estimate
+from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.repetition import is_repetitive
-from custom_metrics.spans import covered, span_of
-from custom_metrics.words import words
 from detector_plugin import calibration as calibrations
-from detector_plugin.filters import FAILED
+from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, in_force, key_of, say_what_it_rests_on
 
 __all__ = ["TaggedAnswer", "process_results"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-NO_CALIBRATION = "none"
-"""`--metadata calibration=none`: leave the corrected rates out, and say nothing of it."""
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 PARTS = ("", "_ci_low", "_ci_high", "_std")
@@ -63,13 +58,9 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]
-    places = words(answer, language)
-    detector = [str(found["detector"][part]).replace("|", "/") for part in ("name", "version")]
-    key = "|".join((doc["calibration"], language, doc["calibration_annotations"], *detector))
-    flagged = math.nan  # the detector failed
-    if found["spans"] is not None:
-        flagged = sum(category is not None for category in covered(places, map(span_of, found["spans"])))
-    tagged = list(TaggedAnswer(flagged, len(places), doc["article"], doc["subset"], key))
+    key = key_of(doc, found["detector"])
+    flagged, total = flagged_words(answer, found["spans"], language)
+    tagged = list(TaggedAnswer(flagged, total, doc["article"], doc["subset"], key))
     # The harness averages a group over the tasks that have a metric: these are there where they are defined.
     calibration = _calibration(key)
     defined = ["estimated_rate_where_calibrated"] if calibration else []
@@ -79,7 +70,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     return {
         **dict.fromkeys(KEYS, tagged),
         **dict.fromkeys(("calibrated", *defined), tagged),
-        "response_words": float(len(places)),
+        "response_words": float(total),
         "hallucinated_words": float(flagged),
         **dict.fromkeys(("abstention_rate", "abstention_rate_ci_low", "abstention_rate_ci_high"), abstains),
         **dict.fromkeys(("repetition_rate", "repetition_rate_ci_low", "repetition_rate_ci_high"), loops),
@@ -98,59 +89,12 @@ def _say_how_to_calibrate() -> None:
 
 @lru_cache(maxsize=128)
 def _calibration(key: str) -> calibrations.LanguageCalibration | None:
-    """The calibration of a key; says once why there is none, or why it may not fit."""
-    path, language, annotations, name, version = key.rsplit("|", 4)
-    if path == NO_CALIBRATION:
-        return None
-    if not path:
-        log.info("mfava_%s: the detector has no calibration; estimated_rate and rogan_gladen_rate are nan", language)
+    """The calibration of a key; says once why there is none, or why it may not fit, and what to do."""
+    path, language, *_ = key.rsplit("|", 4)
+    found = in_force(key, f"mfava_{language}")
+    if found is None and path != NO_CALIBRATION:
         _say_how_to_calibrate()
-        return None
-    loaded = calibrations.loaded(path)
-    found = loaded.of(language, annotations or None)
-    if found is None:
-        log.info(
-            "mfava_%s: %s has no %s calibration for this language (it has %s), so the corrected rates are nan",
-            *(language, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
-        )
-        _say_how_to_calibrate()
-        return None
-    if loaded.detector["version"] == version or version == FAILED:
-        pass  # under whatever name or path: it is the same detector
-    elif loaded.detector["name"] != name:
-        log.warning(
-            "mfava_%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
-            "the corrected rates are nan",
-            *(language, loaded.detector["name"], loaded.detector["version"], name, version),
-        )
-        return None
-    else:
-        log.warning(
-            "mfava_%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
-            *(language, loaded.detector["version"], version),
-        )
-    return found[1]
-
-
-SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
-
-_KINDS = {
-    "real": "answers that models wrote on their own and people marked",
-    calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
-    "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
-    "silver": "texts into which GPT-4 wrote errors that it marked itself, which says little of real answers",
-}
-
-
-def what_it_rests_on(rates: Estimates, kind: str, calibration: calibrations.LanguageCalibration) -> str:
-    """In one line: a corpus' corrected rate, how wide it is, and what it rests on."""
-    rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
-    number = "unknown" if calibration.documents is None else str(len(calibration.documents))
-    models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
-    return (
-        f"{rate.value:.1%} of the words are hallucinated, 95 % bounds {rate.low:.1%} to {rate.high:.1%}; calibrated on "
-        f"{_KINDS[kind]} ({kind}, {calibration.source}; texts: {number}{models})"
-    )
+    return found
 
 
 @lru_cache(maxsize=128)  # some fifteen metrics come of one bootstrap
@@ -167,18 +111,9 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
         for values in ([part[index].value for part in parts] for index in range(len(RATES)))
     ]
     counts = calibration.counts if calibration else None
-    path, language, kind, *_ = answers[0].calibration.rsplit("|", 4)
-    if calibration is not None and not math.isnan(whole.estimated.value):
-        known = calibrations.loaded(path).of(language, kind or None)
-        assert known is not None
-        log.info("mfava_%s: %s", language, what_it_rests_on(whole, *known))
-        widest = max(rate.high - rate.low for rate in whole[1:] if not math.isnan(rate.low))
-        if widest > SAYS_NEXT_TO_NOTHING:
-            log.warning(
-                "mfava_%s: the bounds of the corrected rates are %.2f apart: they say next to nothing. What would help is "
-                "a better detector, or annotated answers in this language.",
-                *(language, widest),
-            )
+    language = answers[0].calibration.rsplit("|", 4)[1]
+    if calibration is not None:
+        say_what_it_rests_on(f"mfava_{language}", whole, calibration)
     if counts is not None and not math.isnan(whole.detected.value):
         for reason in doubts(whole.detected.value, counts):
             log.warning("mfava_%s: the corrected rates cannot be trusted: %s.", language, reason)
@@ -194,11 +129,7 @@ def _estimate(
         sums[0] += answer.flagged
         sums[1] += answer.words
     wild = np.array(list(articles.values()), dtype=float).reshape(-1, 2)
-    if calibration is None:
-        return estimate(wild, **options)
-    if calibration.pooled is not None:
-        return estimate(wild, pooled=calibration.pooled, **options)
-    return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
+    return estimated(wild, calibration, **options)
 
 
 def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:

@@ -19,7 +19,8 @@ from typing import Any
 from detector_plugin import filters
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.atomic import move_whole
-from lm_eval_tasks.mfava.dataset import read_options
+from lm_eval_tasks.clapnq.generate import task_names
+from lm_eval_tasks.detector_settings import read_options
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.samples import read_samples, samples_files
@@ -62,7 +63,8 @@ def score(
 
     Args:
         place: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
-        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load`.
+        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load` and
+            :func:`lm_eval_tasks.clapnq.dataset.load`.
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; where there are several models, folders of
             their names in it. Default: beside the samples.
 
@@ -70,24 +72,25 @@ def score(
         The results files, one a model.
 
     Raises:
-        MissingSource: there are no samples of an estimation task.
+        MissingSource: there are no samples of a task whose answers a detector tags.
         CorruptSource: a samples file is damaged in the middle.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.mfava.dataset.load`.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detector_settings.settings_of`.
         OSError: the results could not be written; what was found is kept for the next run.
     """
     found = samples_files(place)
     folders = {
         folder: ours
         for folder, files in found.items()
-        if (ours := {task: path for task, path in files.items() if is_estimation(task)})
+        if (ours := {task: path for task, path in files.items() if is_tagged(task)})
     }
-    others = sorted({task for files in found.values() for task in files if not is_estimation(task)})
+    others = sorted({task for files in found.values() for task in files if not is_tagged(task)})
     if not folders:
         raise MissingSource(
-            f"{place.resolve()}: samples of {', '.join(others)}, none of mfava_<language>, whose answers a detector tags"
+            f"{place.resolve()}: samples of {', '.join(others)}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, "
+            f"whose answers a detector tags"
         )
     if others:
-        log.info("passed over, no estimation tasks: %s", ", ".join(others))
+        log.info("passed over, as no detector tags their answers: %s", ", ".join(others))
     options = {
         "detector": detector,
         "detector_args": detector_args,
@@ -101,9 +104,9 @@ def score(
     ]
 
 
-def is_estimation(task: str) -> bool:
-    """Whether a task is one of ``mfava_<language>``."""
-    return task.startswith("mfava_") and task.removeprefix("mfava_") in LANGUAGES
+def is_tagged(task: str) -> bool:
+    """Whether a detector tags the answers of a task: one of ``mfava_<language>``, ``clapnq_gold*`` and ``clapnq_rag*``."""
+    return (task.startswith("mfava_") and task.removeprefix("mfava_") in LANGUAGES) or task in task_names()
 
 
 def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path) -> Path:
@@ -151,10 +154,13 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
             "scored_from": {task: path.name for task, path in files.items()},
         }
         for task, config in results["configs"].items():
-            said = earlier.get("configs", {}).get(task, {}).get("generation_kwargs")
-            config["generation_kwargs"] = said or config.get("generation_kwargs")  # the answers were made with these
+            said = earlier.get("configs", {}).get(task, {})
+            for key in ("generation_kwargs", "num_fewshot"):  # the answers were made with these
+                if said.get(key) is not None:
+                    config[key] = said[key]
         for task, number in results["n-samples"].items():
             number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
+        results["n-shot"] |= {task: n for task, n in earlier.get("n-shot", {}).items() if task in results["n-shot"]}
         general = tracker.general_config_tracker
         general.model_source = earlier.get("model_source", "logged answers")
         general.model_name = earlier.get("model_name", folder.name)

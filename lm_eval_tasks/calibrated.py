@@ -1,0 +1,132 @@
+"""The calibration that corrects a task's rates: by the columns of its documents, and the detector that has tagged them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from custom_metrics.hallucination import Estimates, estimate
+from detector_plugin import calibration as calibrations
+from detector_plugin.filters import FAILED
+
+__all__ = ["NO_CALIBRATION", "described", "estimated", "in_force", "key_of", "say_what_it_rests_on"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+NO_CALIBRATION = "none"
+"""`--metadata calibration=none`: leave the corrected rates out, and say nothing of it."""
+
+
+def key_of(doc: Mapping[str, Any], detector: Mapping[str, str]) -> str:
+    """``identity|language|annotations|name|version``, the last two of the detector in use: what a calibration is found by.
+
+    Args:
+        doc: a document with the columns ``language``, ``calibration`` and ``calibration_annotations``.
+        detector: as the filter ``hallucination_spans`` writes it.
+    """
+    in_use = [str(detector[part]).replace("|", "/") for part in ("name", "version")]
+    return "|".join((doc["calibration"], doc["language"], doc["calibration_annotations"], *in_use))
+
+
+def in_force(key: str, task: str) -> calibrations.LanguageCalibration | None:
+    """The calibration of a key; logs why there is none, or why it may not fit.
+
+    Args:
+        key: of :func:`key_of`.
+        task: for messages.
+
+    Returns:
+        ``None`` where none is wanted, none is known, it has nothing for the language, or is of another detector.
+    """
+    path, language, annotations, name, version = key.rsplit("|", 4)
+    if path == NO_CALIBRATION:
+        return None
+    if not path:
+        log.info("%s: the detector has no calibration, so the corrected rates are nan", task)
+        return None
+    loaded = calibrations.loaded(path)
+    found = loaded.of(language, annotations or None)
+    if found is None:
+        log.info(
+            "%s: %s has no %s calibration for this language (it has %s), so the corrected rates are nan",
+            *(task, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
+        )
+        return None
+    if loaded.detector["version"] == version or version == FAILED:
+        pass  # under whatever name or path: it is the same detector
+    elif loaded.detector["name"] != name:
+        log.warning(
+            "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
+            "the corrected rates are nan",
+            *(task, loaded.detector["name"], loaded.detector["version"], name, version),
+        )
+        return None
+    else:
+        log.warning(
+            "%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
+            *(task, loaded.detector["version"], version),
+        )
+    return found[1]
+
+
+def estimated(
+    wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None, **options: Any
+) -> Estimates:
+    """The rates of a corpus of answers, corrected by a calibration; arguments as of
+    :func:`custom_metrics.hallucination.estimate`."""
+    if calibration is None:
+        return estimate(wild, **options)
+    if calibration.pooled is not None:
+        return estimate(wild, pooled=calibration.pooled, **options)
+    return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
+
+
+SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
+
+_KINDS = {
+    "real": "answers that models wrote on their own and people marked",
+    calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
+    "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
+    "silver": "texts into which GPT-4 wrote errors that it marked itself, which says little of real answers",
+}
+
+
+def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
+    """Log in one line a corpus' corrected rate, how wide it is, and what it rests on; in another where it says little."""
+    rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
+    if math.isnan(rate.value):
+        return
+    number = "unknown" if calibration.documents is None else str(len(calibration.documents))
+    models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
+    log.info(
+        "%s: %.1f %% of the words are hallucinated, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
+        *(task, 100 * rate.value, 100 * rate.low, 100 * rate.high),
+        *(_KINDS.get(calibration.kind, calibration.kind), calibration.kind, calibration.source, number, models),
+    )
+    if rate.high - rate.low > SAYS_NEXT_TO_NOTHING:
+        log.warning(
+            "%s: these bounds are %.2f apart: they say next to nothing. What would help is a better detector, or annotated "
+            "answers in this language.",
+            *(task, rate.high - rate.low),
+        )
+
+
+def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    """File, digest and figures of the calibration that a document names; ``None`` where there is none for its language."""
+    if doc["calibration"] in ("", NO_CALIBRATION):
+        return None
+    loaded = calibrations.loaded(doc["calibration"])
+    found = loaded.of(doc["language"], doc["calibration_annotations"] or None)
+    if found is None:
+        return None
+    kind, language = found
+    return {
+        "file": loaded.identity,
+        "detector_version": loaded.detector["version"],
+        "annotations": kind,
+        **calibrations.summary(language, documents=False),
+    }

@@ -1,0 +1,70 @@
+"""A harness task whose answers are tagged by a detector: what must not be in a run, or be missing there.
+
+Nothing of the detectors is imported before one runs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lm_eval_tasks.task import GroundedTask
+
+__all__ = ["FILTER", "DetectingTask"]
+
+FILTER = "hallucination_spans"
+"""Name of the filter that runs the detector, in ``filter_list``."""
+
+
+class DetectingTask(GroundedTask):
+    """A task with the filter ``hallucination_spans``; without it, nothing differs.
+
+    - The results say which detector and which calibration made them: ``configs.<task>.metadata.hallucination``.
+    - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
+    """
+
+    @property
+    def tags_answers(self) -> bool:
+        """Whether a detector runs over the answers of this run."""
+        return any(step["function"] == FILTER for listed in self.config.filter_list or () for step in listed["filter"])
+
+    def override_metric(self, metric_name: str) -> None:
+        """As the harness does for ``--predict_only``; the detection filter goes too."""
+        super().override_metric(metric_name)
+        if not self.tags_answers:
+            return
+        kept = []
+        for pipeline, listed in zip(self._filters, self.config.filter_list, strict=True):
+            steps = [
+                (make, step)
+                for make, step in zip(pipeline.filters, listed["filter"], strict=True)
+                if step["function"] != FILTER
+            ]
+            pipeline.filters = [make for make, _ in steps]
+            kept.append({**listed, "filter": [step for _, step in steps]})
+        self.config.filter_list = kept
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with what tagged and corrected the answers."""
+        config: dict[str, Any] = dict(super().dump_config())
+        if not self.tags_answers:
+            return config
+        from custom_metrics.words import segmenter
+        from detector_plugin.detector import describe
+        from detector_plugin.filters import shared_detector
+        from lm_eval_tasks.calibrated import described as describe_calibration
+
+        doc = next(iter(self.eval_docs))
+        try:
+            described = describe(shared_detector(doc["detector"], doc["detector_args"]))
+        except Exception as error:  # the filter has said so, and kept the answers
+            described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
+        config["metadata"] = {
+            **(config.get("metadata") or {}),
+            "hallucination": {
+                "detector": {**described, "options": json.loads(doc["detector_args"])},
+                "calibration": describe_calibration(doc),
+                "words": segmenter(doc["language"]),
+            },
+        }
+        return config

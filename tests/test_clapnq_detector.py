@@ -1,0 +1,369 @@
+"""A detector over the answers to CLAPnq's questions: figures counted by hand, and what is there without one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.hallucination import estimate, flagged_words
+from custom_metrics.spans import Span
+from detector_plugin import UnusableDetector, filters
+from detector_plugin.calibration import Calibration, CalibrationError, load, measured
+from lm_eval_tasks import detector_settings, sources
+from lm_eval_tasks.clapnq import dataset, hallucination
+from lm_eval_tasks.clapnq.generate import task_names
+from lm_eval_tasks.models.baseline import GroundedBaseline
+from tests.test_mfava_tasks import EveryThirdWord
+
+Harness = Callable[..., dict[str, Any]]
+SAMPLE = {"mirror": "sample"}
+SETTINGS = {"detector": "lexical", "detector_args": "{}", "calibration": "none", "calibration_annotations": ""}
+SHARE = [f"hallucinated_share{part}" for part in ("", "_ci_low", "_ci_high")]
+CORRECTED = [f"rogan_gladen_rate{part}" for part in ("", "_ci_low", "_ci_high")]
+
+
+class Recording(EveryThirdWord):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, str, str | None, str]] = []
+
+    def detect(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> list[list[Span]]:
+        assert questions is not None
+        self.asked += zip(references, answers, languages, questions, strict=True)
+        return super().detect(references, answers, languages, questions)
+
+
+@pytest.fixture
+def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
+    detector = Recording()
+    filters.shared_detector.cache_clear()
+    monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
+    monkeypatch.setattr(detector_settings, "check_detector", lambda name, options: None)
+    hallucination._calibration.cache_clear()
+    hallucination._estimates.cache_clear()
+    yield detector
+    filters.shared_detector.cache_clear()
+
+
+def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str) -> str:
+    path = folder / "calibration.json"
+    counts = measured([[6, 2, 4, 8], [5, 2, 3, 20]], "by hand")
+    Calibration(
+        {"name": "third", "version": "1", "licence": "", **detector}, {code: {"gold": counts} for code in languages}
+    ).save(path)
+    return str(path)
+
+
+def evaluated(harness: Harness, task: str, strategy: str = "lexical", **options: Any) -> tuple[dict[str, Any], Any]:
+    """Figures of a run over the sample without the filter's name, and all that the harness returns."""
+    got = harness([task], "grounded-baseline", f"strategy={strategy}", **options)
+    return {key.removesuffix(",answer"): value for key, value in got["results"][task].items()}, got
+
+
+# ---------------------------------------------------------------------------------------------------------- one step
+
+
+@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_gold_gpt", "clapnq_rag", "clapnq_rag_llama"])
+def test_the_figures_of_a_run_are_those_counted_by_hand(
+    harness: Harness, third: Recording, tmp_path: Path, task: str
+) -> None:
+    calibration = english(tmp_path)
+    metadata = {**SAMPLE, "detector": "third", "calibration": calibration}
+    result, got = evaluated(harness, task, metadata=metadata)
+    samples = got["samples"][task]
+    docs = [sample["doc"] for sample in samples]
+    answers = [sample["resps"][0][0] for sample in samples]
+    abstaining = [is_abstention(answer, "en") for answer in answers]
+    assert 0 < sum(abstaining) < len(answers) == 32
+
+    # All answers in one go, each with its passages and its question.
+    assert third.calls[:1] == [32]
+    assert third.asked[:32] == [
+        ("\n\n".join(doc["groundings"]), answer, "en", doc["question"])
+        for doc, answer in zip(docs, answers, strict=True)
+    ]
+    lengths = [len(answer.split()) for answer, no in zip(answers, abstaining, strict=True) if not no]
+    flagged = [number // 3 for number in lengths]
+    share = sum(flagged) / sum(lengths)
+    assert result["hallucinated_share"] == share
+    assert result["rogan_gladen_rate"] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
+    of_questions = list(zip(flagged, lengths, strict=True))
+    expected = estimate(of_questions, load(calibration).languages["en"]["gold"].documents)
+    assert tuple(result[name] for name in SHARE) == expected.detected
+    assert tuple(result[name] for name in CORRECTED) == expected.rogan_gladen
+    assert expected.detected.low < share < expected.detected.high
+
+    # The other metrics are those of a run without a detector.
+    filters.shared_detector.cache_clear()
+    plain, without = evaluated(harness, task, metadata=SAMPLE)
+    assert str({key: result[key] for key in plain}) == str(plain)
+    assert {key for key in result.keys() - plain.keys() if "_stderr" not in key} == {*SHARE, *CORRECTED}
+    assert [sample["filtered_resps"] for sample in without["samples"][task]] == [[answer] for answer in answers]
+
+    # Spans in the samples, and what made them in the results.
+    for sample, answer, no in zip(samples, answers, abstaining, strict=True):
+        tagged = json.loads(sample["filtered_resps"][0])
+        assert tagged["answer"] == answer
+        assert tagged["detector"] == {"name": "third", "version": "1", "licence": "CC0"}
+        assert tagged["spans"] == [list(span) for span in EveryThirdWord().detect([""], [answer], [None])[0]]
+        words = 0 if no else len(answer.split())
+        assert sample["hallucinated_share"][:2] == [words // 3, words]
+    described = got["configs"][task]["metadata"]["hallucination"]
+    assert described["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
+    assert described["calibration"]["file"] == load(calibration).identity
+    assert described["calibration"]["false_positive_rate"] == 4 / 32
+    assert described["words"] == "whitespace"
+    assert ("retrieval" in got["configs"][task]["metadata"]) is task.startswith("clapnq_rag")
+
+
+@pytest.mark.parametrize("calibration", [{}, {"calibration": "none"}], ids=["not named", "none"])
+def test_without_a_calibration_there_is_the_share_alone(
+    harness: Harness, third: Recording, calibration: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        result, got = evaluated(harness, "clapnq_gold", metadata={**SAMPLE, "detector": "third", **calibration})
+    assert result["hallucinated_share"] > 0
+    assert not result.keys() & {*CORRECTED}
+    assert got["configs"]["clapnq_gold"]["metadata"]["hallucination"]["calibration"] is None
+    assert "calibrat" not in caplog.text
+
+
+ALONE = """
+import sys
+from tests.conftest import evaluate
+got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
+ours = ("detector_plugin", "lm_eval_tasks.calibrated", "lm_eval_tasks.mfava", "lm_eval_tasks.clapnq.hallucination")
+print([name for name in sys.modules if name.startswith(ours)])
+print([key for task in got["results"].values() for key in task if "halluc" in key or "rogan" in key])
+print(["hallucination" in got["configs"][task]["metadata"] for task in got["configs"]])
+print([step["function"] for step in got["configs"]["clapnq_rag"]["filter_list"][0]["filter"]])
+print({column for sample in got["samples"]["clapnq_rag"] for column in sample["doc"]} & {"detector", "language"})
+"""
+
+
+def test_without_a_detector_nothing_of_it_is_there() -> None:
+    root = Path(sources.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", ALONE], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-5:] == ["[]", "[]", "[False, False]", "['final_answer', 'take_first']", "set()"]
+
+
+@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_rag"])
+def test_predict_only_skips_the_detector(harness: Harness, third: Recording, task: str) -> None:
+    _, got = evaluated(harness, task, metadata={**SAMPLE, "detector": "third"}, predict_only=True, bootstrap_iters=0)
+    assert third.calls == []
+    assert got["results"][task]["bypass,answer"] == 999
+    assert "hallucination" not in got["configs"][task]["metadata"]
+    assert [step["function"] for step in got["configs"][task]["filter_list"][0]["filter"]] == [
+        *("final_answer", "take_first")
+    ]
+    for sample in got["samples"][task]:
+        assert sample["filtered_resps"] == [sample["resps"][0][0]]
+
+
+def test_a_detector_that_fails_costs_no_answers(
+    harness: Harness,
+    third: Recording,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(third, "detect", fail)
+    metadata = {**SAMPLE, "detector": "third", "calibration": english(tmp_path)}
+    with caplog.at_level(logging.ERROR):
+        result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
+    assert "CUDA out of memory" in caplog.text
+    assert "32 answers stay untagged" in caplog.text
+    assert all(math.isnan(result[name]) for name in (*SHARE, *CORRECTED))
+    plain, _ = evaluated(harness, "clapnq_gold", metadata=SAMPLE)
+    assert str({key: result[key] for key in plain}) == str(plain)
+    assert json.loads(got["samples"]["clapnq_gold"][0]["filtered_resps"][0])["spans"] is None
+
+
+def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, third: Recording) -> None:
+    result, got = evaluated(harness, "clapnq_gold", "abstain", metadata={**SAMPLE, "detector": "third"})
+    assert all(math.isnan(result[name]) for name in SHARE)
+    assert {tuple(sample["hallucinated_share"][:2]) for sample in got["samples"]["clapnq_gold"]} == {(0, 0)}
+
+
+@pytest.mark.slow
+def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, tmp_path: Path) -> None:
+    """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    from tests.test_transformers_detector import write_lookup
+
+    said = "a cold hot sun is the big moon"
+    metadata = {**SAMPLE, "detector": str(write_lookup(tmp_path / "lookup"))}
+    shares = {}
+    for task in ("clapnq_gold", "clapnq_rag"):
+        documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror="sample")["evaluation"]
+        rows = [{"query_id": doc["id"], "response": said} for doc in documents]
+        (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        got = harness([task], "replay", f"path={tmp_path / 'said.jsonl'}", metadata=metadata)
+        lacking = [
+            [word for word in said.split() if word not in re.findall(r"\w+", " ".join(doc["groundings"]))]
+            for doc in documents
+        ]
+        found = [sample["hallucinated_share"][:2] for sample in got["samples"][task]]
+        assert found == [[len(words), 8] for words in lacking]
+        shares[task] = got["results"][task]["hallucinated_share,answer"]
+        assert shares[task] == sum(map(len, lacking)) / (8 * 32)
+        assert got["configs"][task]["metadata"]["hallucination"]["detector"]["name"] == metadata["detector"]
+    assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
+
+
+# ------------------------------------------------------------------------------------------------------- each document
+
+CALIBRATED = {**SETTINGS, "calibration": "c@1", "language": "en"}
+DETECTOR = {"name": "a", "version": "1", "licence": ""}
+
+
+@pytest.mark.parametrize(
+    ("answer", "spans", "flagged", "words"),
+    [
+        ("one two three four", [[4, 7, "hallucination"]], 1, 4),
+        ("one two three four", [[2, 9, "entity", 0.5]], 3, 4),  # a word counts with any of its characters
+        ("one two three four", [], 0, 4),
+        ("one two three four", None, math.nan, 4),
+        ("I don't know.", [[0, 13, "hallucination"]], 0, 0),
+        ("unanswerable", None, 0, 0),
+        ("", [], 0, 0),
+        (" \n\t", [], 0, 0),
+    ],
+)
+def test_words_are_counted_over_answers_that_do_not_abstain(
+    answer: str, spans: list[Any] | None, flagged: float, words: int
+) -> None:
+    tagged = {"answer": answer, "spans": spans, "detector": DETECTOR}
+    values = hallucination.process_results(CALIBRATED, tagged)
+    assert values.keys() == {*SHARE, *CORRECTED}
+    for value in values.values():
+        assert value[0] == pytest.approx(flagged, nan_ok=True, abs=0)
+        assert value[1:] == [words, "c@1|en||a|1"]
+    uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
+    assert uncorrected.keys() == {*SHARE}
+
+
+def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
+    """Two long answers outweigh many short ones, and their words hang together."""
+    values = [[0, 2, "none|en||a|1"]] * 20 + [
+        [60, 100, "none|en||a|1"],
+        [0, 100, "none|en||a|1"],
+        [0, 0, "none|en||a|1"],
+    ]
+    share, low, high = (hallucination.AGGREGATIONS[name] for name in SHARE)
+    assert share(values) == 60 / 240
+    bounds = (low(values), high(values))
+    assert bounds == estimate([value[:2] for value in values[:-1]]).detected[1:]
+    assert bounds[0] == 0.0
+    assert bounds[1] > 0.4
+    again = [*values[1::2], *values[::2]]  # as two ranks bring them
+    assert (low(again), high(again)) == bounds
+    assert math.isnan(share([]))
+    assert math.isnan(share([[math.nan, 3, "none|en||a|1"], [1, 3, "none|en||a|1"]]))
+
+
+def test_damaged_spans_are_an_error() -> None:
+    with pytest.raises(ValueError, match="a span starts before it ends"):
+        flagged_words("a b", [[3, 1, "x"]])
+
+
+# ------------------------------------------------------------------------------------------- checked before generation
+
+
+class Unasked(GroundedBaseline):
+    def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
+        raise AssertionError("it must not come to this")
+
+
+@pytest.mark.parametrize(
+    ("named", "error", "message"),
+    [
+        ({"detector": "no-such/detector"}, UnusableDetector, "no-such/detector"),
+        ({"detector": ""}, UnusableDetector, "name a detector"),
+        ({"detector": 7}, UnusableDetector, "name a detector"),
+        ({"detector": ["a", "b"]}, ValueError, r"clapnq_gold: detector takes one value, got \['a', 'b'\]"),
+        ({"detector": "lexical", "detector_args": "colour=red"}, UnusableDetector, "detector lexical: .*colour"),
+        (
+            {"detector": "lexical", "detector_args": "red"},
+            ValueError,
+            "clapnq_gold: detector_args must be JSON or name=",
+        ),
+        ({"detector": "lexical", "held_out": True}, ValueError, "clapnq_gold: held_out belongs into detector_args"),
+        ({"detector": "lexical", "calibration": "nobody"}, CalibrationError, "calibration 'nobody': no such file"),
+        ({"detector": "lexical", "calibration": ["a"]}, ValueError, r"clapnq_gold: calibration takes one value"),
+        (
+            {"detector": "lexical", "calibration_annotations": "lead"},
+            ValueError,
+            "clapnq_gold: unknown calibration_annotations 'lead'",
+        ),
+        ({"samples": "nowhere"}, FileNotFoundError, "no samples file"),
+        ({"samples": ["a"]}, ValueError, r"clapnq_gold: samples takes one value, got \['a'\]"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_a_word_is_generated(
+    harness: Harness, named: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        harness(["clapnq_gold"], Unasked("answer"), metadata={**SAMPLE, **named})
+
+
+def test_a_calibration_of_another_detector_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match="it is of detector 'third', and the detector in use is 'lexical'"):
+        dataset.load(mirror="sample", detector="lexical", calibration=english(tmp_path))
+
+
+def test_the_threshold_of_the_baseline_is_not_the_detectors() -> None:
+    """The harness mixes the model's arguments with what the user named."""
+    options = {"mirror": "sample", "detector": "lexical", "threshold": 0.3}
+    assert dataset.load(**options, strategy="lexical")["evaluation"][0]["detector_args"] == "{}"
+    with pytest.raises(ValueError, match="clapnq: threshold belongs into detector_args"):
+        dataset.load(**options)
+
+
+def test_a_calibration_without_english_says_so_and_corrects_nothing(
+    harness: Harness, third: Recording, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = {**SAMPLE, "detector": "third", "calibration": english(tmp_path, ("de", "fi"))}
+    with caplog.at_level(logging.WARNING):
+        result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
+    identity = load(metadata["calibration"]).identity
+    assert (
+        f"clapnq_gold: calibration {identity} has nothing for English (it has de, fi), so rogan_gladen_rate is nan"
+        in caplog.text
+    )
+    assert result["hallucinated_share"] > 0
+    assert all(math.isnan(result[name]) for name in CORRECTED)
+    assert got["configs"]["clapnq_gold"]["metadata"]["hallucination"]["calibration"] is None
+
+
+def test_options_of_no_detector_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    documents = dataset.load(mirror="sample", calibration="lexical", detector_args="threshold=0.5")["evaluation"]
+    assert "clapnq: no detector is named, so these change nothing here: detector_args, calibration" in caplog.text
+    assert "detector" not in documents.column_names
+
+
+def test_every_answering_task_is_known_by_name() -> None:
+    assert len(task_names()) == 3 * 8
+    assert {"clapnq_gold", "clapnq_gold_llama", "clapnq_rag", "clapnq_rag_run_gpt"} <= task_names()

@@ -1,0 +1,137 @@
+"""K-Precision: the share of an answer's tokens that are in the passages given, to the digit as `rouge_score` has it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from custom_metrics.aggregations import bootstrap_high, bootstrap_low, defined_mean
+from custom_metrics.grounding import k_precision, process_results, process_results_with_retrieval
+from custom_metrics.rouge import rouge1, rouge1_of_all
+from lm_eval_tasks.clapnq.dataset import load
+from lm_eval_tasks.models.baseline import GroundedBaseline
+
+Harness = Callable[..., dict[str, Any]]
+SCORER = RougeScorer(["rouge1"], use_stemmer=False)
+NAN = math.nan
+
+
+def published(answer: str, groundings: list[str]) -> float:
+    """What `rouge_score` says of the passages joined."""
+    return float(SCORER.score(target="\n".join(groundings), prediction=answer)["rouge1"].precision)
+
+
+@pytest.mark.parametrize(
+    ("answer", "groundings", "share"),
+    [
+        ("the moon pulls the water", ["Moon the moon pulls the water of the sea"], 1.0),
+        ("the moon pulls the cheese", ["Moon the moon pulls the water of the sea"], 4 / 5),
+        ("water water water water", ["water", "more Water!"], 2 / 4),  # as often as the passages together hold it
+        ("Sea, sun; and SAND.", ["sun", "sea"], 2 / 4),
+        ("one two", ["three", "four"], 0.0),
+        ("one two", [], 0.0),  # no passage was given: none of the answer is from there
+        ("one two", ["", " "], 0.0),
+        ("", ["one"], NAN),
+        (" \n", ["one"], NAN),
+        ("。？！", ["one"], NAN),
+        ("ÉÀ", ["ÉÀ"], NAN),  # rouge_score's tokens are ASCII
+        ("naïve", ["na ve"], 1.0),
+    ],
+)
+def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str], share: float) -> None:
+    assert k_precision(answer, groundings) == pytest.approx(share, nan_ok=True, abs=0)
+    if not math.isnan(share):
+        assert k_precision(answer, groundings) == published(answer, groundings)
+
+
+@pytest.mark.parametrize("retriever", [None, "bm25"])
+def test_on_every_dev_question_it_is_what_rouge_score_says(hub: str, retriever: str | None) -> None:
+    documents = load(retriever=retriever, mirror=hub)["evaluation"]
+    assert len(documents) == 600
+    read = process_results if retriever is None else process_results_with_retrieval
+    counted = abstaining = 0
+    for strategy in ("abstain", "answer", "full_passage", "lexical"):
+        baseline = GroundedBaseline(strategy)
+        for doc in documents:
+            answer = baseline.answer(doc)
+            value = read(doc, [answer])["k_precision"]
+            if math.isnan(value):
+                abstaining += 1
+                continue
+            counted += 1
+            assert value == published(answer, doc["groundings"])
+            if strategy == "full_passage":
+                assert value == 1.0
+    assert (counted, abstaining) == ((1503, 897) if retriever is None else (1695, 705))
+
+
+def test_people_stay_with_the_passage(hub: str) -> None:
+    """The README's figure: the first gold answer of every answerable dev question, with its bounds."""
+    documents = load(mirror=hub)["evaluation"]
+    values = [process_results(doc, [doc["target"]])["k_precision"] for doc in documents]
+    assert sum(map(math.isnan, values)) == 300  # "unanswerable" to the others
+    figures = (defined_mean(values), bootstrap_low(values), bootstrap_high(values))
+    assert figures == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
+def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[str]) -> None:
+    value = k_precision(answer, groundings)
+    if math.isnan(value):
+        assert published(answer, groundings) == 0.0  # rouge_score's 0/0
+    else:
+        assert value == published(answer, groundings)
+    assert rouge1_of_all([answer], " ".join(groundings)) == rouge1(answer, " ".join(groundings))
+
+
+@pytest.mark.parametrize("answerable", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [("It is a b.", 2 / 4), ("unanswerable", NAN), ("I don't know.", NAN), ("", NAN), (None, NAN), ("...", NAN)],
+)
+def test_it_is_over_answers_that_do_not_abstain_to_either_kind_of_question(
+    answerable: bool, answer: str | None, value: float
+) -> None:
+    doc = {"answerable": answerable, "answers": ["a b"] if answerable else [], "groundings": ["a", "b"]}
+    values = process_results(doc, [answer])
+    for name in ("k_precision", "k_precision_ci_low", "k_precision_ci_high"):
+        assert values[name] == pytest.approx(value, nan_ok=True, abs=0)
+
+
+@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_gold_gpt", "clapnq_rag", "clapnq_rag_llama"])
+def test_a_run_has_its_mean_with_bootstrap_bounds(harness: Harness, task: str) -> None:
+    got = harness([task], "grounded-baseline", "strategy=answer", metadata={"mirror": "sample"})
+    result = {key.removesuffix(",answer"): value for key, value in got["results"][task].items()}
+    values = [sample["k_precision"] for sample in got["samples"][task]]
+    assert len(values) == 32
+    assert result["k_precision"] == pytest.approx(math.fsum(values) / len(values), abs=1e-15)
+    assert result["k_precision_ci_low"] == bootstrap_low(values) <= result["k_precision"]
+    assert result["k_precision_ci_high"] == bootstrap_high(values) >= result["k_precision"]
+    assert got["versions"][task] == 1.2
+    abstaining = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    assert all(math.isnan(abstaining["results"][task][f"k_precision{end},answer"]) for end in ("", "_ci_low"))
+
+
+def test_it_is_cheap(hub: str) -> None:
+    """At least five times as fast as `rouge_score` (measured: 12 times), the best of five rounds on real documents."""
+    documents = load(retriever="bm25", mirror=hub)["evaluation"].select(range(60))
+    asked = [(doc["answers"][0] if doc["answers"] else doc["question"], doc["groundings"]) for doc in documents]
+
+    def best(count: Callable[[str, list[str]], float]) -> float:
+        took = []
+        for _ in range(5):
+            started = time.perf_counter()
+            for answer, groundings in asked:
+                count(answer, groundings)
+            took.append(time.perf_counter() - started)
+        return min(took)
+
+    assert 5 * best(k_precision) < best(published)

@@ -1,0 +1,205 @@
+"""Two steps for CLAPnq: logged answers are tagged later, beside those of mFAVA, with the figures and spans of one step."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.samples import read_samples
+from lm_eval_tasks.scoring import is_tagged, score
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+from tests.conftest import command, results_of, run
+from tests.test_scoring import copied, lines, without_noise, write_samples
+
+TASKS = "clapnq_gold,clapnq_rag_llama,mfava_de"
+# So low that words of the passages are flagged: the baseline says no others.
+DETECTOR = ("detector=lexical", "detector_args=threshold=0.01")
+
+
+def generate(folder: Path, *options: str, metadata: tuple[str, ...] = (), tasks: str = TASKS) -> Path:
+    """One `lm_eval` run over the sample; the folder its files are in."""
+    run(
+        [
+            *(command("lm_eval"), "--tasks", tasks, "--model", "grounded-baseline", "--model_args", "strategy=lexical"),
+            *("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample", *metadata, *options),
+        ],
+        folder.parent,
+    )
+    (results,) = folder.rglob("results_*.json")
+    return results.parent
+
+
+@pytest.fixture(scope="module")
+def calibration(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the embedded detector, with German and English."""
+    from detector_plugin import calibration as calibrations
+
+    ours = calibrations.load("lexical")
+    entry = calibrations.measured([[60, 20, 40, 400], [50, 30, 30, 500]], "by hand")
+    path = tmp_path_factory.mktemp("calibration") / "both.json"
+    calibrations.Calibration(ours.detector, {**ours.languages, "en": {"gold": entry}}).save(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def one_step(tmp_path_factory: pytest.TempPathFactory, calibration: str) -> Path:
+    folder = tmp_path_factory.mktemp("one") / "out"
+    return generate(folder, metadata=(*DETECTOR, f"calibration={calibration}"))
+
+
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """No detector is named when the answers are generated."""
+    return generate(tmp_path_factory.mktemp("two") / "out", "--predict_only")
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("scoring_clapnq")
+def test_two_steps_give_the_numbers_and_spans_of_one(
+    one_step: Path, predicted: Path, calibration: str, tmp_path: Path
+) -> None:
+    """Answers of both benchmarks in one folder."""
+    assert results_of(predicted)["results"]["clapnq_gold"]["bypass,answer"] == 999
+    folder = copied(predicted, tmp_path / "scored")
+    (written,) = score(folder, "lexical", "threshold=0.01", calibration, output=tmp_path / "out")
+    scored, whole = json.loads(written.read_text("utf-8")), results_of(one_step)
+    assert scored["results"].keys() == whole["results"].keys() == {*TASKS.split(",")}
+    for task in whole["results"]:
+        assert without_noise(scored["results"][task]) == without_noise(whole["results"][task])
+        (mine,), (theirs,) = ((lines(p) for p in f.glob(f"samples_{task}_*")) for f in (tmp_path / "out", one_step))
+        assert len(mine) == len(theirs)
+        for a, b in zip(mine, theirs, strict=True):
+            assert without_noise(a) == without_noise(b)  # documents, prompts, answers, spans, every value
+    for task in ("clapnq_gold", "clapnq_rag_llama"):
+        figures = scored["results"][task]
+        assert 0 < figures["hallucinated_share,answer"] < 1
+        assert figures["hallucinated_share_ci_low,answer"] <= figures["hallucinated_share,answer"]
+        assert 0 <= figures["rogan_gladen_rate,answer"] <= 1
+        mine, theirs = (each["configs"][task]["metadata"] for each in (scored, whole))
+        assert mine["hallucination"] == theirs["hallucination"]
+        assert mine.get("retrieval") == theirs.get("retrieval")
+        for key in ("filter_list", "generation_kwargs", "metric_list"):
+            assert scored["configs"][task][key] == whole["configs"][task][key]
+    assert scored["n-samples"] == whole["n-samples"]
+    assert scored["higher_is_better"] == whole["higher_is_better"]
+    (again,) = score(tmp_path / "out", "lexical", "threshold=0.01", calibration)  # in place
+    third = json.loads(again.read_text("utf-8"))["results"]
+    assert {task: without_noise(third[task]) for task in third} == {
+        task: without_noise(scored["results"][task]) for task in third
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("scoring_clapnq")
+def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
+    folder = generate(tmp_path / "in", "--predict_only", "--num_fewshot", "2", "--limit", "6", tasks="clapnq_gold")
+    (written,) = score(folder, output=tmp_path / "out")
+    scored, before = json.loads(written.read_text("utf-8")), results_of(tmp_path / "in")
+    assert scored["n-shot"] == before["n-shot"] == {"clapnq_gold": 2}
+    assert scored["configs"]["clapnq_gold"]["num_fewshot"] == 2
+    assert scored["n-samples"] == before["n-samples"] == {"clapnq_gold": {"original": 32, "effective": 6}}
+    (mine,), (theirs,) = ((lines(p) for p in f.rglob("samples_*")) for f in (tmp_path / "out", tmp_path / "in"))
+    for a, b in zip(mine, theirs, strict=True):
+        assert a["arguments"]["gen_args_0"]["arg_0"] == b["arguments"]["gen_args_0"]["arg_0"]
+        assert a["prompt_hash"] == b["prompt_hash"]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("scoring_clapnq")
+def test_the_command_prints_the_share(predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copied(predicted, tmp_path / "run")
+    for path in folder.glob("samples_mfava_*"):
+        path.unlink()
+    shutil.copy(next(folder.glob("samples_clapnq_gold_*")), folder / "samples_nomiracl_de_2026-01-01T00-00-00.0.jsonl")
+    assert main(["score", str(folder), "--detector", "lexical", "--detector_args", "threshold=0.01"]) == 0
+    printed = capsys.readouterr().out
+    assert "hallucinated_share" in printed
+    assert "rogan_gladen_rate" not in printed
+    assert "k_precision" in printed
+
+
+def question(number: int, **more: Any) -> dict[str, Any]:
+    """A line of a samples file; `more` changes its document."""
+    doc = {
+        **{"id": str(number), "question": "Who?", "answerable": True, "answers": ["Ada did."], "target": "Ada did."},
+        **{"passages": [{"id": "", "title": "Ada", "text": "Ada did."}], "groundings": ["Ada Ada did."]},
+    }
+    return {"doc_id": number, "doc": {**doc, **more}, "resps": [["Ada did."]], "filter": "answer"}
+
+
+def test_logged_answers_without_a_results_file_are_scored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [question(0), question(1, answerable=False, answers=[], target="unanswerable")]
+    path = write_samples(tmp_path / "s", "\n".join(map(json.dumps, rows)), task="clapnq_gold")
+    with caplog.at_level(logging.WARNING):
+        (written,) = score(path, output=tmp_path / "out")
+    assert "the results will not say which model gave the answers" in caplog.text
+    results = json.loads(written.read_text("utf-8"))["results"]["clapnq_gold"]
+    assert results["hallucinated_share,answer"] == 0.0
+    assert results["k_precision,answer"] == 1.0
+    (samples,) = (tmp_path / "out").glob("samples_*")
+    assert [row["hallucinated_share"][:2] for row in read_samples(samples)] == [[0, 2], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"answerable": "yes"}, "answerable is neither true nor false"),
+        ({"question": None}, "question is no text"),
+        ({"answers": "Ada"}, "answers is no list of texts"),
+        ({"groundings": [7]}, "groundings is no list of texts"),
+        ({"passages": ["Ada"]}, "passages is no list of id, title and text"),
+        ({"passages": [{"title": "Ada"}]}, "passages is no list of id, title and text"),
+    ],
+)
+def test_damaged_documents_are_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    rows = [question(0), question(1, **changed)]
+    path = write_samples(tmp_path, "\n".join(map(json.dumps, rows)), task="clapnq_gold")
+    with pytest.raises(CorruptSource, match=f"document '1' is no CLAPnq document: {message}"):
+        score(path, output=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("retrieved", "message"),
+    [
+        ({}, "a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of clapnq_rag"),
+        ({"retriever": "bm25"}, "retriever is no JSON"),
+        ({"gold_ranks": [True]}, "gold_ranks is no list of whole numbers"),
+        ({"retrieved_ids": None}, "retrieved_ids is no list of texts"),
+    ],
+)
+def test_samples_with_retrieval_say_what_was_retrieved(tmp_path: Path, retrieved: dict[str, Any], message: str) -> None:
+    whole = {"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1], "retriever": "{}"}
+    row = question(0, **({**whole, **retrieved} if retrieved else {}))
+    with pytest.raises(CorruptSource, match=message):
+        score(write_samples(tmp_path, json.dumps(row), task="clapnq_rag"), output=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("task", "tagged"),
+    [
+        ("mfava_de", True),
+        ("clapnq_gold", True),
+        ("clapnq_rag_e5_gpt", True),
+        ("clapnq_judge", False),
+        ("clapnq_gold_of_mine", False),
+        ("mfava_detection_de_gold", False),
+        ("mushroom_de", False),
+        ("nomiracl_de", False),
+    ],
+)
+def test_whose_answers_a_detector_tags(task: str, tagged: bool) -> None:
+    assert is_tagged(task) is tagged
+
+
+def test_a_folder_without_such_answers_is_refused(tmp_path: Path) -> None:
+    write_samples(tmp_path, json.dumps(question(0)), task="clapnq_judge")
+    with pytest.raises(
+        MissingSource, match=r"samples of clapnq_judge, none of mfava_<language>, clapnq_gold\* or clapnq_rag\*, whose"
+    ):
+        score(tmp_path)
