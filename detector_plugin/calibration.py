@@ -105,7 +105,7 @@ class Calibration:
         known = self.languages.get(language, {})
         for wanted in (kind,) if kind else KINDS:
             if wanted in known:
-                return wanted, replace(known[wanted], kind=wanted)
+                return wanted, known[wanted]
             if wanted == POOLED and (pooled := self._pooled(language)) is not None:
                 return wanted, pooled
         return None
@@ -233,7 +233,8 @@ def load(name: str) -> Calibration:
                 f"RESULTS -o FILE`"
             )
         languages = {
-            code: {kind: _read(entry) for kind, entry in kinds.items()} for code, kinds in content["languages"].items()
+            code: {kind: replace(_read(entry), kind=kind) for kind, entry in kinds.items()}
+            for code, kinds in content["languages"].items()
         }
         unknown = sorted({kind for kinds in languages.values() for kind in kinds} - set(ANNOTATIONS))
         if unknown:

@@ -109,7 +109,9 @@ def test_damaged_query_files(tmp_path: Path, header: str, rows: list[str], messa
 def test_unknown_names_are_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mfava_xx: unknown language 'xx'"):
         dataset.load("xx")
-    with pytest.raises(ValueError, match="unknown calibration_annotations 'bronze'; known are gold, silver"):
+    with pytest.raises(
+        ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real, silver"
+    ):
         dataset.load("de", calibration_annotations="bronze", mirror="sample")
     with pytest.raises(ValueError, match="detector_args must be JSON or name=value;name=value, got 'x'"):
         dataset.load("de", detector_args="x", mirror="sample")

@@ -117,6 +117,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
         "detector_version": "1",
         "annotations": "silver",
         "source": "by hand",
+        "answers": 2,
         **{
             "precision": round(11 / 15, 6),
             "recall": round(11 / 18, 6),
@@ -197,7 +198,7 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
         got = harness(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata=metadata)
     assert math.isnan(got["results"]["mfava_de"]["estimated_rate,answer"])
     assert got["results"]["mfava_fi"]["estimated_rate,answer"] > 0
-    assert "has no gold or silver calibration for this language (it has fi)" in caplog.text
+    assert "has no real, gold or silver calibration for this language (it has fi)" in caplog.text
     assert "the calibration is of version 0 of the detector, and version 1 is in use" in caplog.text
 
 
