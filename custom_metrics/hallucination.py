@@ -160,20 +160,29 @@ def estimate(
     )
 
 
+UNLIKELY = 0.1
+"""Where fewer of the expected errors than this go with the flagged share, the answers are unlike all that was annotated."""
+
+
 def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> Estimates:
-    """The rates with errors that are expected, and may turn out otherwise."""
+    """The rates with errors that are expected, and may turn out otherwise.
+
+    Errors that cannot be are left out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is
+    hallucinated. Where next to none can be, nothing is known, and the bounds are 0 and 1.
+    """
     true_positives, false_positives, ratios = errors.draws.T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rogan_gladen = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
-    # A detector is taken to flag hallucinated words more often than others: of one that does not, nothing can be learned.
-    rogan_gladen = rogan_gladen[true_positives > false_positives]
+    possible = (false_positives <= shares) & (shares <= true_positives) & (false_positives < true_positives)
+    drawn = (shares - false_positives)[possible] / (true_positives - false_positives)[possible]
+    low, high = percentile_bounds(drawn) if np.mean(possible) >= UNLIKELY else (0.0, 1.0)
     value = rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate)
     if errors.true_positive_rate <= errors.false_positive_rate:
-        value = math.nan
+        value = low = high = math.nan
+    estimated = errors.ratio * share
     return Estimates(
         Interval(share, *percentile_bounds(shares)),
-        Interval(errors.ratio * share, *percentile_bounds(ratios * shares)),
-        _interval(value, rogan_gladen),
+        # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
+        Interval(estimated, *percentile_bounds(np.minimum(ratios * shares, max(1.0, estimated)))),
+        Interval(value, min(low, value), max(high, value)),
     )
 
 

@@ -60,24 +60,51 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
             f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
         )
     cells = {language: _cells(models) for language, models in sorted(languages.items())}
-    counts = np.array([len(found) for found in cells.values()])
-    values = [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
+    scales = [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
+    chances = [[_chance(cell, seed) for cell in found] for found in cells.values()]
+    rng = np.random.default_rng(seed)
+    centres, draws = [], []
+    for part in (
+        slice(0, 2),
+        slice(2, 3),
+    ):  # the two rates, which go together, and the ratio, which is of prevalence too
+        centre, drawn = _new_cell(
+            [values[:, part] for values in scales],
+            [[c[part, part] for c in found] for found in chances],
+            iterations,
+            rng,
+        )
+        centres.append(centre)
+        draws.append(drawn)
+    expected = _rates(np.concatenate(centres)[None])[0]
+    return Errors(float(expected[0]), float(expected[1]), float(expected[2]), _rates(np.concatenate(draws, axis=1)))
+
+
+def _new_cell(
+    values: Sequence[Floats], chances: Sequence[Sequence[Floats]], iterations: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """The centre of some outcomes over languages and models, and draws of them in a new cell.
+
+    Args:
+        values: of each language (models, outcomes).
+        chances: of each language and model, (outcomes, outcomes) covariance due to chance.
+        iterations: draws.
+        rng: the generator.
+    """
+    counts = np.array([len(found) for found in values])
     means = np.array([found.mean(axis=0) for found in values])
     centre = means.mean(axis=0)  # each language counts the same, and each model in it
-    chance = np.mean([np.mean([_chance(cell, seed) for cell in found], axis=0) for found in cells.values()], axis=0)
+    chance = np.mean([np.mean(found, axis=0) for found in chances], axis=0)
     apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
     within_freedom = int(counts.sum()) - len(counts)
     within = apart.T @ apart / within_freedom if within_freedom else chance
-    among = np.asarray(np.cov(means, rowvar=False))
+    among = np.cov(means, rowvar=False).reshape(within.shape)
     of_models = _positive(within - chance)
     of_languages = _positive(among - within * np.mean(1 / counts))
-    freedom = _satterthwaite(np.trace(of_languages), len(counts) - 1, np.trace(of_models), within_freedom)
-    rng = np.random.default_rng(seed)
+    freedom = _satterthwaite(float(np.trace(of_languages)), len(counts) - 1, float(np.trace(of_models)), within_freedom)
     scale = of_languages + of_models + among / len(counts)  # of a new cell, and of the mean itself
-    normal = rng.standard_normal((iterations, 3)) @ _root(scale).T
-    draws = centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom)
-    expected = _rates(centre[None])[0]
-    return Errors(float(expected[0]), float(expected[1]), float(expected[2]), _rates(draws))
+    normal = rng.standard_normal((iterations, len(centre))) @ _root(scale).T
+    return centre, centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom)
 
 
 def _satterthwaite(one: float, one_freedom: int, other: float, other_freedom: int) -> float:

@@ -208,6 +208,37 @@ def test_bounds_for_a_new_language_hold_the_truth() -> None:
     assert held[1] / trials < 0.6
 
 
+def agreeing() -> dict[str, dict[str, Counts]]:
+    rng = np.random.default_rng(1)
+    return {code: {model: answers(rng, 0.8, 0.4, 0.5, 200) for model in "ab"} for code in ("de", "es", "fi", "it")}
+
+
+@pytest.mark.parametrize(
+    ("flagged", "value", "low", "high"),
+    [
+        (60, 0.5, 0.3, 0.7),  # between both rates
+        (42, 0.05, 0.0, 0.25),
+        (5, 0.0, 0.0, 1.0),  # so few as no annotated answer lets one expect: nothing is known
+        (99, 1.0, 0.0, 1.0),
+    ],
+)
+def test_errors_that_cannot_be_are_left_out(flagged: int, value: float, low: float, high: float) -> None:
+    """Of any answers, at least the false positive rate of the words is flagged, and at most the true positive rate."""
+    got = estimate(np.array([[flagged, 100]] * 50), pooled=agreeing()).rogan_gladen
+    assert got.value == pytest.approx(value, abs=0.06)
+    assert low <= got.low <= got.value <= got.high <= high
+    if (low, high) == (0.0, 1.0):
+        assert (got.low, got.high) == (0.0, 1.0)
+
+
+def test_a_detector_that_finds_nothing_out_has_no_rate() -> None:
+    rng = np.random.default_rng(1)
+    blind = {code: {"a": answers(rng, 0.3, 0.5, 0.5, 100)} for code in ("de", "es", "fi")}
+    got = estimate(np.array([[40, 100]] * 9), pooled=blind)
+    assert all(map(math.isnan, got.rogan_gladen))
+    assert got.detected.value == 0.4
+
+
 # -------------------------------------------------------------------------------------------------------- in the harness
 
 
