@@ -135,9 +135,14 @@ def _add_calibrate(commands: Commands) -> None:
         "prevalence and word counts of each document, by language.",
     )
     calibrate.add_argument(
-        "results", type=Path, nargs="+", metavar="RESULTS", help="folders or samples files of the runs"
+        "results", type=Path, nargs="*", metavar="RESULTS", help="folders or samples files of the runs"
     )
-    calibrate.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    calibrate.add_argument("-o", "--output", type=Path, metavar="FILE")
+    calibrate.add_argument(
+        "--check",
+        metavar="CALIBRATION",
+        help="instead: hold the estimates with a calibration (its file, or a detector whose ships) against its real answers",
+    )
     calibrate.add_argument("--note", default="", help="kept in the file")
     calibrate.set_defaults(run=_calibrate)
 
@@ -277,9 +282,22 @@ def _text(path: Path) -> str:
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
+    from detector_plugin.calibration import load
     from lm_eval_tasks.atomic import whole_file
+    from lm_eval_tasks.mfava import cells
     from lm_eval_tasks.mfava.calibrating import calibration_from_runs, table
 
+    if arguments.check:
+        found = cells.cells(load(arguments.check))
+        if not found:
+            raise ValueError(
+                f"{arguments.check} has real answers in fewer than three languages, or no model with {cells.FEWEST} of "
+                f"them; measure them with `lm_eval --model hallucination-detector --tasks mushroom ...`"
+            )
+        print(cells.table(found))
+        return 0
+    if not arguments.results or arguments.output is None:
+        raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
     calibration = calibration_from_runs(arguments.results, arguments.note)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)

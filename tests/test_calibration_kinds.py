@@ -23,7 +23,8 @@ from detector_plugin.calibration import (
     load,
     measured,
 )
-from lm_eval_tasks.mfava import dataset, estimation
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.mfava import cells, dataset, estimation
 from lm_eval_tasks.mfava.calibrating import calibration_from_runs
 
 Counts = np.ndarray[Any, Any]
@@ -237,6 +238,49 @@ def test_a_detector_that_finds_nothing_out_has_no_rate() -> None:
     got = estimate(np.array([[40, 100]] * 9), pooled=blind)
     assert all(map(math.isnan, got.rogan_gladen))
     assert got.detected.value == 0.4
+
+
+# ---------------------------------------------------------------------------------------------------- cells of real answers
+
+
+def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model() -> None:
+    rng = np.random.default_rng(2)
+    languages = {}
+    for code in ("de", "es", "fi"):
+        counts = [answers(rng, 0.8, 0.2, 0.5, number) for number in (20, 15, 14)]
+        models = ["everywhere"] * 20 + [f"of {code}"] * 15 + ["too few"] * 14
+        languages[code] = {"real": measured(np.concatenate(counts), "", models)}
+    found = cells.cells(Calibration(NAME, languages))
+    assert [(cell.language, cell.model, cell.answers) for cell in found] == [
+        (code, model, number) for code in languages for model, number in (("everywhere", 20), (f"of {code}", 15))
+    ]
+    own = languages["de"]["real"].documents
+    assert own is not None
+    pooled = {
+        code: {
+            name: kinds["real"].documents[np.array(kinds["real"].models) == name] for name in (f"of {code}", "too few")
+        }
+        for code, kinds in languages.items()
+        if code != "de"
+    }
+    wild = np.stack([own[:20, 0] + own[:20, 1], own[:20].sum(axis=1)], axis=1)
+    assert found[0].rates == estimate(wild, pooled=pooled)
+    assert found[0].truth == pytest.approx((own[:20, 0] + own[:20, 2]).sum() / own[:20].sum())
+    assert cells.cells(Calibration(NAME, {code: languages[code] for code in ("de", "es")})) == []
+
+
+def test_the_check_of_a_calibration_prints_its_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calibration: str
+) -> None:
+    assert main(["calibrate", "--check", calibration]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 1 + 3 + 1 + 3 + 1  # three cells, three rates, and saying nothing
+    assert printed[1].split()[:3] == ["es", "b", "15"]
+    assert printed[-1].startswith("mean of other languages")
+    assert main(["calibrate", "--check", "mfava-llama-3-8b-multi-bidirect"]) == 2
+    assert "has real answers in fewer than three languages" in capsys.readouterr().err
+    assert main(["calibrate"]) == 2
+    assert "name the results of detection runs" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------------------------------------- in the harness
