@@ -141,7 +141,7 @@ def _add_calibrate(commands: Commands) -> None:
     calibrate.add_argument(
         "--check",
         metavar="CALIBRATION",
-        help="instead: hold the estimates with a calibration (its file, or a detector whose ships) against its real answers",
+        help="instead: hold the estimates with a calibration (file, or detector whose ships) against its real answers",
     )
     calibrate.add_argument("--note", default="", help="kept in the file")
     calibrate.set_defaults(run=_calibrate)
