@@ -19,7 +19,6 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.spans import HALLUCINATION, Span
 from custom_metrics.words import words
 from detector_plugin.detector import same_length
-from detector_plugin.lexical.cues import cues_version
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, load
 
@@ -87,7 +86,7 @@ class LexicalDetector:
         self._folder = WEIGHTS if weights is None else Path(weights)
         self._forests: dict[str, Forest] = {"": _load(self._folder / MAIN_WEIGHTS)}
         self._languages = {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if held_out else set()
-        self.version = hashlib.sha256(f"{self._forests[''].version} {cues_version()}".encode()).hexdigest()[:12]
+        self.version = hashlib.sha256(self._forests[''].version.encode()).hexdigest()[:12]
         if held_out:
             self.version += HELD_OUT_SUFFIX
         if threshold is not None:

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.words import words
-from detector_plugin.lexical.cues import CONCEPTS, cue_hits, has_cues
-from detector_plugin.lexical.normalisation import TOKEN, normalise, stem
+from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
 from detector_plugin.lexical.segments import segment_starts
 
@@ -26,6 +25,7 @@ SIGNALS = (
     "exact",  # share of the word's tokens that the reference has
     "stem",
     "prefix",  # how much of the token, from its start, some token of the reference begins with
+    "ending",  # how much of it, up to its end, some token of the reference ends in
     *(f"grams{n}" for n in GRAMS),  # share of the word's characters within an n-gram of the reference
     "pair",  # the stem stands next to the same stem in the reference: 1 for the one before or the one after, 2 for both
     "lost",  # weight of stems that are not there: how rare in the reference a stem is that occurs nowhere
@@ -33,16 +33,21 @@ SIGNALS = (
     "near6",
     "best",  # the stem is in the window that is best for the word's sentence
     "echo",  # other sentences of the answer that have the stem, at most 3
+    "asked",  # the question has the stem
+    "to_point",  # best window of the reference that has the stem: share of the question's weight that it holds
 )
 """What is measured of each word; a word of several tokens has their mean."""
 
 # Means of the signals over what is around the word. Those that no forest made use of are left out.
-_INSIDE = ("prefix", "grams8", "near2", "near6")
-_CLAUSE = ("exact", "grams4", "grams8", "best", "near2", "near6")
-_BESIDE = ("exact", "prefix", "grams8", "pair", "near2", "near6", "lost", "echo")
-_DOCUMENT = ("exact", "pair", "lost", "near2", "near6", "best", "echo")
-_SHAPE = ("length", "digit", "new_digit", "capital", "new_capital", "inner_capital")
-_PLACE = ("document_at", "sentence_at", "clause_words", "document_words", "reference_tokens")
+_BY = ("stem", "lost", "asked", "to_point")
+_INSIDE = ("prefix", "grams8", "near2", "near6", "asked", "to_point", "lost")
+_CLAUSE = ("exact", "grams4", "grams8", "best", "near2", "near6", "asked")
+_BESIDE = ("exact", "prefix", "grams8", "pair", "near2", "near6", "lost", "echo", "asked")
+_DOCUMENT = ("exact", "prefix", "grams4", "grams8", "pair", "lost", "near2", "near6", "best", "echo", "asked", "to_point")
+_SHAPE = ("length", "digit", "new_digit", "capital", "new_capital", "inner_capital", "quoted", "bare")
+_WORD = ("weight", "often", "off", "asked_form", "own")
+_PLACE = ("document_at", "sentence_at", "clause_words", "document_words", "reference_tokens", "question_words", "after_asked", "capitals")
+_UNASKED = ("~3", "@clause", "@sentence", "@document")
 _SENTENCE = (
     "words",
     "sentences",  # of the answer
@@ -56,19 +61,12 @@ _SENTENCE = (
     "digits",
     "new_digits",
     "new_capitals",
-)
-_CUES = (
-    *CONCEPTS,  # words of the sentence that are such cues
-    "telling",  # those of all concepts that invention is told by
-    "telling_share",
-    "telling@clause",
-    "telling@before",
-    "telling@after",
-    "telling@document",
-    "known",  # whether there are cues for the language
+    "answered",  # share of the question's weight that is in the sentence
 )
 FEATURE_NAMES: tuple[str, ...] = (
     *SIGNALS,
+    *(f"{name}<" for name in _BY),  # of the word before
+    *(f"{name}>" for name in _BY),
     *(f"{name}~6" for name in _INSIDE),  # mean of the words of the sentence up to 6 away
     *(f"{name}~6:z" for name in _INSIDE),
     *(f"{name}@clause" for name in _CLAUSE),
@@ -78,20 +76,19 @@ FEATURE_NAMES: tuple[str, ...] = (
     *(f"{name}@after" for name in _BESIDE),
     *(f"{name}@document" for name in _DOCUMENT),
     *(f"sentence:{name}" for name in _SENTENCE),
-    *(f"cues:{name}" for name in _CUES),
+    *(f"unasked{name}" for name in _UNASKED),  # share of the weight of what is not asked that the reference has
+    *_WORD,
     *_SHAPE,
     *_PLACE,
 )
 """Names of the columns of :func:`features`."""
-
-_UNTELLING = CONCEPTS.index("negation")  # this concept and those behind it are as common in what is borne out
 
 
 def _columns(names: tuple[str, ...]) -> list[int]:
     return [SIGNALS.index(name) for name in names]
 
 
-_INSIDE_AT, _CLAUSE_AT, _BESIDE_AT, _DOCUMENT_AT = map(_columns, (_INSIDE, _CLAUSE, _BESIDE, _DOCUMENT))
+_BY_AT, _INSIDE_AT, _CLAUSE_AT, _BESIDE_AT, _DOCUMENT_AT = map(_columns, (_BY, _INSIDE, _CLAUSE, _BESIDE, _DOCUMENT))
 
 
 class Layout:
@@ -121,19 +118,19 @@ def layout(answer: str, places: list[tuple[int, int]]) -> Layout:
     return Layout(answer, places)
 
 
-def answer_features(reference: str, answer: str, language: str | None, cues: bool = True) -> Matrix:
+def answer_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:
     """(words, len(FEATURE_NAMES)) features of an answer; no rows for an answer without words.
 
     Args:
         reference: an empty one bears nothing out: all that is looked up in it is 0.
         answer: any text.
-        language: ISO 639 code; decides how words are cut and which cues are looked for.
-        cues: look for cues; without, every language is read as one that has none.
+        language: ISO 639 code; decides how words are cut.
+        question: what the answer answers; empty where it is not known.
     """
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
-    return features(layout(answer, places), index_reference(reference), language if cues else None)
+    return features(layout(answer, places), index_reference(reference), question)
 
 
 def _numbers(starts: NDArray[np.intp], length: int) -> NDArray[np.intp]:
@@ -160,16 +157,16 @@ def cumulated(values: Values) -> Values:
     return sums
 
 
-def features(plan: Layout, index: ReferenceIndex, language: str | None) -> Matrix:
-    """(n_words, len(FEATURE_NAMES)) features of an answer's words; finite.
+def features(plan: Layout, index: ReferenceIndex, question: str) -> Matrix:
+    """(n_words, len(FEATURE_NAMES)) features of an answer's words; ``nan`` for what does not apply.
 
     Args:
         plan: of the answer, with one word at least.
         index: of the reference.
-        language: whose cues are looked for.
+        question: what the answer answers, or empty.
     """
     n = plan.n_words
-    read = _read(plan, index, language)
+    read = _read(plan, index, question)
     signals, weight = read.signals, read.weight
     sums = cumulated(signals)
     at = np.arange(n)
@@ -197,9 +194,17 @@ def features(plan: Layout, index: ReferenceIndex, language: str | None) -> Matri
         jump[0], jump[-1] = steps[0], steps[-1]
         jump[1:-1] = np.minimum(steps[:-1], steps[1:])
     shapes = np.add.reduceat(read.shape, starts, axis=0)
-    cues = np.add.reduceat(read.cues, starts, axis=0)
-    telling_words = read.cues[:, :_UNTELLING].sum(1)
-    telling = np.concatenate([[0], np.add.reduceat(telling_words, starts), [0]])
+    capitals = float(read.shape[:, _SHAPE.index("capital")].mean())
+    padded = np.vstack([document, signals, document])[:, _BY_AT]
+    unasked = cumulated(read.unasked)
+    first_clause = plan.clause_starts
+    low, high = np.maximum(at - 3, first), np.minimum(at + 4, first + lengths[sentence_of])
+    of_unasked = [
+        _share(unasked[high] - unasked[low]),
+        _share(unasked[first_clause + plan.clause_words] - unasked[first_clause])[plan.clause_of],
+        _share(unasked[ends] - unasked[starts])[sentence_of],
+        np.full(n, _share(unasked[-1:])[0]),
+    ]
     of_sentence = np.column_stack(
         [
             by_sentence,
@@ -219,31 +224,37 @@ def features(plan: Layout, index: ReferenceIndex, language: str | None) -> Matri
             shapes[:, _SHAPE.index("digit")],
             shapes[:, _SHAPE.index("new_digit")],
             shapes[:, _SHAPE.index("new_capital")] / lengths,
-            cues,
-            telling[1:-1],
-            telling[1:-1] / lengths,
+            read.answered,
         ]
     )
     return np.column_stack(
         [
             signals,
+            padded[:-2],
+            padded[2:],
             inside,
             (inside - document[_INSIDE_AT]) / spread[_INSIDE_AT],
             by_clause[plan.clause_of],
             of_sentence[sentence_of],
-            np.add.reduceat(telling_words, plan.clause_starts)[plan.clause_of],
-            telling[:-2][sentence_of],
-            telling[2:][sentence_of],
-            np.full(n, telling_words.mean()),
-            np.full(n, float(has_cues(language))),
+            *of_unasked,
+            read.word,
             read.shape,
             at / n,
             (at - first) / lengths[sentence_of],
             plan.clause_words[plan.clause_of],
             np.full(n, n),
             np.full(n, np.log1p(index.n_tokens)),
+            np.full(n, read.question_words or np.nan),
+            read.after_asked,
+            np.full(n, capitals),
         ]
     ).astype(np.float32)
+
+
+def _share(part_and_whole: Values) -> Values:
+    """(n, 2) to (n,): one half where the whole is 0."""
+    part, whole = part_and_whole.T
+    return np.asarray((part + 0.01) / (whole + 0.02))
 
 
 def _rank(values: Values) -> Values:
@@ -262,19 +273,26 @@ class _Read(NamedTuple):
     signals: Values  # (words, len(SIGNALS))
     weight: Values  # (words,)
     shape: Values  # (words, len(_SHAPE))
-    cues: Values  # (words, len(CONCEPTS)): tokens that are cues
+    word: Values  # (words, len(_WORD))
+    unasked: Values  # (words, 2): weight of tokens that the question lacks, in the reference and in all
     support: Values  # (sentences,)
+    answered: Values  # (sentences,)
     best_window: NDArray[np.intp]  # (sentences,)
+    after_asked: Values  # (words,): words since the last one that the question has
+    question_words: int
 
 
-def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
+def _read(plan: Layout, index: ReferenceIndex, question: str) -> _Read:
     n = plan.n_words
     tokens: list[str] = []
     counted: list[int] = []
-    for text in normalise("\n".join(plan.texts)).split("\n"):
+    off = np.full(n, np.nan)
+    for number, text in enumerate(normalise("\n".join(plan.texts)).split("\n")):
         found = TOKEN.findall(text) or [""]  # a dash: no letters, but a row of its own
         tokens += found
         counted.append(len(found))
+        if any(token[:1].isdigit() for token in found):
+            off[number] = _off(text, index)
     counts = np.array(counted, np.intp)
     token_starts = np.cumsum(counts) - counts
     word_of = np.repeat(np.arange(n), counts)
@@ -282,9 +300,9 @@ def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
     known: dict[str, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], np.intp)
     kinds = [_kind(token, index) for token in known]
-    stems_of_kind = [kind[4] for kind in kinds]
+    stems_of_kind = [kind[-1] for kind in kinds]
     stems = [stems_of_kind[number] for number in numbers.tolist()]
-    exact, in_reference, prefix, weight = np.array([kind[:4] for kind in kinds])[numbers].T
+    exact, in_reference, prefix, ending, weight, often = np.array([kind[:-1] for kind in kinds])[numbers].T
 
     pairs = index.pairs
     paired = np.zeros(len(tokens))
@@ -295,12 +313,29 @@ def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
     sentence_of_token = plan.sentence_of[word_of]
     in_sentences = Counter(name for _, name in set(zip(sentence_of_token.tolist(), stems, strict=True)))
     echo = np.array([min(in_sentences[name] - 1, 3) for name in stems], float)
+    own = Counter(stems)
+    repeated = np.array([min(own[name], 5) for name in stems], float)
 
     near2, near6, best, support, best_window = _windows(stems, weight, sentence_of_token, index)
+    asks = _asked(question, index)
+    asked_stem_of = [float(name in asks.weights) for name in stems_of_kind]
+    asked = np.array(asked_stem_of)[numbers]
+    to_point = np.array([asks.held_with(name, index) for name in stems_of_kind])[numbers]
+    asked_form = np.array([float(token in asks.forms) for token in known])[numbers]
+    answered = np.zeros(len(plan.sentence_starts))
+    if asks.total:
+        for number, name in set(zip(sentence_of_token.tolist(), stems, strict=True)):
+            answered[number] += asks.weights.get(name, 0.0)
+        answered /= asks.total
     per_token = np.column_stack(
-        [exact, in_reference, prefix, paired, weight * (1 - in_reference), near2, near6, best, echo, weight]
+        [
+            *(exact, in_reference, prefix, ending, paired, weight * (1 - in_reference), near2, near6, best, echo),
+            *(asked, to_point, weight, often, asked_form, repeated),
+        ]
     )
     means = np.add.reduceat(per_token, token_starts, axis=0) / counts[:, None]
+    missing = weight * (1 - asked)
+    unasked = np.add.reduceat(np.column_stack([missing * in_reference, missing]), token_starts, axis=0)
 
     sums = cumulated(_coverage(tokens, index))
     ends = np.cumsum([len(token) + 1 for token in tokens])  # of the token, its leading space included
@@ -309,50 +344,129 @@ def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
         sums, from_character, np.minimum(np.maximum(ends[token_starts + counts - 1], from_character + 1), len(sums) - 1)
     )
 
-    length, digit, capital, inner = np.array([_shape(text) for text in plan.texts]).T
+    length, digit, capital, inner, cased = np.array([_shape(text) for text in plan.texts]).T
     capital[plan.sentence_starts] = 0
     new = 1 - np.maximum.reduceat(exact, token_starts)
     new_digit = digit * (1 - np.minimum.reduceat(exact, token_starts))
-
-    hits = cue_hits(tokens, language)
-    cues = np.zeros((n, len(CONCEPTS)))
-    cues[word_of[hits >= 0], hits[hits >= 0]] = 1
+    if cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
+        capital[:], inner[:] = np.nan, np.nan
+    bare = np.array([float(not token) for token in known])[numbers][token_starts]
+    by_question = means[:, 10:12]
+    if not asks.total:
+        by_question[:] = np.nan
+        answered[:] = np.nan
+        asked_form_of = np.full(n, np.nan)
+        after_asked = np.full(n, np.nan)
+    else:
+        asked_form_of = means[:, 14]
+        last = np.maximum.accumulate(np.where(by_question[:, 0] > 0, np.arange(n), -1))
+        after_asked = np.where(last < 0, -1, np.minimum(np.arange(n) - last, 30)).astype(float)
     return _Read(
-        signals=np.column_stack([means[:, :3], grams, means[:, 3:9]]),
-        weight=means[:, 9],
-        shape=np.column_stack([length, digit, new_digit, capital, capital * new, inner]),
-        cues=cues,
+        signals=np.column_stack([means[:, :4], grams, means[:, 4:10], by_question]),
+        weight=means[:, 12],
+        word=np.column_stack([means[:, 12:14], off, asked_form_of, means[:, 15]]),
+        shape=np.column_stack([length, digit, new_digit, capital, capital * new, inner, _quoted(plan.texts), bare]),
+        unasked=unasked,
         support=support,
+        answered=answered,
         best_window=best_window,
+        after_asked=after_asked,
+        question_words=len(asks.forms),
     )
 
 
-def _kind(token: str, index: ReferenceIndex) -> tuple[float, float, float, float, str]:
-    """Exact, stem, prefix, weight and stem of a token."""
+_CASED = 0.3  # share of an answer's words that have a letter with a capital form
+
+
+class _Asked(NamedTuple):
+    """A question, looked up in the reference."""
+
+    forms: set[str]
+    weights: dict[str, float]  # of its stems
+    total: float
+    by_window: Values  # (windows,): share of its weight that each holds, of the most that one does
+
+    def held_with(self, name: str, index: ReferenceIndex) -> float:
+        """The most of the question that stands in a window with a stem; 0 where the stem is nowhere."""
+        number = index.stems.get(name)
+        if number is None or not self.total:
+            return 0.0
+        return float(self.by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]].max())
+
+
+def _asked(question: str, index: ReferenceIndex) -> _Asked:
+    forms = set(TOKEN.findall(normalise(question)))
+    weights = {name: _weight(name, index) for name in map(stem, forms)}
+    by_window = np.zeros(index.n_windows)
+    for name, weight in weights.items():
+        number = index.stems.get(name)
+        if number is not None:
+            by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]] += weight
+    return _Asked(forms, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
+
+
+def _off(text: str, index: ReferenceIndex) -> float:
+    """How far the word's number is from the nearest in the reference, as the logarithm of their ratio, 2 at most."""
+    worst = 0.0
+    for amount in amounts(text):
+        place = int(np.searchsorted(index.amounts, amount))
+        near = index.amounts[max(place - 1, 0) : place + 1]
+        worst = max(worst, float(np.abs(near - amount).min()) if len(near) else 2.0)
+    return min(worst, 2.0)
+
+
+_OPENING, _CLOSING = "\"„“«‘「『《(（[", "\"“”»’」』》)）]"
+
+
+def _quoted(texts: list[str]) -> Values:
+    """1 within quotes or brackets that close within 12 words."""
+    found = np.zeros(len(texts))
+    opened = -1
+    for number, text in enumerate(texts):
+        if opened < 0 and text[0] in _OPENING:
+            opened = number
+        if opened >= 0:
+            if text.rstrip(".,;:!?。，、")[-1:] in tuple(_CLOSING):
+                found[opened : number + 1] = 1
+                opened = -1
+            elif number - opened > 12:
+                opened = -1
+    return found
+
+
+def _weight(name: str, index: ReferenceIndex) -> float:
+    weight = log((index.n_windows + 1) / (index.n_windows_of(name) + 0.5))
+    return weight * 0.3 if len(name) == 1 and not name.isdigit() else weight  # letters and particles
+
+
+def _kind(token: str, index: ReferenceIndex) -> tuple[float, float, float, float, float, float, str]:
+    """Exact, stem, prefix, ending, weight, count and stem of a token."""
     if not token:
-        return 0.0, 0.0, 0.0, 0.0, ""
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ""
     name = stem(token)
-    windows = index.n_windows_of(name)
-    weight = log((index.n_windows + 1) / (windows + 0.5))
-    if len(token) == 1 and not token.isdigit():
-        weight *= 0.3  # letters and particles
+    weight = _weight(name, index)
+    number = index.stems.get(name)
+    often = 0.0 if number is None else log(1 + int(index.stem_counts[number]))
     if token in index.forms:
-        return 1.0, 1.0, 1.0, weight, name
-    return 0.0, float(windows > 0), index.longest_beginning(token) / len(token), weight, name
+        return 1.0, 1.0, 1.0, 1.0, weight, often, name
+    size = len(token)
+    beginning, ending = index.longest_beginning(token) / size, index.longest_ending(token) / size
+    return 0.0, float(number is not None), beginning, ending, weight, often, name
 
 
 _QUOTES = "\"'»«”“„‘’"
 
 
 @lru_cache(maxsize=1 << 16)
-def _shape(word: str) -> tuple[float, float, float, float]:
-    """Length, has a digit, begins with a capital, has a capital within (as where two words were fused)."""
+def _shape(word: str) -> tuple[float, float, float, float, float]:
+    """Length, has a digit, begins with a capital, has a capital within (as where two words were fused), knows capitals."""
     bare = word.strip(_QUOTES + "()[].,;:")
     return (
         float(min(len(bare), 30)),
         float(any(map(str.isdigit, bare))),
         float(bare[:1].isupper()),
         float(not bare.isupper() and any(map(str.isupper, bare[1:]))),
+        float(bare.lower() != bare.upper()),
     )
 
 
