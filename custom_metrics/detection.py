@@ -19,7 +19,14 @@ from custom_metrics.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.words import words
 
-__all__ = ["WordCounts", "count_words", "process_category_results", "process_results"]
+__all__ = [
+    "WordCounts",
+    "annotated_and_found",
+    "count_words",
+    "process_category_results",
+    "process_results",
+    "word_values",
+]
 
 
 class WordCounts(NamedTuple):
@@ -116,20 +123,29 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         Under every metric the document's word counts ``[tp, fp, fn, tn]``, which the aggregations sum; and 1.0 or 0.0 for
         ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
-    gold, found, kind = _both(doc, results)
+    return word_values(doc, *annotated_and_found(doc, results))
+
+
+def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
+    """What :func:`process_results` returns, from what :func:`annotated_and_found` has read."""
     counts = list(count_words(doc["answer"], doc["language"], gold, found))
     return {**dict.fromkeys(_KEYS, counts), **_faithful(kind)}
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``."""
-    gold, found, kind = _both(doc, results)
+    gold, found, kind = annotated_and_found(doc, results)
     by_category = count_categories(doc["answer"], doc["language"], gold, found)
     counts = [list(by_category[category]) for category in CATEGORIES]
     return {**dict.fromkeys(_KEYS, counts), **_faithful(kind)}
 
 
-def _both(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
+def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
+    """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment.
+
+    Args:
+        doc, results: see :func:`process_results`.
+    """
     gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
     text, spans = parse(results[0])
     alignment = align(text, spans, doc["answer"])

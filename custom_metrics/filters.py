@@ -10,9 +10,10 @@ from lm_eval.api.filter import Filter
 from custom_metrics.abstention import is_abstention
 from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.response import final_answer
+from custom_metrics.tagged_text import align, parse
 from custom_metrics.verdicts import UNREAD, read_preference, read_rating
 
-__all__ = ["Abstention", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
+__all__ = ["Abstention", "CopiedAnswer", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
 
 Responses = Iterable[Sequence[Any]]
 
@@ -66,6 +67,23 @@ class FinalAnswer(Filter):  # type: ignore[misc]
 
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         return _each(resps, docs, lambda response, _: final_answer(response))
+
+
+class CopiedAnswer(Filter):  # type: ignore[misc]
+    """``copied_answer``: the response, or its final answer where that has more in common with the document's ``answer``.
+
+    For tasks that want the answer back with tags. An answer may hold what `final_answer` takes for debris: a model that ran
+    on past its end wrote ``<|im_end|>`` and further turns, and annotators marked what stands there too.
+    """
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        def read(response: Any, doc: dict[str, Any]) -> str:
+            final = final_answer(response)
+            if final == response or not isinstance(response, str):
+                return final
+            return max((response, final), key=lambda text: align(*parse(text), doc["answer"]).similarity)
+
+        return _each(resps, docs, read)
 
 
 class JudgeRating(Filter):  # type: ignore[misc]

@@ -15,26 +15,38 @@ HALLUCINATION = "hallucination"
 
 
 class Span(NamedTuple):
-    """Part of a text: the characters from `start` up to, not including, `end`, and what is wrong with them."""
+    """Part of a text: the characters from `start` up to, not including, `end`, and what is wrong with them.
+
+    Attributes:
+        start, end: in characters.
+        category: one of ``CATEGORIES``, or ``HALLUCINATION``.
+        probability: in [0, 1], that something is wrong with them; 1 where a detector gives none.
+    """
 
     start: int
     end: int
     category: str = HALLUCINATION
+    probability: float = 1.0
 
 
 def span_of(value: Sequence[object]) -> Span:
-    """A span from the list that JSON and Arrow make of one.
+    """A span from the list that JSON and Arrow make of one; files of earlier versions hold three values.
 
     Raises:
-        ValueError: it is no ``[start, end, category]`` with ``0 <= start <= end``.
+        ValueError: it is no ``[start, end, category]`` or ``[start, end, category, probability]`` with
+            ``0 <= start <= end`` and a probability in [0, 1].
     """
     try:
-        start, end, category = value
-        span = Span(int(start), int(end), str(category))  # type: ignore[call-overload]
+        start, end, category, *probability = value
+        span = Span(int(start), int(end), str(category), *map(float, probability))  # type: ignore[call-overload, arg-type]
     except (TypeError, ValueError):
-        raise ValueError(f"a span is [start, end, category], got {value!r}") from None
+        raise ValueError(
+            f"a span is [start, end, category] or [start, end, category, probability], got {value!r}"
+        ) from None
     if not 0 <= span.start <= span.end:
         raise ValueError(f"a span starts before it ends and not before 0, got {value!r}")
+    if not 0 <= span.probability <= 1:  # nan neither
+        raise ValueError(f"a span's probability is between 0 and 1, got {value!r}")
     return span
 
 

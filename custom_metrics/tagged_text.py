@@ -1,18 +1,22 @@
 """FAVA's tagged text: ``Die Katze ist <entity>Astronaut</entity>.``
 
+A detector that is less than sure writes how sure: ``<hallucination probability="0.73">Astronaut</hallucination>``.
+
 Read tolerantly, because human annotators and language models write it by hand: nothing raises, what had to be repaired is
 counted in a :class:`ParseReport`. :func:`render` writes it; ``parse(render(text, spans)) == (text, spans)`` for every text,
 because a ``<`` of the text that could open a tag is written ``&lt;``, and for all spans of which no two of one category
-overlap or touch: those become one.
+overlap or touch: those become one (see :func:`merged`).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import pairwise
 
 from rapidfuzz import fuzz, process
@@ -28,6 +32,7 @@ _TAG = re.compile(
     rf"<\s?(?P<closing>/?)\s?(?P<name>[A-Za-z][A-Za-z_-]{{0,30}})(?:{_ATTRIBUTE}){{0,8}}\s?(?P<empty>/?)>"
 )
 _CUT_TAG = re.compile(r"</?(?P<name>[A-Za-z]{0,30})$")
+_PROBABILITY = re.compile(r"""\sprobability\s?=\s?["']?([^\s<>"'/]*)""")
 _AS_WRITTEN = re.compile(rf"<({'|'.join(CATEGORIES)})>")
 # FAVA's editing marks (the words between them stay), and HTML from annotators' browsers.
 _MARKUP = frozenset(
@@ -58,7 +63,7 @@ class ParseReport:
         spans: how many were read.
         repaired: what was wrong, and how often: ``misspelt category``, ``capitalised category``, ``opening tag that
             closes``, ``doubled opening tag``, ``closing tag of another category``, ``closing tag alone``, ``unclosed tag``,
-            ``empty span``, ``cut tag``, ``markup removed``.
+            ``empty span``, ``cut tag``, ``markup removed``, ``probability that is none``.
     """
 
     texts: int = 0
@@ -74,6 +79,7 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
     - A closing tag closes the last one of its category, else the last one that is open, else it goes.
     - What is never closed ends with its sentence, or before the next tag if that comes first.
     - A ``<`` that opens no tag is text, except as the last word of the text, where it is a tag that was cut off.
+    - A tag without ``probability``, or with one that is no number in [0, 1], has probability 1.
 
     Args:
         annotated: the tagged text; ``None`` counts as empty.
@@ -112,7 +118,7 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
                 report.repaired["opening tag that closes"] += 1
                 reader.close(name)
         else:
-            reader.open(name)
+            reader.open(name, _probability(match[0], report))
     reader.text(annotated[position:])
     return reader.finish()
 
@@ -124,7 +130,7 @@ class _Reader:
         self.report = report
         self.pieces: list[str] = []
         self.length = 0
-        self.opened: list[tuple[int, str]] = []
+        self.opened: list[tuple[int, str, float]] = []
         self.spans: list[Span] = []
         self.boundaries: list[int] = []  # where a tag stood: what is unclosed ends there at the latest
 
@@ -134,38 +140,38 @@ class _Reader:
         self.length += len(piece)
 
     def open_names(self) -> list[str]:
-        return [name for _, name in self.opened]
+        return [name for _, name, _ in self.opened]
 
-    def open(self, name: str) -> None:
+    def open(self, name: str, probability: float) -> None:
         self.boundaries.append(self.length)
-        self.opened.append((self.length, name))
+        self.opened.append((self.length, name, probability))
 
     def close(self, name: str) -> None:
         self.boundaries.append(self.length)
-        same = [index for index, (_, opened) in enumerate(self.opened) if opened == name]
+        same = [index for index, (_, opened, _) in enumerate(self.opened) if opened == name]
         if not self.opened:
             self.report.repaired["closing tag alone"] += 1
             return
         if not same:
             self.report.repaired["closing tag of another category"] += 1
-        start, opened = self.opened.pop(same[-1] if same else -1)
-        self._add(start, self.length, opened)
+        start, opened, probability = self.opened.pop(same[-1] if same else -1)
+        self._add(Span(start, self.length, opened, probability))
 
     def finish(self) -> tuple[str, list[Span]]:
         text = "".join(self.pieces)
-        for start, name in self.opened:
+        for start, name, probability in self.opened:
             self.report.repaired["unclosed tag"] += 1
             nearest = [at for at in self.boundaries if at > start]
             sentence = _SENTENCE_END.search(text, start)
             ends = [*nearest[:1], *([sentence.end()] if sentence else []), len(text)]
-            self._add(start, min(ends), name)
+            self._add(Span(start, min(ends), name, probability))
         self.spans.sort()
         self.report.spans += len(self.spans)
         return text, self.spans
 
-    def _add(self, start: int, end: int, name: str) -> None:
-        if start < end:
-            self.spans.append(Span(start, end, name))
+    def _add(self, span: Span) -> None:
+        if span.start < span.end:
+            self.spans.append(span)
         else:
             self.report.repaired["empty span"] += 1
 
@@ -175,7 +181,8 @@ def render(text: str, spans: Iterable[Span]) -> str:
 
     Args:
         text: any text; a ``<`` that could open a tag is written ``&lt;``.
-        spans: in any order. Empty ones are left out, overlapping and touching ones of one category become one.
+        spans: in any order; see :func:`merged` for those that are empty, overlap or touch. A probability under 1 becomes
+            an attribute of the tag.
     """
     opening: dict[int, list[Span]] = {}
     closing: dict[int, list[Span]] = {}
@@ -187,26 +194,44 @@ def render(text: str, spans: Iterable[Span]) -> str:
     for at in sorted({*opening, *closing}):
         pieces.append(_escaped(text, position, at))
         pieces += [f"</{span.category}>" for span in sorted(closing.get(at, ()), key=lambda s: (-s.start, s.category))]
-        pieces += [f"<{span.category}>" for span in sorted(opening.get(at, ()), key=lambda s: (-s.end, s.category))]
+        pieces += [_opening_tag(span) for span in sorted(opening.get(at, ()), key=lambda s: (-s.end, s.category))]
         position = at
     pieces.append(_escaped(text, position, len(text)))
     return "".join(pieces)
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans without empty ones, those of one category that overlap or touch made one; in order of start and end."""
-    found: list[Span] = []
-    last: dict[str, int] = {}
+    """Spans without empty ones, those of one category made disjoint; in order of start and end.
+
+    Those of one category and probability that overlap or touch become one. Where the probabilities of overlapping ones
+    differ, the higher holds for what they share.
+    """
+    by_category: dict[str, list[Span]] = {}
     for span in sorted(spans):
-        if span.start >= span.end:
+        if span.start < span.end:
+            by_category.setdefault(span.category, []).append(span)
+    return sorted(span for group in by_category.values() for span in _disjoint(group))
+
+
+def _disjoint(spans: Sequence[Span]) -> list[Span]:
+    """Spans of one category, in order of start, made disjoint: see :func:`merged`."""
+    found: list[Span] = []
+    covering: list[tuple[float, int]] = []  # (-probability, end), the most probable first
+    following = 0
+    for left, right in pairwise(sorted({edge for span in spans for edge in (span.start, span.end)})):
+        while following < len(spans) and spans[following].start <= left:
+            heappush(covering, (-spans[following].probability, spans[following].end))
+            following += 1
+        while covering and covering[0][1] <= left:
+            heappop(covering)
+        if not covering:
             continue
-        index = last.get(span.category)
-        if index is not None and span.start <= found[index].end:
-            found[index] = found[index]._replace(end=max(found[index].end, span.end))
+        probability = -covering[0][0]
+        if found and found[-1].end == left and found[-1].probability == probability:
+            found[-1] = found[-1]._replace(end=right)
         else:
-            last[span.category] = len(found)
-            found.append(span)
-    return sorted(found)
+            found.append(Span(left, right, spans[0].category, probability))
+    return found
 
 
 def tag_counts(annotated: str | None) -> Counter[str]:
@@ -292,7 +317,7 @@ def _carried(spans: Sequence[Span], mine: list[int], pairs: dict[int, int]) -> l
         inside = mine[bisect_left(mine, span.start) : bisect_left(mine, span.end)]
         kept = [pairs[at] for at in inside if at in pairs]
         if kept:
-            carried.append(Span(kept[0], kept[-1] + 1, span.category))
+            carried.append(span._replace(start=kept[0], end=kept[-1] + 1))
     return merged(carried)
 
 
@@ -311,6 +336,27 @@ def _name(written: str) -> str:
         return ""
     near = process.extractOne(lowered, _NAMES, scorer=fuzz.ratio, score_cutoff=_NEAR)
     return str(near[0]) if near else ""
+
+
+def _opening_tag(span: Span) -> str:
+    # repr has every digit, so that what is parsed is what was rendered
+    attribute = f' probability="{float(span.probability)!r}"' if span.probability < 1 else ""
+    return f"<{span.category}{attribute}>"
+
+
+def _probability(tag: str, report: ParseReport) -> float:
+    """What a tag's ``probability`` says; 1 without one, or where it is no number in [0, 1]."""
+    match = _PROBABILITY.search(tag)
+    if match is None:
+        return 1.0
+    try:
+        probability = float(match[1])
+    except ValueError:
+        probability = math.nan
+    if 0 <= probability <= 1:
+        return probability
+    report.repaired["probability that is none"] += 1
+    return 1.0
 
 
 def _count_spelling(written: str, name: str, report: ParseReport) -> None:

@@ -99,7 +99,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
                 "annotations": annotations,
                 "reference": row["references"],
                 "answer": row["generated_text"],
-                "spans": [span._asdict() for span in spans],
+                "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
                 "target": render(row["generated_text"], spans),
             }
         )

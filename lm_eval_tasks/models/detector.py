@@ -71,7 +71,7 @@ class HallucinationDetector(DocumentAnswerer):
                 raise ValueError(
                     f"hallucination-detector: the document has no {' and no '.join(missing)}, only "
                     f"{sorted(doc)}. A detector "
-                    f"reads answers, it writes none: run it on mfava_detection_* tasks, and name it with "
+                    f"reads answers, it writes none: run it on mfava_detection_* or mushroom_* tasks, and name it with "
                     f"`--metadata detector=NAME` where another model answers."
                 )
         answers = [str(doc["answer"]) for doc in docs]

@@ -1,0 +1,157 @@
+"""Documents of the Mu-SHROOM tasks: a question, what a model answered, where people say it hallucinates, and the Wikipedia
+page to judge it by."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from custom_metrics.tagged_text import render
+from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks.mushroom.html_text import decoded
+from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
+from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY, SPLITS, WITHOUT_PAGES
+from lm_eval_tasks.mushroom.pages import Page, open_pages
+from lm_eval_tasks.tables import read_json_lines
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+__all__ = ["load", "load_task"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
+
+BOTH = "both"
+NO_PAGE = "answers left out, whose page is not in the archive"
+BLANK = "answers left out, empty or only white space"
+
+
+def load(
+    language: str,
+    split: str = BOTH,
+    mirror: str | None = None,
+    **ignored: Any,
+) -> dict[str, Dataset]:
+    """Load the annotated answers of a language that have their page.
+
+    Args:
+        language: ISO 639 code, a key of :data:`LANGUAGES`.
+        split: ``"test"``, ``"validation"`` or ``"both"``; of both the answers take turns, so that ``--limit`` sees both.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        ignored: the model's arguments, which the harness passes as well.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
+        ``query``, ``answer``, ``reference`` (the page's text), ``url`` (of the page, percent-decoded), ``title``, ``spans``
+        (hard labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the
+        answer, hard labels tagged). Labels are in characters of the answer.
+
+    Raises:
+        ValueError: an unknown language or split, a language without pages, or none of its answers has its page.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    task = f"mushroom_{language}"
+    if language in WITHOUT_PAGES:
+        raise ValueError(
+            f"{task}: the public repository has annotated answers in {WITHOUT_PAGES[language]}, but not their Wikipedia "
+            f"pages, without which a detector has nothing to go by; languages with pages: {', '.join(LANGUAGES)}"
+        )
+    metadata.choice("language", language, LANGUAGES, task)
+    metadata.choice("split", split, (*SPLITS, BOTH), task)
+    metadata.warn_of_misspelt(ignored, ("split", "mirror"), task)
+    folder = sources.mirror_folder(mirror)
+    log.info("%s: files from %s", task, folder or "GitHub")
+    return {"evaluation": _documents(language, split, str(folder) if folder else None)}
+
+
+def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
+    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+
+    The harness passes the model's arguments along: where the task's YAML names its language as ``task_language``, a model
+    argument named ``language`` cannot get in its way.
+    """
+    return load(task_language or language, **kwargs)
+
+
+@lru_cache(maxsize=32)
+def _documents(language: str, split: str, mirror: str | None) -> Dataset:
+    from datasets import Dataset
+
+    task = f"mushroom_{language}"
+    known = LANGUAGES[language]
+    archive = sources.locate(REPOSITORY, known.pages_file, mirror)
+    pages, left_out = open_pages(archive)
+    seen: Counter[str] = Counter()
+    by_split = [
+        _answers(sources.locate(REPOSITORY, known.answers_file(name), mirror), language, name, pages, seen)
+        for name in (SPLITS if split == BOTH else (split,))
+    ]
+    rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
+    without_page = seen.pop(NO_PAGE, 0)  # where a split's pages were never published that is most of them
+    log.info("%s: %d answers of split %s with their page; %s: %d", task, len(rows), split, NO_PAGE, without_page)
+    if left_out or seen:
+        log.warning("%s: %s", task, "; ".join(f"{what}: {number}" for what, number in (left_out + seen).items()))
+    if not rows:
+        raise ValueError(
+            f"{task}: none of the {without_page} answers of split {split} has its page among the {len(pages)} of {archive} "
+            f"(of some languages the repository has the pages of the validation answers only: --metadata split=both takes "
+            f"what there is)"
+        )
+    return Dataset.from_list(rows)
+
+
+def _answers(
+    path: Path, language: str, split: str, pages: Mapping[str, Page], seen: Counter[str]
+) -> list[dict[str, Any]]:
+    """The documents of a file; what is left out or repaired is counted in `seen`."""
+    rows = []
+    for number, row in read_json_lines(path, seen):
+        try:
+            answer = _text(row, "model_output_text")
+            fixed: Counter[str] = Counter()
+            spans = hard_spans(row.get("hard_labels"), len(answer), fixed)
+            soft = soft_labels(row.get("soft_labels"), len(answer), fixed)
+            document = {
+                "id": str(row["id"]) if isinstance(row.get("id"), int) else _text(row, "id"),
+                "language": language,
+                "split": split,
+                "model": _text(row, "model_id", needed=False),
+                "query": _text(row, "model_input"),
+                "answer": answer,
+            }
+            url = decoded(_text(row, "wikipedia_url", needed=False))
+        except ValueError as error:
+            raise sources.CorruptSource(f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error}") from error
+        if not answer.strip():
+            seen[BLANK] += 1
+        elif url not in pages:
+            seen[NO_PAGE] += 1
+        else:
+            seen.update(fixed)
+            rows.append(
+                {
+                    **document,
+                    "reference": pages[url].text,
+                    "url": url,
+                    "title": pages[url].title,
+                    "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
+                    "soft_labels": soft,
+                    "target": render(answer, spans),
+                }
+            )
+    return rows
+
+
+def _text(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
+    """A column's text; half a surrogate pair, which no table can hold, becomes a question mark of the same length."""
+    value = row.get(column)
+    if not isinstance(value, str) and (needed or value is not None):
+        raise ValueError(f"{column!r} is {type(value).__name__}, not a text")
+    return (value or "").encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,141 @@
+"""The Wikipedia pages of a language: an archive of HTML becomes a table of texts by address, once.
+
+The archive is read as a stream: nothing is unpacked to disk, no name in it is used, and only plain files count.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lm_eval_tasks import sources
+from lm_eval_tasks.clapnq.corpus import build_once
+from lm_eval_tasks.mushroom.html_text import read_page
+
+__all__ = ["Page", "Pages", "open_pages"]
+
+LARGEST_PAGE = 32 << 20
+"""Bytes of HTML; the largest article of Wikipedia has about 5 MB. A larger file is passed over and counted."""
+
+LARGEST_ARCHIVE = 1 << 30
+"""Bytes, unpacked; the public ones have 5 to 30 MB. One that goes on beyond it is refused."""
+
+_FORM = "1"  # of the text and of the file it is kept in; a new form gets a new key
+
+
+class Page(NamedTuple):
+    """An article as text, see :mod:`lm_eval_tasks.mushroom.html_text`."""
+
+    title: str
+    text: str
+
+
+class Pages(NamedTuple):
+    """The pages of an archive.
+
+    Attributes:
+        by_address: canonical address, percent-decoded, to page.
+        left_out: what of the archive is no page, and how often.
+    """
+
+    by_address: dict[str, Page]
+    left_out: Counter[str]
+
+
+def open_pages(archive: Path) -> Pages:
+    """The pages of an archive (``.tar.gz`` of HTML files); the first use writes their texts into the cache.
+
+    Raises:
+        CorruptSource: the archive is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE``.
+    """
+    key = f"{sources.digest(archive)[:32]}-{_FORM}"
+    folder = _built(sources.cache_folder() / "pages" / key, lambda new: _write(archive, new))
+    kept = json.loads((folder / "pages.json").read_text("utf-8"))
+    return Pages({address: Page(*page) for address, page in kept["pages"].items()}, Counter(kept["left_out"]))
+
+
+def _built(folder: Path, build: Callable[[Path], None]) -> Path:
+    return build_once(folder, build)
+
+
+def _write(archive: Path, folder: Path) -> None:
+    pages, left_out = read_pages(archive)
+    content = json.dumps({"pages": pages, "left_out": left_out}, ensure_ascii=False)
+    (folder / "pages.json").write_text(content, "utf-8", errors="replace")  # half a surrogate pair fits into no file
+
+
+def read_pages(archive: Path) -> Pages:
+    """The pages of an archive, without the cache; see :func:`open_pages`."""
+    found: dict[str, Page] = {}
+    left_out: Counter[str] = Counter()
+    for content in _contents(archive, left_out):
+        address, title, text = read_page(content)
+        if not text:
+            left_out["pages that are empty or no HTML"] += 1
+        elif not address:
+            left_out["pages without a canonical address"] += 1
+        elif address in found:
+            left_out["pages of an address that another page has"] += 1
+        else:
+            found[address] = Page(title, text)
+    return Pages(found, left_out)
+
+
+def _contents(archive: Path, left_out: Counter[str]) -> Iterator[bytes]:
+    """The plain files of an archive, one after another."""
+    try:
+        with gzip.open(archive) as unpacked:
+            stream = _Limited(unpacked, archive)
+            with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+                for member in tar:
+                    if member.isdir():
+                        continue
+                    if not member.isreg() or member.issparse():  # links, devices, holes
+                        left_out["members of the archive that are no plain files"] += 1
+                    elif member.size > LARGEST_PAGE:
+                        left_out[f"pages of more than {LARGEST_PAGE >> 20} MB"] += 1
+                    else:
+                        file = tar.extractfile(member)
+                        yield file.read() if file else b""
+            while stream.read(1 << 20):  # to the checksum at the end; tarfile stops where it finds no further member
+                pass
+            if not stream.total:
+                raise tarfile.ReadError("it is empty")
+    except sources.CorruptSource:
+        raise
+    except (
+        EOFError,
+        OSError,
+        zlib.error,
+        tarfile.TarError,
+        ValueError,
+    ) as error:  # the last two: headers that are none
+        raise sources.CorruptSource(
+            f"{archive} is cut or damaged ({error}); delete it and fetch it again "
+            f"(`lm-eval-grounded sources --fetch '*url-pages/{archive.name}'`)"
+        ) from error
+
+
+class _Limited:
+    """A stream to read from that refuses to go on for ever: a few kilobytes of gzip can unpack to terabytes."""
+
+    def __init__(self, stream: gzip.GzipFile, archive: Path) -> None:
+        self.stream = stream
+        self.archive = archive
+        self.total = 0
+
+    def read(self, size: int) -> bytes:
+        block = self.stream.read(size)
+        self.total += len(block)
+        if self.total > LARGEST_ARCHIVE:
+            raise sources.CorruptSource(
+                f"{self.archive} unpacks to more than {LARGEST_ARCHIVE >> 20} MB, which no archive of the public "
+                f"repository does; delete it and fetch it again"
+            )
+        return block
