@@ -25,14 +25,15 @@ _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 @dataclass(frozen=True)
 class Forest:
-    """Boosted regression trees; the log odds of a word are `base` and the sum of the leaves it ends in.
+    """Boosted regression trees; the log odds of a word are the sum of the leaves it ends in, calibrated.
 
     Nodes of all trees stand in one row, a node's right child behind its left one. A leaf is its own left child and sends
     everything there, so that all trees can be walked `depth` steps.
 
     Attributes:
-        base: log odds before the first tree.
+        slope, offset: of the calibrated log odds on the trees' sum (Platt scaling).
         threshold: probability above which a word is flagged.
+        spread: see :func:`detector_plugin.lexical.expected_overlap.most_overlap`.
         depth: steps from a root to the deepest leaf.
         roots: (trees,) first node of each tree.
         feature: (nodes,) column looked at.
@@ -44,8 +45,10 @@ class Forest:
         training: what they were trained on, for people.
     """
 
-    base: float
+    slope: float
+    offset: float
     threshold: float
+    spread: float
     depth: int
     roots: NDArray[np.int32]
     feature: NDArray[np.int32]
@@ -68,7 +71,7 @@ class Forest:
                 looked_at = flat.take(self.feature.take(node) + rows)
                 node = self.left.take(node) + (looked_at > self.split.take(node))
             found[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
-        return found + self.base
+        return found * self.slope + self.offset
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated."""
@@ -78,8 +81,10 @@ class Forest:
 def to_bytes(
     arrays: Mapping[str, NDArray[Any]],
     *,
-    base: float,
+    slope: float,
+    offset: float,
     threshold: float,
+    spread: float,
     depth: int,
     names: tuple[str, ...],
     training: Any,
@@ -87,9 +92,11 @@ def to_bytes(
     """A forest as the bytes of a safetensors file; the same forest has the same bytes."""
     header: dict[str, Any] = {
         "__metadata__": {
-            "format": "lexical-forest-1",
-            "base": repr(base),
+            "format": "lexical-forest-2",
+            "slope": repr(slope),
+            "offset": repr(offset),
             "threshold": repr(threshold),
+            "spread": repr(spread),
             "depth": str(depth),
             "features": " ".join(names),
             "training": json.dumps(training, sort_keys=True),
@@ -120,7 +127,7 @@ def from_bytes(data: bytes) -> Forest:
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
         metadata = header.pop("__metadata__")
-        if metadata["format"] != "lexical-forest-1":
+        if metadata["format"] != "lexical-forest-2":
             raise ValueError(metadata["format"])
         body = memoryview(data)[8 + length :]
         arrays: dict[str, NDArray[Any]] = {}
@@ -135,8 +142,10 @@ def from_bytes(data: bytes) -> Forest:
         offset = np.repeat(roots, sizes)
         number_or_value = arrays["number"].astype(np.float32)
         return Forest(
-            base=float(metadata["base"]),
+            slope=float(metadata["slope"]),
+            offset=float(metadata["offset"]),
             threshold=float(metadata["threshold"]),
+            spread=float(metadata["spread"]),
             depth=int(metadata["depth"]),
             roots=roots.astype(np.int32),
             feature=arrays["feature"].astype(np.int32),

@@ -50,7 +50,7 @@ _AMOUNT = re.compile(r"\d{1,3}(?:[.,'’ ]\d{3}){1,4}(?!\d)|(?<!\d)\d{1,15}(?!\d
 
 
 def amounts(text: str) -> list[float]:
-    """Natural logarithms of the whole numbers above 0 in a normalised text, in order: "6.000" and "6 000" are one number."""
+    """Natural logarithms of the whole numbers above 0 in a normalised text, in order; "6.000" and "6 000" are one."""
     found = (int("".join(filter(str.isdecimal, run))) for run in _AMOUNT.findall(text))
     return [log(number) for number in found if number]
 

@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from custom_metrics.detection import count_words
-from custom_metrics.spans import span_of
+from custom_metrics.spans import Span, span_of
 from detector_plugin import calibration as calibrations
 from detector_plugin import lexical
 from detector_plugin.lexical import training
-from lm_eval_tasks.mfava import detection
+from lm_eval_tasks.mfava import detection, held_out
 from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mushroom import dataset as mushroom
+from lm_eval_tasks.mushroom import languages as mushroom_languages
+from lm_eval_tasks.mushroom.families import family
 from lm_eval_tasks.sources import MissingSource, mirror_folder
 
 __all__ = ["labelled_answers", "train_lexical"]
@@ -27,37 +29,62 @@ NOTE = (
 
 
 def labelled_answers(mirror: str | None = None) -> list[training.LabelledAnswer]:
-    """Every annotated answer of a mirror; languages whose file is not there are left out, and said.
+    """Every annotated answer of a mirror, mFAVA's and Mu-SHROOM's; languages without files are left out, and said.
 
     Raises:
         MissingSource: there is none at all.
     """
     folder = mirror_folder(mirror)
+    place = str(folder) if folder else None
     found: list[training.LabelledAnswer] = []
     missing: list[str] = []
-    for code, language in LANGUAGES.items():
-        for kind in ("gold",) * language.gold + ("silver",) * language.silver:
-            try:
-                documents = detection.documents(code, kind, str(folder) if folder else None)
-            except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
-                log.debug("%s", error)
-                missing.append(f"{code} {kind}")
-                continue
-            found += [
-                training.LabelledAnswer(
-                    reference=row["reference"],
-                    answer=row["answer"],
-                    language=code,
-                    annotations=kind,
-                    spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
-                )
-                for row in documents
-            ]
+    wanted = [
+        (code, kind, _inserted)
+        for code, language in LANGUAGES.items()
+        for kind in ("gold",) * language.gold + ("silver",) * language.silver
+    ]
+    wanted += [(code, training.REAL, _real) for code in mushroom_languages.LANGUAGES]
+    for code, kind, read in wanted:
+        try:
+            found += read(code, kind, place)
+        except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
+            log.debug("%s", error)
+            missing.append(f"{code} {kind}")
     if missing:
         log.warning("without %s, whose files are not there", ", ".join(missing))
     if not found:
         raise MissingSource("no annotated answer is to be had; name a mirror of the public files with --mirror DIR")
     return found
+
+
+def _inserted(code: str, kind: str, mirror: str | None) -> list[training.LabelledAnswer]:
+    return [
+        training.LabelledAnswer(
+            reference=row["reference"],
+            answer=row["answer"],
+            language=code,
+            annotations=kind,
+            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
+        )
+        for row in detection.documents(code, kind, mirror)
+    ]
+
+
+def _real(code: str, kind: str, mirror: str | None) -> list[training.LabelledAnswer]:
+    return [
+        training.LabelledAnswer(
+            reference=row["reference"],
+            answer=row["answer"],
+            language=code,
+            annotations=kind,
+            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
+            question=row["query"],
+            family=family(row["model"]),
+            model=row["model"],
+            soft=tuple(Span(s["start"], s["end"], probability=s["prob"]) for s in row["soft_labels"]),
+        )
+        for row in mushroom.load(code, mirror=mirror)["evaluation"]
+    ]
 
 
 def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
@@ -81,13 +108,10 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
         yield path
     detector = lexical.LexicalDetector(held_out=True, weights=folder)
     languages: dict[str, dict[str, calibrations.LanguageCalibration]] = {}
-    spans = detector.detect(
-        [d.reference for d in documents], [d.answer for d in documents], [d.language for d in documents]
-    )
     counts: dict[tuple[str, str], list[tuple[int, ...]]] = {}
-    for document, found in zip(documents, spans, strict=True):
-        counted = count_words(document.answer, document.language, document.spans, found)
-        counts.setdefault((document.language, document.annotations), []).append(tuple(counted))
+    inserted = [document for document in documents if document.annotations in detection.ANNOTATIONS]
+    for document, reading in zip(inserted, held_out.readings(inserted, folder), strict=True):
+        counts.setdefault((document.language, document.annotations), []).append(tuple(reading.counts))
     for (language, kind), rows in counts.items():
         own = [d.reference for d in documents if (d.language, d.annotations) == (language, kind)]
         if sum(map(detection.is_unreadable, own)) > len(own) / 2:
