@@ -328,7 +328,7 @@ def test_training_gives_the_same_bytes_whatever_the_order() -> None:
     from lm_eval_tasks.mfava.training import labelled_answers
 
     documents = labelled_answers("sample")
-    assert len(documents) == 25 * 3 + 5 * 6
+    assert len(documents) == 25 * 3 + 5 * 6 + 10 * 3
     first = training.train(documents)
     assert training.train(documents[::-1]) == first
     assert training.train(documents, seed=1) != first
@@ -358,7 +358,11 @@ def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert names == [
         "calibration.json",
-        *(f"weights/held_out/{language}.safetensors" for language in ("de", "fi", "fr", "tr")),
+        *(
+            f"weights/held_out/{language}{family}.safetensors"
+            for language in ("de", "fi", "fr", "tr")
+            for family in ((".model-1", ".model-2", "") if language != "tr" else ("",))
+        ),
         "weights/lexical.safetensors",
     ]
     content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))

@@ -340,7 +340,7 @@ def _export(
             else:
                 split = np.float32(node["threshold"])
                 # A float32 is at most the split if it is at most the float32 below it.
-                if split > node["threshold"]:
+                if float(split) > node["threshold"]:
                     split = np.nextafter(split, np.float32(-np.inf))
                 feature.append(int(node["split_feature"]))
                 left.append(len(order))
