@@ -132,20 +132,19 @@ class LexicalDetector:
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
         _say_what_it_is()  # here: a run that only generates checks the detector's options, and needs no warning of it
-        found = []
-        for answer, language, probability in zip(
-            answers, languages, self.probabilities(references, answers, languages, questions), strict=True
-        ):
-            forest = self._forest(language)
-            places = words(answer, language)
-            if self.spans == "iou":
-                edges = bare(answer, places)
-                marked = most_overlap(probability, np.diff(edges, axis=1)[:, 0] + np.float64(1), forest.spread)
-                found.append(_one_by_one(edges, marked, probability))
-            else:
-                limit = forest.threshold if self.threshold is None else self.threshold
-                found.append(_merged(places, probability > limit, probability))
-        return found
+        found = self.probabilities(references, answers, languages, questions)
+        return [self.marked(*one) for one in zip(answers, languages, found, strict=True)]
+
+    def marked(self, answer: str, language: str | None, probabilities: NDArray[np.float64]) -> list[Span]:
+        """Spans of an answer from the probabilities of its words; what :meth:`detect` does with :meth:`probabilities`."""
+        forest = self._forest(language)
+        places = words(answer, language)
+        if self.spans == "iou":
+            edges = bare(answer, places)
+            chosen = most_overlap(probabilities, np.diff(edges, axis=1)[:, 0] + np.float64(1), forest.spread)
+            return _one_by_one(edges, chosen, probabilities)
+        limit = forest.threshold if self.threshold is None else self.threshold
+        return _merged(places, probabilities > limit, probabilities)
 
     def probabilities(
         self,

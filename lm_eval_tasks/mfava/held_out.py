@@ -60,12 +60,11 @@ def readings(documents: Sequence[LabelledAnswer], folder: Path | None = None) ->
         if path not in loaded:
             loaded[path] = lexical.LexicalDetector(weights=path), lexical.LexicalDetector(weights=path, spans="iou")
         by_word, by_overlap = loaded[path]
-        one = [document.reference], [document.answer], [document.language], [document.question]
-        (found,), (spans,), (probabilities,) = (
-            by_word.detect(*one),
-            by_overlap.detect(*one),
-            by_word.probabilities(*one),
+        (probabilities,) = by_word.probabilities(
+            [document.reference], [document.answer], [document.language], [document.question]
         )
+        found = by_word.marked(document.answer, document.language, probabilities)
+        spans = by_overlap.marked(document.answer, document.language, probabilities)
         places = words(document.answer, document.language)
         yield Reading(
             count_words(document.answer, document.language, document.spans, found),
