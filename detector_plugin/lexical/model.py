@@ -20,6 +20,7 @@ __all__ = ["Forest", "from_bytes", "load", "to_bytes"]
 
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "I32": np.int32, "F32": np.float32}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
+ASKED = "question_words"  # column: negative where there is no question
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
@@ -31,7 +32,9 @@ class Forest:
     everything there, so that all trees can be walked `depth` steps.
 
     Attributes:
-        slope, offset: of the calibrated log odds on the trees' sum (Platt scaling).
+        calibration: slope and offset of the log odds on the trees' sum (Platt scaling), of answers without and with a
+            question.
+        asked: column that tells whether there is a question: negative without.
         threshold: probability above which a word is flagged.
         spread: see :func:`detector_plugin.lexical.expected_overlap.most_overlap`.
         depth: steps from a root to the deepest leaf.
@@ -45,8 +48,8 @@ class Forest:
         training: what they were trained on, for people.
     """
 
-    slope: float
-    offset: float
+    calibration: tuple[tuple[float, float], tuple[float, float]]
+    asked: int
     threshold: float
     spread: float
     depth: int
@@ -71,7 +74,8 @@ class Forest:
                 looked_at = flat.take(self.feature.take(node) + rows)
                 node = self.left.take(node) + (looked_at > self.split.take(node))
             found[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
-        return found * self.slope + self.offset
+        slope, offset = np.array(self.calibration)[(features[:, self.asked] >= 0).astype(int)].T
+        return np.asarray(found * slope + offset)
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated."""
@@ -81,8 +85,7 @@ class Forest:
 def to_bytes(
     arrays: Mapping[str, NDArray[Any]],
     *,
-    slope: float,
-    offset: float,
+    calibration: tuple[tuple[float, float], tuple[float, float]],
     threshold: float,
     spread: float,
     depth: int,
@@ -93,8 +96,7 @@ def to_bytes(
     header: dict[str, Any] = {
         "__metadata__": {
             "format": "lexical-forest-2",
-            "slope": repr(slope),
-            "offset": repr(offset),
+            "calibration": json.dumps(calibration),
             "threshold": repr(threshold),
             "spread": repr(spread),
             "depth": str(depth),
@@ -142,8 +144,8 @@ def from_bytes(data: bytes) -> Forest:
         offset = np.repeat(roots, sizes)
         number_or_value = arrays["number"].astype(np.float32)
         return Forest(
-            slope=float(metadata["slope"]),
-            offset=float(metadata["offset"]),
+            calibration=(_pair(metadata, 0), _pair(metadata, 1)),
+            asked=metadata["features"].split(" ").index(ASKED),
             threshold=float(metadata["threshold"]),
             spread=float(metadata["spread"]),
             depth=int(metadata["depth"]),
@@ -158,6 +160,11 @@ def from_bytes(data: bytes) -> Forest:
         )
     except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
         raise ValueError(f"not the weights of a lexical detector: {error}") from error
+
+
+def _pair(metadata: Mapping[str, str], number: int) -> tuple[float, float]:
+    slope, offset = json.loads(metadata["calibration"])[number]
+    return float(slope), float(offset)
 
 
 def load(path: Path) -> Forest:

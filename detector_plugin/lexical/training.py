@@ -200,13 +200,15 @@ def _train(known: _Words, seed: int) -> bytes:
     import lightgbm
 
     languages = _spread_out(known)
-    slope, offset, threshold, spread = 1.0, 0.0, _USUAL_THRESHOLD, _USUAL_SPREAD
+    calibration = (1.0, 0.0), (1.0, 0.0)
+    threshold, spread = _USUAL_THRESHOLD, _USUAL_SPREAD
     if len(languages) >= FOLDS:
         odds = np.zeros(len(known.y))
         for fold in range(FOLDS):
             inside = np.isin(known.language, languages[fold::FOLDS])
             odds[inside] = _grow(known.of(~inside), seed).predict(known.x[inside], raw_score=True, num_threads=1)
-        slope, offset = _calibrated(odds, known)
+        calibration = _calibrated(odds, known)
+        slope, offset = np.array(calibration)[_asked(known.x).astype(int)].T
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
         threshold, spread = _best_threshold(probabilities, known), _best_spread(probabilities, known)
     trees = _grow(known, seed)
@@ -226,8 +228,9 @@ def _train(known: _Words, seed: int) -> bytes:
         "families": sorted(set(known.family.tolist()) - {""}),
         "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0",
     }
-    weights = _export(trees, slope, offset, threshold, spread, training)
+    weights = _export(trees, calibration, threshold, spread, training)
     sample = known.x[:: max(len(known.x) // 1000, 1)]
+    slope, offset = np.array(calibration)[_asked(sample).astype(int)].T
     expected = slope * trees.predict(sample, raw_score=True, num_threads=1) + offset
     if not np.allclose(model.from_bytes(weights).log_odds(sample), expected, atol=1e-4):
         raise AssertionError("the exported trees do not say what LightGBM's do")
@@ -272,20 +275,30 @@ def _grow(known: _Words, seed: int) -> Any:
     return lightgbm.train(parameters, data, TREES)
 
 
-def _calibrated(odds: NDArray[np.float64], known: _Words) -> tuple[float, float]:
-    """Slope and offset of log odds (Platt 1999), so that each kind of annotation counts the same; by Newton's method."""
-    kinds = np.array([group.split(" ")[1] for group in known.group])
-    asked_for = np.isin(kinds, (REAL, "gold", "silver"))
-    z, y, kind = odds[asked_for], known.y[asked_for].astype(float), kinds[asked_for]
-    weight = np.zeros(len(z))
-    for name in np.unique(kind):
-        weight[kind == name] = 1 / (kind == name).sum()
+_Calibration = tuple[tuple[float, float], tuple[float, float]]
+
+
+def _asked(x: Matrix) -> NDArray[np.bool_]:
+    return np.asarray(x[:, FEATURE_NAMES.index(model.ASKED)] >= 0)
+
+
+def _calibrated(odds: NDArray[np.float64], known: _Words) -> _Calibration:
+    """Slopes and offsets of log odds (Platt 1999), without a question (inserted errors) and with one (real answers)."""
+    real = _is_real(known)
+    inserted = (np.char.endswith(known.group, " gold") | np.char.endswith(known.group, " silver")) & ~_asked(known.x)
+    parts = [part if part.any() else known.y >= 0 for part in (inserted, real)]
+    without, asked = (_platt(odds[part], known.y[part].astype(float)) for part in parts)
+    return without, asked
+
+
+def _platt(z: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+    """Logistic regression of y on z, by Newton's method."""
     x = np.column_stack([z, np.ones(len(z))])
     at = np.array([1.0, 0.0])
     for _ in range(20):
         p = 1 / (1 + np.exp(-x @ at))
-        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + 1e-9 * np.eye(2)
-        at += np.linalg.solve(curvature, x.T @ (weight * (y - p)))
+        curvature = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(2)
+        at += np.linalg.solve(curvature, x.T @ (y - p))
     return round(float(at[0]), 4), round(float(at[1]), 4)
 
 
@@ -322,7 +335,7 @@ def _best_threshold(probabilities: NDArray[np.float64], known: _Words) -> float:
 
 
 def _export(
-    trees: Any, slope: float, offset: float, threshold: float, spread: float, training: Mapping[str, Any]
+    trees: Any, calibration: _Calibration, threshold: float, spread: float, training: Mapping[str, Any]
 ) -> bytes:
     feature, number, left, sizes = [], [], [], []
     deepest = 0
@@ -355,8 +368,7 @@ def _export(
             "left": np.array(left, np.uint16),
             "nodes": np.array(sizes, np.uint16),
         },
-        slope=slope,
-        offset=offset,
+        calibration=calibration,
         threshold=threshold,
         spread=spread,
         depth=deepest,

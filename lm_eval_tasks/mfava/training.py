@@ -18,7 +18,7 @@ from lm_eval_tasks.mushroom import languages as mushroom_languages
 from lm_eval_tasks.mushroom.families import family
 from lm_eval_tasks.sources import MissingSource, mirror_folder
 
-__all__ = ["labelled_answers", "train_lexical"]
+__all__ = ["labelled_answers", "readable", "train_lexical"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -55,6 +55,11 @@ def labelled_answers(mirror: str | None = None) -> list[training.LabelledAnswer]
     if not found:
         raise MissingSource("no annotated answer is to be had; name a mirror of the public files with --mirror DIR")
     return found
+
+
+def readable(documents: list[training.LabelledAnswer]) -> list[training.LabelledAnswer]:
+    """Those to learn from: marks of what a translation model could not write bear nothing out, and teach nothing."""
+    return [document for document in documents if not detection.is_unreadable(document.reference)]
 
 
 def _inserted(code: str, kind: str, mirror: str | None) -> list[training.LabelledAnswer]:
@@ -99,7 +104,7 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
     """
     documents = labelled_answers(mirror)
     log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
-    weights = training.train_all(documents, processes=os.cpu_count() or 1)
+    weights = training.train_all(readable(documents), processes=os.cpu_count() or 1)
     folder = lexical.WEIGHTS if output is None else output / "weights"
     for name, content in weights.items():
         path = folder / name
