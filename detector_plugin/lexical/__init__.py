@@ -39,6 +39,8 @@ SPANS = ("words", "iou")
 FLOOR = 0.02
 """Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least: below it the
 reference is a placeholder ("None, none.") or another document's, and bears nothing out."""
+ABSTAINING = 0.1
+"""Share below which an answer that abstains is taken at its word: what it says of itself is not in the reference."""
 _HELD = FEATURE_NAMES.index("stems@document")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
@@ -156,7 +158,8 @@ class LexicalDetector:
         """Of each answer the (words,) probabilities that each of its words is hallucinated.
 
         All are 1 where the reference holds less than `FLOOR` of the answer's words (by weight, rare ones weigh more). Where
-        such an answer abstains, as :func:`custom_metrics.abstention.is_abstention` reads it, all are 0.
+        it holds less than `ABSTAINING` and the answer abstains, as :func:`custom_metrics.abstention.is_abstention`
+        reads it, all are 0.
 
         Raises:
             ValueError: the sequences differ in length.
@@ -164,7 +167,7 @@ class LexicalDetector:
         same_length(references, answers, {"languages": languages, "questions": questions})
         found: list[NDArray[np.float64]] = []
         waiting: list[NDArray[np.float32]] = []
-        unsupported: list[bool] = []
+        held: list[float] = []
         forest = self._forests[""]
 
         def finish() -> None:
@@ -180,12 +183,15 @@ class LexicalDetector:
                 finish()
                 forest = own
             matrix = answer_features(reference, answer, language, question)
-            unsupported.append(len(matrix) > 0 and float(matrix[0, _HELD]) < FLOOR)
+            held.append(float(matrix[0, _HELD]) if len(matrix) else 1.0)
             waiting.append(matrix)
         finish()
-        for index in np.flatnonzero(unsupported).tolist():
-            # "I don't know" has nothing of the reference either, and makes nothing up.
-            found[index][:] = 0.0 if is_abstention(answers[index], languages[index]) else 1.0
+        for index in np.flatnonzero(np.array(held) < ABSTAINING).tolist():
+            # "I don't know" has little of the reference either, and makes nothing up.
+            if is_abstention(answers[index], languages[index]):
+                found[index][:] = 0.0
+            elif held[index] < FLOOR:
+                found[index][:] = 1.0
         return found
 
     def _forest(self, language: str | None) -> Forest:
