@@ -150,7 +150,7 @@ def _add_calibrate(commands: Commands) -> None:
 def _add_train(commands: Commands) -> None:
     train = commands.add_parser(
         "train",
-        help="train the lexical detector anew (needs scikit-learn)",
+        help="train the lexical detector anew (needs LightGBM)",
         description="Trains the lexical detector on every annotated answer of a mirror, and once more without each "
         "language, and writes weights and calibration. The same mirror gives the same bytes.",
     )

@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,8 +18,19 @@ from hypothesis import strategies as st
 from custom_metrics.words import words
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.lexical import LexicalDetector, model
-from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
+from detector_plugin.lexical.expected_overlap import most_overlap
+from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
+
+_NOT_REACHED = pytest.mark.xfail(reason="see the table of the README: how far, and why", strict=True)
+IOU_BARS = [
+    pytest.param("de", 0.52, marks=_NOT_REACHED),
+    pytest.param("es", 0.42, marks=_NOT_REACHED),
+    ("fi", 0.60),
+    ("it", 0.58),
+]
+RHO_BARS = [("de", 0.45), ("es", 0.38), ("fi", 0.52), ("it", 0.46)]
+GOLD_F1 = 71
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
@@ -41,10 +53,11 @@ def test_it_is_a_detector(detector: LexicalDetector) -> None:
     assert isinstance(detector, Detector)
     assert isinstance(load_detector("lexical", held_out=True), LexicalDetector)
     assert detector.name == "lexical"
-    assert detector.licence == "Apache-2.0 (trained on mFAVA, Creative Commons)"
+    assert detector.licence == "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
     assert len(detector.version) == 12
     assert LexicalDetector(held_out=True).version == f"{detector.version}-held-out"
     assert LexicalDetector(threshold=0.7).version == f"{detector.version}-t0.7"
+    assert LexicalDetector(spans="iou").version == f"{detector.version}-iou"
 
 
 def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
@@ -55,9 +68,7 @@ def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             detector.detect(["a"], ["b"], ["de"])
     (said,) = (record.message for record in caplog.records)
-    assert "on closed-book answers it flags paraphrase as invention" in said
-    assert "misses part of what is wholly invented" in said
-    assert "for claims use a transformer detector" in said
+    assert "a false statement in the reference's words passes, a paraphrase may be flagged" in said
 
 
 def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:
@@ -160,7 +171,8 @@ def test_long_answers_and_references_are_read(detector: LexicalDetector, size: i
 def test_importing_it_is_light() -> None:
     code = (
         "import sys; from detector_plugin.lexical import LexicalDetector; LexicalDetector().detect(['a'], ['b'], ['de']);"
-        "print(sorted({'torch', 'sklearn', 'transformers', 'lm_eval', 'jieba', 'janome', 'datasets'} & sys.modules.keys()))"
+        "heavy = {'torch', 'sklearn', 'lightgbm', 'transformers', 'lm_eval', 'jieba', 'janome', 'datasets'};"
+        "print(sorted(heavy & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -170,15 +182,107 @@ def test_importing_it_is_light() -> None:
 
 
 def test_the_weights_are_small_and_of_the_paper_languages() -> None:
-    main = lexical.WEIGHTS / lexical.MAIN_WEIGHTS
-    assert main.stat().st_size < 2_000_000
+    files = [path for path in lexical.WEIGHTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 2_000_000
     held_out = sorted(path.stem for path in (lexical.WEIGHTS / lexical.HELD_OUT).iterdir())
-    assert held_out == ["ar", "ca", "cs", "de", "eu", "fi", "fr", "id", "ko", "la", "pl", "sr", "tr", "ur", "vi"]
-    for language in held_out:
-        trained = model.load(lexical.WEIGHTS / lexical.HELD_OUT / f"{language}.safetensors").training["words"]
-        assert trained
-        assert not any(group.startswith(f"{language} ") for group in trained)  # not a word of it was seen
-    assert {"de gold", "tr gold", "ar gold", "la silver"} <= model.load(main).training["words"].keys()
+    assert [name for name in held_out if "." not in name] == [
+        *("ar", "ca", "cs", "de", "es", "eu", "fi", "fr", "id", "it", "ko", "la", "pl", "sr", "tr", "ur", "vi"),
+    ]
+    assert [name for name in held_out if "." in name] == [
+        *("de.llama", "de.mistral", "es.llama", "es.qwen", "fi.llama", "it.llama", "it.mistral", "it.qwen"),
+    ]
+    for name in held_out:
+        language, _, family = name.partition(".")
+        trained = model.load(lexical.WEIGHTS / lexical.HELD_OUT / f"{name}.safetensors").training
+        assert trained["words"]
+        assert not any(group.startswith(f"{language} ") for group in trained["words"])  # not a word of it was seen
+        assert family not in trained["families"]
+    main = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training
+    assert {"de real", "it real", "de gold", "tr gold", "ar gold", "la silver"} <= main["words"].keys()
+
+
+def test_no_feature_goes_by_wording() -> None:
+    assert not [name for name in FEATURE_NAMES if "cue" in name]
+
+
+def test_capitals_say_nothing_in_scripts_without_them() -> None:
+    columns = [FEATURE_NAMES.index(name) for name in CASE]
+    for text, language in (("برج القاهرة في مصر", "ar"), ("北京大学在中国。", "zh"), ("ताज महल आगरा में है", "hi")):
+        assert (answer_features("Text", text, language)[:, columns] == MISSING).all()
+    assert (answer_features("Text", "Der Dom in Bonn", "de")[:, columns] != MISSING).all()
+
+
+def test_the_question_is_read(detector: LexicalDetector) -> None:
+    answer, question = "Angela Merkel wurde in Bonn geboren.", "Wo wurde Angela Merkel geboren?"
+    (without,) = detector.probabilities([REFERENCE], [answer], ["de"])
+    (asked,) = detector.probabilities([REFERENCE], [answer], ["de"], [question])
+    assert asked[0] < without[0]  # what the question names
+    assert asked[4] == max(asked)  # what it asks for
+
+
+def test_spans_of_largest_expected_overlap() -> None:
+    answer, question = 'Der Dom steht in "Bonn".', "Wo steht der Dom?"
+    (spans,) = LexicalDetector(spans="iou").detect([REFERENCE], [answer], ["de"], [question])
+    assert [answer[span.start : span.end] for span in spans][-1] == "Bonn"  # without the marks around it
+    assert all(0 < span.probability < 1 for span in spans)
+    with pytest.raises(ValueError, match="spans is one of words, iou, got 'all'"):
+        LexicalDetector(spans="all")
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "marked"),
+    [
+        ([], []),
+        ([0.9, 0.9], [True, True]),
+        ([0.9, 0.05, 0.05], [True, False, False]),
+        ([0.45, 0.45, 0.45], [True, True, True]),  # none is likely, but all together are the best guess
+        ([0.01, 0.01], [False, False]),
+    ],
+)
+def test_the_cut_of_largest_expected_overlap(probabilities: list[float], marked: list[bool]) -> None:
+    found = most_overlap(np.array(probabilities), np.ones(len(probabilities)), 1.0)
+    assert found.tolist() == marked
+
+
+@pytest.fixture(scope="module")
+def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
+    from lm_eval_tasks.mfava.held_out import readings, summary
+    from lm_eval_tasks.mfava.training import labelled_answers
+
+    documents = labelled_answers(hub)
+    return summary(documents, list(readings(documents)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("language", "bar"), IOU_BARS)
+def test_overlap_on_real_answers_of_a_language_and_family_never_seen(
+    held_out_figures: dict[tuple[str, str], Mapping[str, float]], language: str, bar: float
+) -> None:
+    assert held_out_figures[language, "real"]["iou"] >= bar
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("language", "bar"), RHO_BARS)
+def test_soft_labels_of_real_answers_of_a_language_and_family_never_seen(
+    held_out_figures: dict[tuple[str, str], Mapping[str, float]], language: str, bar: float
+) -> None:
+    assert held_out_figures[language, "real"]["rho"] >= bar
+
+
+@pytest.mark.slow
+def test_inserted_errors_in_languages_never_seen(
+    held_out_figures: dict[tuple[str, str], Mapping[str, float]],
+) -> None:
+    f1 = [held_out_figures[language, "gold"]["f1"] for language in ("de", "tr", "ar")]
+    assert sum(f1) / 3 >= GOLD_F1
+    assert min(f1) >= 64
+
+
+@pytest.mark.slow
+def test_probabilities_are_calibrated_in_languages_never_seen(
+    held_out_figures: dict[tuple[str, str], Mapping[str, float]],
+) -> None:
+    assert held_out_figures["all", "all"]["ece"] <= 0.05
 
 
 def test_the_readme_says_what_the_calibration_says() -> None:
@@ -232,12 +336,12 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
 
 @pytest.mark.slow
 def test_training_gives_the_same_bytes_whatever_the_order() -> None:
-    pytest.importorskip("sklearn", reason="training needs lm-eval-grounded[train]")
+    pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
     from lm_eval_tasks.mfava.training import labelled_answers
 
     documents = labelled_answers("sample")
-    assert len(documents) == 25 * 3 + 5 * 6
+    assert len(documents) == 25 * 3 + 5 * 6 + 10 * 3
     first = training.train(documents)
     assert training.train(documents[::-1]) == first
     assert training.train(documents, seed=1) != first
@@ -245,19 +349,19 @@ def test_training_gives_the_same_bytes_whatever_the_order() -> None:
 
 @pytest.mark.slow
 def test_the_shipped_weights_are_those_of_the_public_data(hub: str) -> None:
-    """Trained anew from the mirror; `make train-lexical` does so for all sixteen."""
-    sklearn = pytest.importorskip("sklearn", reason="training needs lm-eval-grounded[train]")
+    """Trained anew from the mirror; `make train-lexical` does so for all of them."""
+    lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
-    from lm_eval_tasks.mfava.training import labelled_answers
+    from lm_eval_tasks.mfava.training import labelled_answers, readable
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
-    if model.from_bytes(shipped).training["scikit-learn"] != sklearn.__version__:
-        pytest.skip("another release of scikit-learn than the weights were made with: its trees may differ in a bit")
-    assert training.train(labelled_answers(hub)) == shipped
+    if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
+        pytest.skip("another release of LightGBM than the weights were made with: its trees may differ in a bit")
+    assert training.train(readable(labelled_answers(hub))) == shipped
 
 
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sklearn", reason="training needs lm-eval-grounded[train]")
+    pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from lm_eval_tasks.cli import main
     from lm_eval_tasks.mfava import training as driver
 
@@ -267,7 +371,11 @@ def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert names == [
         "calibration.json",
-        *(f"weights/held_out/{language}.safetensors" for language in ("de", "fi", "fr", "tr")),
+        *(
+            f"weights/held_out/{language}{family}.safetensors"
+            for language in ("de", "fi", "fr", "tr")
+            for family in ((".model-1", ".model-2", "") if language != "tr" else ("",))
+        ),
         "weights/lexical.safetensors",
     ]
     content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))

@@ -1,12 +1,11 @@
-"""The detector `lexical`: words that the reference does not bear out, by overlap and wording, on a CPU.
+"""The detector `lexical`: words that the reference does not bear out, by overlap, on a CPU.
 
-A small learned word classifier, for trying the pipeline and for text that is grounded in its reference. On closed-book
-answers it takes paraphrase for invention: for claims about models use a transformer detector.
+A small learned word classifier: it compares the words of an answer with those of the reference and of the question. It was
+trained on answers that models wrote and people marked (Mu-SHROOM) and on inserted errors (mFAVA).
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,11 +18,11 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.spans import HALLUCINATION, Span
 from custom_metrics.words import words
 from detector_plugin.detector import same_length
-from detector_plugin.lexical.cues import cues_version
+from detector_plugin.lexical.expected_overlap import most_overlap
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
 from detector_plugin.lexical.model import Forest, load
 
-__all__ = ["HELD_OUT_SUFFIX", "WEIGHTS", "LexicalDetector"]
+__all__ = ["HELD_OUT_SUFFIX", "SPANS", "WEIGHTS", "LexicalDetector", "bare"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")
 
@@ -34,11 +33,15 @@ HELD_OUT = "held_out"  # folder of one file a language, named by its code
 HELD_OUT_SUFFIX = "-held-out"
 """What the version ends in of a detector that reads each language with weights that never saw it."""
 
-FLOOR = 0.1
-"""Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least. Of mFAVA's
-annotated answers (without Latin) 2.4 % are below, nearly all of them with a placeholder for a reference ("None, none."); of
-answers held against another document's reference 8 %, and every one that has nothing of it."""
-_HELD = FEATURE_NAMES.index("sentence:stems")
+SPANS = ("words", "iou")
+"""What spans are chosen for: counting words, or overlap with the spans that people mark."""
+
+FLOOR = 0.02
+"""Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least: below it the
+reference is a placeholder ("None, none.") or another document's, and bears nothing out."""
+ABSTAINING = 0.1
+"""Share below which an answer that abstains is taken at its word: what it says of itself is not in the reference."""
+_HELD = FEATURE_NAMES.index("stems@document")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
 
@@ -46,33 +49,43 @@ _BATCH_WORDS = 4096  # words that go through the trees at once
 class LexicalDetector:
     """Flags the words of an answer that its reference does not bear out.
 
-    It reads overlap with the reference (words, stems, character n-grams, where in the reference they stand) and knows no
-    meaning: on closed-book answers it flags paraphrase as invention, and a false statement in the reference's words passes.
-    It weighs an answer's sentences against each other, as a third of every answer it learned from was hallucinated: of an
-    answer to quite another question it misses a good part. It also goes by wording: words for belief, rumour, superlatives
-    and the like (``cues.tsv``), which is how GPT-4 wrote FAVA's errors, and need not be how a model errs. It is for trying
-    the pipeline and for grounded text; a transformer detector is for claims.
+    It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
+    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning: a
+    false statement in the reference's words passes, a paraphrase may be flagged.
 
-    Trained on mFAVA (Islam et al. 2025): gold annotations of ar, de, tr and silver ones of 15 languages; any other language
-    is read with what was learned there.
+    Trained on Mu-SHROOM (Vázquez et al. 2025: answers that models wrote on their own, spans that people marked) and on
+    mFAVA (Islam et al. 2025: inserted errors, gold annotations of ar, de, tr and silver ones of more languages). Any other
+    language is read with what was learned there.
 
     Attributes:
         name: ``lexical``.
-        version: of the main weights' and the cues' bytes; `HELD_OUT_SUFFIX`, and the threshold where it is not theirs.
+        version: of the main weights' bytes; `HELD_OUT_SUFFIX`, and the threshold and the choice of spans where they are not
+            the usual ones.
         licence: of the weights.
     """
 
     name = "lexical"
-    licence = "Apache-2.0 (trained on mFAVA, Creative Commons)"
+    licence = "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
 
-    def __init__(self, threshold: float | None = None, held_out: bool = False, weights: Path | None = None) -> None:
+    def __init__(
+        self,
+        threshold: float | None = None,
+        held_out: bool = False,
+        weights: Path | None = None,
+        spans: str = "words",
+    ) -> None:
         """Loads the weights.
 
         Args:
-            threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training.
+            threshold: probability above which a word is flagged; ``None`` for the one that was chosen in training. Of no
+                use with ``spans="iou"``.
             held_out: read each answer with weights that were trained without any document of its language, where there are
-                such; for measuring the detector on mFAVA, which the full weights have seen.
-            weights: folder of other weights than those that ship, as ``lm-eval-grounded train`` writes it.
+                such; for measuring the detector on mFAVA and Mu-SHROOM, which the full weights have seen.
+            weights: folder of other weights than those that ship, as ``lm-eval-grounded train`` writes it; or one file of
+                them.
+            spans: ``"words"``: every word above the threshold, whole, words next to each other as one span: for rates.
+                ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
+                quotes and punctuation at the ends, one span a word, so that each has its own probability.
 
         Raises:
             ValueError: the threshold is no probability, or the weights are none.
@@ -82,16 +95,22 @@ class LexicalDetector:
             raise ValueError(f"detector lexical: a threshold is a probability, got {threshold!r}")
         if not isinstance(held_out, bool):
             raise ValueError(f"detector lexical: held_out is True or False, got {held_out!r}")
+        if spans not in SPANS:
+            raise ValueError(f"detector lexical: spans is one of {', '.join(SPANS)}, got {spans!r}")
         self.threshold = threshold
+        self.spans = spans
         self.held_out = held_out
         self._folder = WEIGHTS if weights is None else Path(weights)
-        self._forests: dict[str, Forest] = {"": _load(self._folder / MAIN_WEIGHTS)}
+        one_file = self._folder.suffix == ".safetensors"
+        self._forests: dict[str, Forest] = {"": _load(self._folder if one_file else self._folder / MAIN_WEIGHTS)}
         self._languages = {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if held_out else set()
-        self.version = hashlib.sha256(f"{self._forests[''].version} {cues_version()}".encode()).hexdigest()[:12]
+        self.version = self._forests[""].version
         if held_out:
             self.version += HELD_OUT_SUFFIX
         if threshold is not None:
             self.version += f"-t{threshold}"
+        if spans != "words":
+            self.version += f"-{spans}"
 
     def detect(
         self,
@@ -100,45 +119,55 @@ class LexicalDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> list[list[Span]]:
-        """Spans of each answer; flagged words next to each other are one span.
+        """Spans of each answer, with probabilities; see the constructor's `spans`.
 
         Args:
             references: what each answer is held against; one that has next to nothing of an answer's words bears nothing
                 out: all is flagged, unless the answer abstains.
             answers: any text; an empty one has no spans.
-            languages: ISO 639 codes or ``None``; decide how words are cut, which cues are
-                looked for and, with `held_out`, by which weights an answer is read.
-            questions: ignored.
+            languages: ISO 639 codes or ``None``; decide how words are cut and, with `held_out`, by which weights an answer
+                is read.
+            questions: what each answer answers; an empty one, or ``None`` for all, where that is not known.
 
         Raises:
             ValueError: the sequences differ in length.
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
         _say_what_it_is()  # here: a run that only generates checks the detector's options, and needs no warning of it
-        found = []
-        for answer, language, probability in zip(
-            answers, languages, self.probabilities(references, answers, languages), strict=True
-        ):
-            limit = self._forest(language).threshold if self.threshold is None else self.threshold
-            found.append(_merged(words(answer, language), probability > limit))
-        return found
+        found = self.probabilities(references, answers, languages, questions)
+        return [self.marked(*one) for one in zip(answers, languages, found, strict=True)]
+
+    def marked(self, answer: str, language: str | None, probabilities: NDArray[np.float64]) -> list[Span]:
+        """Spans of an answer from the probabilities of its words; what :meth:`detect` does with :meth:`probabilities`."""
+        forest = self._forest(language)
+        places = words(answer, language)
+        if self.spans == "iou":
+            edges = bare(answer, places)
+            chosen = most_overlap(probabilities, np.diff(edges, axis=1)[:, 0] + np.float64(1), forest.spread)
+            return _one_by_one(edges, chosen, probabilities)
+        limit = forest.threshold if self.threshold is None else self.threshold
+        return _merged(places, probabilities > limit, probabilities)
 
     def probabilities(
-        self, references: Sequence[str], answers: Sequence[str], languages: Sequence[str | None]
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
     ) -> list[NDArray[np.float64]]:
         """Of each answer the (words,) probabilities that each of its words is hallucinated.
 
-        All are 1 where the reference holds less than `FLOOR` of the answer's words (by weight, rare ones weigh more): the
-        classifier compares an answer's sentences with each other, and where nothing is borne out there is none to compare.
-        Where such an answer abstains, as :func:`custom_metrics.abstention.is_abstention` reads it, all are 0.
+        All are 1 where the reference holds less than `FLOOR` of the answer's words (by weight, rare ones weigh more). Where
+        it holds less than `ABSTAINING` and the answer abstains, as :func:`custom_metrics.abstention.is_abstention`
+        reads it, all are 0.
 
         Raises:
             ValueError: the sequences differ in length.
         """
-        same_length(references, answers, {"languages": languages})
+        same_length(references, answers, {"languages": languages, "questions": questions})
         found: list[NDArray[np.float64]] = []
         waiting: list[NDArray[np.float32]] = []
-        unsupported: list[bool] = []
+        held: list[float] = []
         forest = self._forests[""]
 
         def finish() -> None:
@@ -147,18 +176,22 @@ class LexicalDetector:
                 found.extend(np.split(values, np.cumsum([len(matrix) for matrix in waiting])[:-1]))
                 waiting.clear()
 
-        for reference, answer, language in zip(references, answers, languages, strict=True):
+        asked = [""] * len(answers) if questions is None else questions
+        for reference, answer, language, question in zip(references, answers, languages, asked, strict=True):
             own = self._forest(language)
             if own is not forest or sum(map(len, waiting)) > _BATCH_WORDS:
                 finish()
                 forest = own
-            matrix = answer_features(reference, answer, language)
-            unsupported.append(len(matrix) > 0 and float(matrix[:, _HELD].mean()) < FLOOR)
+            matrix = answer_features(reference, answer, language, question)
+            held.append(float(matrix[0, _HELD]) if len(matrix) else 1.0)
             waiting.append(matrix)
         finish()
-        for index in np.flatnonzero(unsupported).tolist():
-            # "I don't know" has nothing of the reference either, and makes nothing up.
-            found[index][:] = 0.0 if is_abstention(answers[index], languages[index]) else 1.0
+        for index in np.flatnonzero(np.array(held) < ABSTAINING).tolist():
+            # "I don't know" has little of the reference either, and makes nothing up.
+            if is_abstention(answers[index], languages[index]):
+                found[index][:] = 0.0
+            elif held[index] < FLOOR:
+                found[index][:] = 1.0
         return found
 
     def _forest(self, language: str | None) -> Forest:
@@ -180,12 +213,38 @@ def _load(path: Path) -> Forest:
 @lru_cache(maxsize=1)  # once a process
 def _say_what_it_is() -> None:
     log.warning(
-        "the lexical detector reads overlap with the reference and the wording of FAVA's errors: on closed-book answers it "
-        "flags paraphrase as invention, and misses part of what is wholly invented. It is for trying the pipeline and for "
-        "grounded text; for claims use a transformer detector."
+        "the lexical detector reads overlap with the reference: a false statement in the reference's words passes, a "
+        "paraphrase may be flagged. The calibration says how often."
     )
 
 
-def _merged(places: list[tuple[int, int]], flagged: NDArray[np.bool_]) -> list[Span]:
+def _merged(places: list[tuple[int, int]], flagged: NDArray[np.bool_], p: NDArray[np.float64]) -> list[Span]:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flagged.astype(np.int8), [0]])))
-    return [Span(places[a][0], places[b - 1][1], HALLUCINATION) for a, b in edges.reshape(-1, 2).tolist()]
+    return [
+        Span(places[a][0], places[b - 1][1], HALLUCINATION, _rounded(p[a:b].mean()))
+        for a, b in edges.reshape(-1, 2).tolist()
+    ]
+
+
+def _one_by_one(edges: NDArray[np.intp], marked: NDArray[np.bool_], p: NDArray[np.float64]) -> list[Span]:
+    """A span a word, up to the next one where that is marked, too."""
+    found = []
+    for number in np.flatnonzero(marked).tolist():
+        joined = number + 1 < len(marked) and marked[number + 1]
+        end = edges[number + 1, 0] if joined else edges[number, 1]
+        found.append(Span(int(edges[number, 0]), int(end), HALLUCINATION, _rounded(p[number])))
+    return found
+
+
+def _rounded(probability: float) -> float:
+    """As many digits as a reader, and a tag, has a use for."""
+    return round(float(probability), 4)
+
+
+def bare(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
+    """(words, 2) start and end of each word in characters, without quotes and punctuation around; of nothing else, all."""
+    edges = np.zeros((len(places), 2), np.intp)
+    for number, (start, end) in enumerate(places):
+        inside = [at for at in range(start, end) if answer[at].isalnum()]
+        edges[number] = (inside[0], inside[-1] + 1) if inside else (start, end)
+    return edges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
@@ -12,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.words import words
-from detector_plugin.lexical.cues import CONCEPTS, cue_hits, has_cues
-from detector_plugin.lexical.normalisation import TOKEN, normalise, stem
+from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
 from detector_plugin.lexical.segments import segment_starts
 
-__all__ = ["FEATURE_NAMES", "SIGNALS", "Layout", "Matrix", "answer_features", "features", "layout"]
+__all__ = ["CASE", "FEATURE_NAMES", "MISSING", "SIGNALS", "Layout", "Matrix", "answer_features", "features", "layout"]
+
+MISSING = -9.0
+"""What stands for a value that there is not: of the question's words without a question, of capitals in Arabic."""
 
 Matrix = NDArray[np.float32]
 Values = NDArray[np.float64]
@@ -26,6 +29,7 @@ SIGNALS = (
     "exact",  # share of the word's tokens that the reference has
     "stem",
     "prefix",  # how much of the token, from its start, some token of the reference begins with
+    "ending",  # how much of it, up to its end, some token of the reference ends in
     *(f"grams{n}" for n in GRAMS),  # share of the word's characters within an n-gram of the reference
     "pair",  # the stem stands next to the same stem in the reference: 1 for the one before or the one after, 2 for both
     "lost",  # weight of stems that are not there: how rare in the reference a stem is that occurs nowhere
@@ -33,16 +37,70 @@ SIGNALS = (
     "near6",
     "best",  # the stem is in the window that is best for the word's sentence
     "echo",  # other sentences of the answer that have the stem, at most 3
+    "asked",  # the question has the stem
+    "to_point",  # best window of the reference that has the stem: share of the question's weight that it holds
 )
 """What is measured of each word; a word of several tokens has their mean."""
 
 # Means of the signals over what is around the word. Those that no forest made use of are left out.
-_INSIDE = ("prefix", "grams8", "near2", "near6")
-_CLAUSE = ("exact", "grams4", "grams8", "best", "near2", "near6")
-_BESIDE = ("exact", "prefix", "grams8", "pair", "near2", "near6", "lost", "echo")
-_DOCUMENT = ("exact", "pair", "lost", "near2", "near6", "best", "echo")
-_SHAPE = ("length", "digit", "new_digit", "capital", "new_capital", "inner_capital")
-_PLACE = ("document_at", "sentence_at", "clause_words", "document_words", "reference_tokens")
+_BY = ("stem", "lost", "asked", "to_point")
+_INSIDE = ("prefix", "grams8", "near2", "near6", "asked", "to_point", "lost")
+_CLAUSE = ("exact", "grams4", "grams8", "best", "near2", "near6", "asked")
+_BESIDE = ("exact", "prefix", "grams8", "pair", "near2", "near6", "lost", "echo", "asked")
+_DOCUMENT = (
+    "exact",
+    "prefix",
+    "grams4",
+    "grams8",
+    "pair",
+    "lost",
+    "near2",
+    "near6",
+    "best",
+    "echo",
+    "asked",
+    "to_point",
+)
+_SHAPE = ("length", "digit", "new_digit", "capital", "new_capital", "inner_capital", "quoted", "bare")
+_SHAPE_BY = ("length", "digit", "new_digit")
+CASE = (
+    "capital",
+    "new_capital",
+    "inner_capital",
+    "capitals@document",
+    "new_capitals@document",
+    "sentence:new_capitals",
+)
+"""Columns that go by capital letters; `MISSING` where these say nothing."""
+
+_WORD = (
+    "weight",
+    "often",  # logarithm of how often the reference has the stem
+    "off",  # how far a number is from the nearest in the reference
+    "asked_form",  # the question has the word as it is spelt
+    "own",  # how often the answer has the stem
+    "asked_grams",  # share of the word's characters within a 4-gram of the question
+    "run",  # words of the run it stands in, of words whose stem the reference lacks; 0 for one it has
+    "run_lost",  # their weight
+)
+_PLACE = (
+    "document_at",
+    "sentence_at",
+    "clause_words",
+    "document_words",
+    "reference_tokens",
+    "question_words",
+    "after_asked",  # words since the last one that the question has; -1 before the first
+    "capitals@document",
+    "digits@document",
+    "new_digits@document",
+    "new_capitals@document",
+    "lengths@document",
+    "stems@document",  # share of its weight whose stems are anywhere in the reference
+    "support@document",  # mean of its sentences' support, by weight
+    "answered@document",
+)
+_UNASKED = ("~3", "@clause", "@sentence", "@document")
 _SENTENCE = (
     "words",
     "sentences",  # of the answer
@@ -56,19 +114,16 @@ _SENTENCE = (
     "digits",
     "new_digits",
     "new_capitals",
-)
-_CUES = (
-    *CONCEPTS,  # words of the sentence that are such cues
-    "telling",  # those of all concepts that invention is told by
-    "telling_share",
-    "telling@clause",
-    "telling@before",
-    "telling@after",
-    "telling@document",
-    "known",  # whether there are cues for the language
+    "answered",  # share of the question's weight that is in the sentence
+    "to_point",  # share of the question's weight in its best window, of the most that one has
+    "most_lost",  # weight of its rarest stem that the reference lacks
 )
 FEATURE_NAMES: tuple[str, ...] = (
     *SIGNALS,
+    *(f"{name}<" for name in _BY),  # of the word before
+    *(f"{name}>" for name in _BY),
+    *(f"{name}<" for name in _SHAPE_BY),
+    *(f"{name}>" for name in _SHAPE_BY),
     *(f"{name}~6" for name in _INSIDE),  # mean of the words of the sentence up to 6 away
     *(f"{name}~6:z" for name in _INSIDE),
     *(f"{name}@clause" for name in _CLAUSE),
@@ -78,20 +133,22 @@ FEATURE_NAMES: tuple[str, ...] = (
     *(f"{name}@after" for name in _BESIDE),
     *(f"{name}@document" for name in _DOCUMENT),
     *(f"sentence:{name}" for name in _SENTENCE),
-    *(f"cues:{name}" for name in _CUES),
+    *(f"unasked{name}" for name in _UNASKED),  # share of the weight of what is not asked that the reference has
+    *_WORD,
     *_SHAPE,
     *_PLACE,
 )
 """Names of the columns of :func:`features`."""
-
-_UNTELLING = CONCEPTS.index("negation")  # this concept and those behind it are as common in what is borne out
 
 
 def _columns(names: tuple[str, ...]) -> list[int]:
     return [SIGNALS.index(name) for name in names]
 
 
-_INSIDE_AT, _CLAUSE_AT, _BESIDE_AT, _DOCUMENT_AT = map(_columns, (_INSIDE, _CLAUSE, _BESIDE, _DOCUMENT))
+_BY_AT, _INSIDE_AT, _CLAUSE_AT, _BESIDE_AT, _DOCUMENT_AT = map(_columns, (_BY, _INSIDE, _CLAUSE, _BESIDE, _DOCUMENT))
+
+
+_ITEM_NUMBER = re.compile(r"^[*_(]*\d{1,2}[.):][*_]*$")
 
 
 class Layout:
@@ -103,12 +160,17 @@ class Layout:
         clause_of: (n_words,) number of each word's clause.
         sentence_starts: first word of each sentence; rising, begins with 0.
         clause_starts: first word of each clause.
+        item_numbers: (n_words,) whether a word numbers the item of a list, and states nothing.
     """
 
     def __init__(self, answer: str, places: list[tuple[int, int]]) -> None:
         self.texts = [answer[start:end] for start, end in places]
         self.n_words = len(places)
         new_lines = [False] + ["\n" in answer[before:after] for (_, before), (after, _) in pairwise(places)]
+        self.item_numbers = np.array(
+            [_ITEM_NUMBER.match(text) is not None and fresh for text, fresh in zip(self.texts, new_lines, strict=True)],
+            np.bool_,
+        )
         self.sentence_starts, self.clause_starts = segment_starts(self.texts, new_lines)
         self.sentence_of = _numbers(self.sentence_starts, self.n_words)
         self.clause_of = _numbers(self.clause_starts, self.n_words)
@@ -121,19 +183,22 @@ def layout(answer: str, places: list[tuple[int, int]]) -> Layout:
     return Layout(answer, places)
 
 
-def answer_features(reference: str, answer: str, language: str | None, cues: bool = True) -> Matrix:
+def answer_features(
+    reference: str, answer: str, language: str | None, question: str = "", cases: bool = True
+) -> Matrix:
     """(words, len(FEATURE_NAMES)) features of an answer; no rows for an answer without words.
 
     Args:
         reference: an empty one bears nothing out: all that is looked up in it is 0.
         answer: any text.
-        language: ISO 639 code; decides how words are cut and which cues are looked for.
-        cues: look for cues; without, every language is read as one that has none.
+        language: ISO 639 code; decides how words are cut.
+        question: what the answer answers; empty where it is not known.
+        cases: go by capital letters, where they tell names from other words.
     """
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
-    return features(layout(answer, places), index_reference(reference), language if cues else None)
+    return features(layout(answer, places), index_reference(reference), question, cases)
 
 
 def _numbers(starts: NDArray[np.intp], length: int) -> NDArray[np.intp]:
@@ -160,16 +225,17 @@ def cumulated(values: Values) -> Values:
     return sums
 
 
-def features(plan: Layout, index: ReferenceIndex, language: str | None) -> Matrix:
-    """(n_words, len(FEATURE_NAMES)) features of an answer's words; finite.
+def features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> Matrix:
+    """(n_words, len(FEATURE_NAMES)) features of an answer's words, finite; `MISSING` for what does not apply.
 
     Args:
         plan: of the answer, with one word at least.
         index: of the reference.
-        language: whose cues are looked for.
+        question: what the answer answers, or empty.
+        cases: go by capital letters.
     """
     n = plan.n_words
-    read = _read(plan, index, language)
+    read = _read(plan, index, question, cases)
     signals, weight = read.signals, read.weight
     sums = cumulated(signals)
     at = np.arange(n)
@@ -197,9 +263,20 @@ def features(plan: Layout, index: ReferenceIndex, language: str | None) -> Matri
         jump[0], jump[-1] = steps[0], steps[-1]
         jump[1:-1] = np.minimum(steps[:-1], steps[1:])
     shapes = np.add.reduceat(read.shape, starts, axis=0)
-    cues = np.add.reduceat(read.cues, starts, axis=0)
-    telling_words = read.cues[:, :_UNTELLING].sum(1)
-    telling = np.concatenate([[0], np.add.reduceat(telling_words, starts), [0]])
+    of_shape = read.shape.mean(0)
+    whole = np.add.reduceat(weight, starts)
+    padded = np.vstack([document, signals, document])[:, _BY_AT]
+    edge = np.zeros(len(_SHAPE_BY))
+    shapes_by = np.vstack([edge, read.shape[:, [_SHAPE.index(name) for name in _SHAPE_BY]], edge])
+    unasked = cumulated(read.unasked)
+    first_clause = plan.clause_starts
+    low, high = np.maximum(at - 3, first), np.minimum(at + 4, first + lengths[sentence_of])
+    of_unasked = [
+        _share(unasked[high] - unasked[low]),
+        _share(unasked[first_clause + plan.clause_words] - unasked[first_clause])[plan.clause_of],
+        _share(unasked[ends] - unasked[starts])[sentence_of],
+        np.full(n, _share(unasked[-1:])[0]),
+    ]
     of_sentence = np.column_stack(
         [
             by_sentence,
@@ -219,31 +296,53 @@ def features(plan: Layout, index: ReferenceIndex, language: str | None) -> Matri
             shapes[:, _SHAPE.index("digit")],
             shapes[:, _SHAPE.index("new_digit")],
             shapes[:, _SHAPE.index("new_capital")] / lengths,
-            cues,
-            telling[1:-1],
-            telling[1:-1] / lengths,
+            read.answered,
+            read.best_to_point,
+            np.maximum.reduceat(signals[:, SIGNALS.index("lost")], starts),
         ]
     )
-    return np.column_stack(
+    matrix: Matrix = np.column_stack(
         [
             signals,
+            padded[:-2],
+            padded[2:],
+            shapes_by[:-2],
+            shapes_by[2:],
             inside,
             (inside - document[_INSIDE_AT]) / spread[_INSIDE_AT],
             by_clause[plan.clause_of],
             of_sentence[sentence_of],
-            np.add.reduceat(telling_words, plan.clause_starts)[plan.clause_of],
-            telling[:-2][sentence_of],
-            telling[2:][sentence_of],
-            np.full(n, telling_words.mean()),
-            np.full(n, float(has_cues(language))),
+            *of_unasked,
+            read.word,
             read.shape,
             at / n,
             (at - first) / lengths[sentence_of],
             plan.clause_words[plan.clause_of],
             np.full(n, n),
             np.full(n, np.log1p(index.n_tokens)),
+            np.full(n, read.question_words or np.nan),
+            read.after_asked,
+            *(
+                np.full(n, value)
+                for value in (
+                    *of_shape[
+                        [_SHAPE.index(name) for name in ("capital", "digit", "new_digit", "new_capital", "length")]
+                    ],
+                    held.sum() / max(weight.sum(), 1e-6),
+                    (read.support * whole).sum() / max(whole.sum(), 1e-6),
+                    read.answered_in_all,
+                )
+            ),
         ]
     ).astype(np.float32)
+    matrix[np.isnan(matrix)] = MISSING
+    return matrix
+
+
+def _share(part_and_whole: Values) -> Values:
+    """(n, 2) to (n,): one half where the whole is 0."""
+    part, whole = part_and_whole.T
+    return np.asarray((part + 0.01) / (whole + 0.02))
 
 
 def _rank(values: Values) -> Values:
@@ -262,19 +361,28 @@ class _Read(NamedTuple):
     signals: Values  # (words, len(SIGNALS))
     weight: Values  # (words,)
     shape: Values  # (words, len(_SHAPE))
-    cues: Values  # (words, len(CONCEPTS)): tokens that are cues
+    word: Values  # (words, len(_WORD))
+    unasked: Values  # (words, 2): weight of tokens that the question lacks, in the reference and in all
     support: Values  # (sentences,)
+    answered: Values  # (sentences,)
+    answered_in_all: float
+    best_to_point: Values  # (sentences,)
     best_window: NDArray[np.intp]  # (sentences,)
+    after_asked: Values  # (words,): words since the last one that the question has
+    question_words: int
 
 
-def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
+def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _Read:
     n = plan.n_words
     tokens: list[str] = []
     counted: list[int] = []
-    for text in normalise("\n".join(plan.texts)).split("\n"):
+    off = np.full(n, np.nan)
+    for number, text in enumerate(normalise("\n".join(plan.texts)).split("\n")):
         found = TOKEN.findall(text) or [""]  # a dash: no letters, but a row of its own
         tokens += found
         counted.append(len(found))
+        if any(token[:1].isdigit() for token in found) and not plan.item_numbers[number]:
+            off[number] = _off(text, index)
     counts = np.array(counted, np.intp)
     token_starts = np.cumsum(counts) - counts
     word_of = np.repeat(np.arange(n), counts)
@@ -282,9 +390,9 @@ def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
     known: dict[str, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], np.intp)
     kinds = [_kind(token, index) for token in known]
-    stems_of_kind = [kind[4] for kind in kinds]
+    stems_of_kind = [kind[-1] for kind in kinds]
     stems = [stems_of_kind[number] for number in numbers.tolist()]
-    exact, in_reference, prefix, weight = np.array([kind[:4] for kind in kinds])[numbers].T
+    exact, in_reference, prefix, ending, weight, often = np.array([kind[:-1] for kind in kinds])[numbers].T
 
     pairs = index.pairs
     paired = np.zeros(len(tokens))
@@ -295,81 +403,204 @@ def _read(plan: Layout, index: ReferenceIndex, language: str | None) -> _Read:
     sentence_of_token = plan.sentence_of[word_of]
     in_sentences = Counter(name for _, name in set(zip(sentence_of_token.tolist(), stems, strict=True)))
     echo = np.array([min(in_sentences[name] - 1, 3) for name in stems], float)
+    own = Counter(stems)
+    repeated = np.array([min(own[name], 5) for name in stems], float)
 
     near2, near6, best, support, best_window = _windows(stems, weight, sentence_of_token, index)
+    asks = _asked(question, index)
+    asked_stem_of = [float(name in asks.weights) for name in stems_of_kind]
+    asked = np.array(asked_stem_of)[numbers]
+    to_point = np.array([asks.held_with(name, index) for name in stems_of_kind])[numbers]
+    asked_form = np.array([float(token in asks.forms) for token in known])[numbers]
+    answered = np.zeros(len(plan.sentence_starts))
+    if asks.total:
+        for number, name in dict.fromkeys(zip(sentence_of_token.tolist(), stems, strict=True)):
+            answered[number] += asks.weights.get(name, 0.0)
+        answered /= asks.total
+    answered_in_all = sum(asks.weights.get(name, 0.0) for name in own) / asks.total if asks.total else np.nan
+    best_to_point = asks.by_window[best_window]
+    numbering = plan.item_numbers[word_of]
+    exact, in_reference, prefix, ending = (np.where(numbering, 1.0, v) for v in (exact, in_reference, prefix, ending))
     per_token = np.column_stack(
-        [exact, in_reference, prefix, paired, weight * (1 - in_reference), near2, near6, best, echo, weight]
+        [
+            *(exact, in_reference, prefix, ending, paired, weight * (1 - in_reference), near2, near6, best, echo),
+            *(asked, to_point, weight, often, asked_form, repeated),
+        ]
     )
     means = np.add.reduceat(per_token, token_starts, axis=0) / counts[:, None]
+    missing = weight * (1 - asked)
+    unasked = np.add.reduceat(np.column_stack([missing * in_reference, missing]), token_starts, axis=0)
 
-    sums = cumulated(_coverage(tokens, index))
+    characters = codes(tokens)
+    hashes = gram_hashes(characters)
+    of_question = np.unique(gram_hashes(codes(asks.tokens))[GRAMS[0]])
+    in_question = np.isin(hashes[GRAMS[0]], of_question) if asks.total else np.zeros(len(hashes[GRAMS[0]]), np.bool_)
+    covered = _coverage(characters, hashes, index)
+    sums = cumulated(np.column_stack([covered, _within(in_question, GRAMS[0], len(characters)).astype(float)]))
     ends = np.cumsum([len(token) + 1 for token in tokens])  # of the token, its leading space included
     from_character = np.concatenate([[0], ends])[token_starts] + 1
     grams = window_mean(
         sums, from_character, np.minimum(np.maximum(ends[token_starts + counts - 1], from_character + 1), len(sums) - 1)
     )
 
-    length, digit, capital, inner = np.array([_shape(text) for text in plan.texts]).T
+    length, digit, capital, inner, cased = np.array([_shape(text) for text in plan.texts]).T
     capital[plan.sentence_starts] = 0
     new = 1 - np.maximum.reduceat(exact, token_starts)
+    digit[plan.item_numbers] = 0
     new_digit = digit * (1 - np.minimum.reduceat(exact, token_starts))
-
-    hits = cue_hits(tokens, language)
-    cues = np.zeros((n, len(CONCEPTS)))
-    cues[word_of[hits >= 0], hits[hits >= 0]] = 1
+    if not cases or cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
+        capital[:], inner[:] = np.nan, np.nan
+    bare = np.array([float(not token) for token in known])[numbers][token_starts]
+    by_question = means[:, 10:12]
+    asked_grams = grams[:, -1]
+    if not asks.total:
+        by_question[:] = np.nan
+        answered[:], best_to_point[:] = np.nan, np.nan
+        asked_form_of = np.full(n, np.nan)
+        asked_grams = np.full(n, np.nan)
+        after_asked = np.full(n, np.nan)
+    else:
+        asked_form_of = means[:, 14]
+        last = np.maximum.accumulate(np.where(by_question[:, 0] > 0, np.arange(n), -1))
+        after_asked = np.where(last < 0, -1, np.minimum(np.arange(n) - last, 30)).astype(float)
     return _Read(
-        signals=np.column_stack([means[:, :3], grams, means[:, 3:9]]),
-        weight=means[:, 9],
-        shape=np.column_stack([length, digit, new_digit, capital, capital * new, inner]),
-        cues=cues,
+        signals=np.column_stack([means[:, :4], grams[:, : len(GRAMS)], means[:, 4:10], by_question]),
+        weight=means[:, 12],
+        word=np.column_stack(
+            [means[:, 12:14], off, asked_form_of, means[:, 15], asked_grams, *_runs(means[:, 1], means[:, 5])]
+        ),
+        shape=np.column_stack([length, digit, new_digit, capital, capital * new, inner, _quoted(plan.texts), bare]),
+        unasked=unasked,
         support=support,
+        answered=answered,
+        answered_in_all=answered_in_all,
+        best_to_point=best_to_point,
         best_window=best_window,
+        after_asked=after_asked,
+        question_words=len(asks.forms),
     )
 
 
-def _kind(token: str, index: ReferenceIndex) -> tuple[float, float, float, float, str]:
-    """Exact, stem, prefix, weight and stem of a token."""
+def _runs(stems: Values, lost: Values) -> tuple[Values, Values]:
+    """Length and weight of the run of words that the reference lacks that each word stands in; words it has get 0."""
+    lacking = stems < 0.5
+    run = np.cumsum(np.diff(lacking, prepend=lacking[:1]))
+    return np.bincount(run, lacking)[run] * lacking, np.bincount(run, lost * lacking)[run] * lacking
+
+
+_CASED = 0.3  # share of an answer's words that have a letter with a capital form
+
+
+class _Asked(NamedTuple):
+    """A question, looked up in the reference."""
+
+    tokens: list[str]
+    forms: set[str]
+    weights: dict[str, float]  # of its stems
+    total: float
+    by_window: Values  # (windows,): share of its weight that each holds, of the most that one does
+
+    def held_with(self, name: str, index: ReferenceIndex) -> float:
+        """The most of the question that stands in a window with a stem; 0 where the stem is nowhere."""
+        number = index.stems.get(name)
+        if number is None or not self.total:
+            return 0.0
+        return float(self.by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]].max())
+
+
+def _asked(question: str, index: ReferenceIndex) -> _Asked:
+    tokens = TOKEN.findall(normalise(question))
+    forms = set(tokens)
+    # In the order of the question: sums of floats in a set's order differ from one process to the next.
+    weights = {name: _weight(name, index) for name in map(stem, tokens)}
+    by_window = np.zeros(index.n_windows)
+    for name, weight in weights.items():
+        number = index.stems.get(name)
+        if number is not None:
+            by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]] += weight
+    return _Asked(tokens, forms, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
+
+
+def _off(text: str, index: ReferenceIndex) -> float:
+    """How far the word's number is from the nearest in the reference, as the logarithm of their ratio, 2 at most."""
+    worst = 0.0
+    for amount in amounts(text):
+        place = int(np.searchsorted(index.amounts, amount))
+        near = index.amounts[max(place - 1, 0) : place + 1]
+        worst = max(worst, float(np.abs(near - amount).min()) if len(near) else 2.0)
+    return min(worst, 2.0)
+
+
+_OPENING, _CLOSING = '"„“«‘「『《(（[', '"“”»’」』》)）]'
+
+
+def _quoted(texts: list[str]) -> Values:
+    """1 within quotes or brackets that close within 12 words."""
+    found = np.zeros(len(texts))
+    opened = -1
+    for number, text in enumerate(texts):
+        if opened < 0 and text[0] in _OPENING:
+            opened = number
+        if opened >= 0:
+            if text.rstrip(".,;:!?。，、")[-1:] in tuple(_CLOSING):
+                found[opened : number + 1] = 1
+                opened = -1
+            elif number - opened > 12:
+                opened = -1
+    return found
+
+
+def _weight(name: str, index: ReferenceIndex) -> float:
+    weight = log((index.n_windows + 1) / (index.n_windows_of(name) + 0.5))
+    return weight * 0.3 if len(name) == 1 and not name.isdigit() else weight  # letters and particles
+
+
+def _kind(token: str, index: ReferenceIndex) -> tuple[float, float, float, float, float, float, str]:
+    """Exact, stem, prefix, ending, weight, count and stem of a token."""
     if not token:
-        return 0.0, 0.0, 0.0, 0.0, ""
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ""
     name = stem(token)
-    windows = index.n_windows_of(name)
-    weight = log((index.n_windows + 1) / (windows + 0.5))
-    if len(token) == 1 and not token.isdigit():
-        weight *= 0.3  # letters and particles
+    weight = _weight(name, index)
+    number = index.stems.get(name)
+    often = 0.0 if number is None else log(1 + int(index.stem_counts[number]))
     if token in index.forms:
-        return 1.0, 1.0, 1.0, weight, name
-    return 0.0, float(windows > 0), index.longest_beginning(token) / len(token), weight, name
+        return 1.0, 1.0, 1.0, 1.0, weight, often, name
+    size = len(token)
+    beginning, ending = index.longest_beginning(token) / size, index.longest_ending(token) / size
+    return 0.0, float(number is not None), beginning, ending, weight, often, name
 
 
 _QUOTES = "\"'»«”“„‘’"
 
 
 @lru_cache(maxsize=1 << 16)
-def _shape(word: str) -> tuple[float, float, float, float]:
-    """Length, has a digit, begins with a capital, has a capital within (as where two words were fused)."""
+def _shape(word: str) -> tuple[float, float, float, float, float]:
+    """Length, has a digit, begins with a capital, has a capital within (as where two words were fused), knows capitals."""
     bare = word.strip(_QUOTES + "()[].,;:")
     return (
         float(min(len(bare), 30)),
         float(any(map(str.isdigit, bare))),
         float(bare[:1].isupper()),
         float(not bare.isupper() and any(map(str.isupper, bare[1:]))),
+        float(bare.lower() != bare.upper()),
     )
 
 
-def _coverage(tokens: list[str], index: ReferenceIndex) -> Values:
+def _coverage(text: NDArray[np.uint64], hashes: dict[int, NDArray[np.uint64]], index: ReferenceIndex) -> Values:
     """(characters of the tokens with spaces around, len(GRAMS)): within an n-gram of the reference, 0 or 1."""
-    text = codes(tokens)
     found = np.zeros((len(text), len(GRAMS)))
-    for column, (n, hashes) in enumerate(gram_hashes(text).items()):
-        if not len(hashes):
-            continue
+    for column, (n, of_text) in enumerate(hashes.items()):
         table = index.grams[n]
-        hit = table[slots(hashes, len(table))].astype(np.int32)
-        depth = np.zeros(len(text) + 1, np.int32)
-        depth[: len(hit)] += hit
-        depth[n : n + len(hit)] -= hit
-        found[:, column] = np.cumsum(depth[:-1]) > 0
+        found[:, column] = _within(table[slots(of_text, len(table))], n, len(text))
     return found
+
+
+def _within(hit: NDArray[np.bool_], n: int, length: int) -> NDArray[np.bool_]:
+    """(length,) characters within an n-gram that was hit; `hit` has the n-grams in order."""
+    depth = np.zeros(length + 1, np.int32)
+    depth[: len(hit)] += hit
+    depth[n : n + len(hit)] -= hit
+    return np.asarray(np.cumsum(depth[:-1]) > 0)
 
 
 _BLOCK = 4096  # tokens: bounds the (tokens, windows) matrix of a long answer

@@ -20,19 +20,23 @@ __all__ = ["Forest", "from_bytes", "load", "to_bytes"]
 
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "I32": np.int32, "F32": np.float32}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
+ASKED = "question_words"  # column: negative where there is no question
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Boosted regression trees; the log odds of a word are `base` and the sum of the leaves it ends in.
+    """Boosted regression trees; the log odds of a word are the sum of the leaves it ends in, calibrated.
 
     Nodes of all trees stand in one row, a node's right child behind its left one. A leaf is its own left child and sends
     everything there, so that all trees can be walked `depth` steps.
 
     Attributes:
-        base: log odds before the first tree.
+        calibration: slope and offset of the log odds on the trees' sum (Platt scaling), of answers without and with a
+            question.
+        asked: column that tells whether there is a question: negative without.
         threshold: probability above which a word is flagged.
+        spread: see :func:`detector_plugin.lexical.expected_overlap.most_overlap`.
         depth: steps from a root to the deepest leaf.
         roots: (trees,) first node of each tree.
         feature: (nodes,) column looked at.
@@ -44,8 +48,10 @@ class Forest:
         training: what they were trained on, for people.
     """
 
-    base: float
+    calibration: tuple[tuple[float, float], tuple[float, float]]
+    asked: int
     threshold: float
+    spread: float
     depth: int
     roots: NDArray[np.int32]
     feature: NDArray[np.int32]
@@ -68,7 +74,8 @@ class Forest:
                 looked_at = flat.take(self.feature.take(node) + rows)
                 node = self.left.take(node) + (looked_at > self.split.take(node))
             found[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
-        return found + self.base
+        slope, offset = np.array(self.calibration)[(features[:, self.asked] >= 0).astype(int)].T
+        return np.asarray(found * slope + offset)
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated."""
@@ -78,8 +85,9 @@ class Forest:
 def to_bytes(
     arrays: Mapping[str, NDArray[Any]],
     *,
-    base: float,
+    calibration: tuple[tuple[float, float], tuple[float, float]],
     threshold: float,
+    spread: float,
     depth: int,
     names: tuple[str, ...],
     training: Any,
@@ -87,9 +95,10 @@ def to_bytes(
     """A forest as the bytes of a safetensors file; the same forest has the same bytes."""
     header: dict[str, Any] = {
         "__metadata__": {
-            "format": "lexical-forest-1",
-            "base": repr(base),
+            "format": "lexical-forest-2",
+            "calibration": json.dumps(calibration),
             "threshold": repr(threshold),
+            "spread": repr(spread),
             "depth": str(depth),
             "features": " ".join(names),
             "training": json.dumps(training, sort_keys=True),
@@ -120,7 +129,7 @@ def from_bytes(data: bytes) -> Forest:
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
         metadata = header.pop("__metadata__")
-        if metadata["format"] != "lexical-forest-1":
+        if metadata["format"] != "lexical-forest-2":
             raise ValueError(metadata["format"])
         body = memoryview(data)[8 + length :]
         arrays: dict[str, NDArray[Any]] = {}
@@ -135,8 +144,10 @@ def from_bytes(data: bytes) -> Forest:
         offset = np.repeat(roots, sizes)
         number_or_value = arrays["number"].astype(np.float32)
         return Forest(
-            base=float(metadata["base"]),
+            calibration=(_pair(metadata, 0), _pair(metadata, 1)),
+            asked=metadata["features"].split(" ").index(ASKED),
             threshold=float(metadata["threshold"]),
+            spread=float(metadata["spread"]),
             depth=int(metadata["depth"]),
             roots=roots.astype(np.int32),
             feature=arrays["feature"].astype(np.int32),
@@ -149,6 +160,11 @@ def from_bytes(data: bytes) -> Forest:
         )
     except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
         raise ValueError(f"not the weights of a lexical detector: {error}") from error
+
+
+def _pair(metadata: Mapping[str, str], number: int) -> tuple[float, float]:
+    slope, offset = json.loads(metadata["calibration"])[number]
+    return float(slope), float(offset)
 
 
 def load(path: Path) -> Forest:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from math import log
 
-__all__ = ["TOKEN", "normalise", "stem", "without_arabic_prefix"]
+__all__ = ["TOKEN", "amounts", "normalise", "stem"]
 
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -44,9 +45,14 @@ _STEM_LETTERS = 5  # the "first five letters" of Can et al. (2008), as good as a
 _STEM_SYLLABLES = 2  # Korean: what follows is mostly particles
 
 
-def without_arabic_prefix(token: str) -> str:
-    """A normalised token without the conjunction, preposition and article of Arabic it may begin with."""
-    return _ARABIC_PREFIX.sub("", token) if "\u0600" <= token[:1] <= "\u06ff" else token
+# Thousands are set apart by a point, comma, apostrophe or space, as the language has it.
+_AMOUNT = re.compile(r"\d{1,3}(?:[.,'’ ]\d{3}){1,4}(?!\d)|(?<!\d)\d{1,15}(?!\d)")
+
+
+def amounts(text: str) -> list[float]:
+    """Natural logarithms of the whole numbers above 0 in a normalised text, in order; "6.000" and "6 000" are one."""
+    found = (int("".join(filter(str.isdecimal, run))) for run in _AMOUNT.findall(text))
+    return [log(number) for number in found if number]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -60,7 +66,7 @@ def stem(token: str) -> str:
     if first.isdigit() or len(token) < 3:
         return token
     if "\u0600" <= first <= "\u06ff":
-        return _ARABIC_SUFFIX.sub("", without_arabic_prefix(token))
+        return _ARABIC_SUFFIX.sub("", _ARABIC_PREFIX.sub("", token))
     if "\uac00" <= first <= "\ud7a3":
         return token[:_STEM_SYLLABLES]
     if token.isascii():

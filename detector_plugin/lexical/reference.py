@@ -10,14 +10,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from detector_plugin.lexical.normalisation import TOKEN, normalise, stem
+from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 
 __all__ = ["GRAMS", "ReferenceIndex", "codes", "gram_hashes", "index_reference", "slots"]
 
 GRAMS = (4, 8, 12)
 """Lengths of the character n-grams, spaces between words included; each is the sum of two before it."""
 
-_SHORTEST_BEGINNING = 3
+_SHORTEST = 3  # letters of a beginning or ending: fewer are in any text
 _STRIDE = 20  # tokens; a window is two strides, about two sentences
 _MOST_WINDOWS = 256  # longer references get longer windows, so that time stays linear
 _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, of golden ratio: Knuth's multiplicative hash
@@ -32,7 +32,9 @@ class ReferenceIndex:
     Attributes:
         forms: normalised tokens.
         sorted_forms: the same in order, so that a token's longest beginning stands beside its place.
+        sorted_backwards: the same, read backwards and in order, for a token's longest ending.
         stems: number of each stem.
+        stem_counts: (stems,) how often each stem occurs.
         windows: numbers of the windows that stems occur in, rising, stem by stem; windows are two strides of tokens long
             and overlap by one.
         window_bounds: (stems + 1,) where in `windows` those of each stem begin.
@@ -40,17 +42,21 @@ class ReferenceIndex:
         pairs: stems next to each other.
         grams: for each of `GRAMS` a table of what occurs, by hash.
         n_tokens: of the reference.
+        amounts: natural logarithms of the numbers above 0, rising.
     """
 
     forms: set[str]
     sorted_forms: list[str]
+    sorted_backwards: list[str]
     stems: dict[str, int]
+    stem_counts: NDArray[np.int64]
     windows: NDArray[np.int64]
     window_bounds: NDArray[np.int64]
     n_windows: int
     pairs: set[tuple[str, str]]
     grams: dict[int, NDArray[np.bool_]]
     n_tokens: int
+    amounts: NDArray[np.float64]
 
     def n_windows_of(self, name: str) -> int:
         """Number of windows that a stem occurs in; 0 for one that is not there."""
@@ -59,16 +65,24 @@ class ReferenceIndex:
 
     def longest_beginning(self, token: str) -> int:
         """Letters, 3 at least, from the token's start that some token of the reference begins with, too; else 0."""
-        place = bisect_left(self.sorted_forms, token)
-        longest = 0
-        for beside in self.sorted_forms[max(place - 1, 0) : place + 1]:
-            length = 0
-            for one, other in zip(token, beside, strict=False):
-                if one != other:
-                    break
-                length += 1
-            longest = max(longest, length)
-        return longest if longest >= _SHORTEST_BEGINNING else 0
+        return _longest_beginning(token, self.sorted_forms)
+
+    def longest_ending(self, token: str) -> int:
+        """Letters, 3 at least, up to the token's end that some token of the reference ends in, too; else 0."""
+        return _longest_beginning(token[::-1], self.sorted_backwards)
+
+
+def _longest_beginning(token: str, ordered: list[str]) -> int:
+    place = bisect_left(ordered, token)
+    longest = 0
+    for beside in ordered[max(place - 1, 0) : place + 1]:
+        length = 0
+        for one, other in zip(token, beside, strict=False):
+            if one != other:
+                break
+            length += 1
+        longest = max(longest, length)
+    return longest if longest >= _SHORTEST else 0
 
 
 def codes(tokens: list[str]) -> NDArray[np.uint64]:
@@ -99,7 +113,8 @@ def slots(hashes: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
 @lru_cache(maxsize=4)  # several questions of one article follow each other
 def index_reference(text: str) -> ReferenceIndex:
     """Index of a reference; that of a text without a letter or digit is empty, and supports nothing."""
-    tokens = TOKEN.findall(normalise(text))
+    normalised = normalise(text)
+    tokens = TOKEN.findall(normalised)
     forms = set(tokens)
     of_form = {form: stem(form) for form in forms}
     in_order = [of_form[token] for token in tokens]
@@ -121,11 +136,14 @@ def index_reference(text: str) -> ReferenceIndex:
     return ReferenceIndex(
         forms=forms,
         sorted_forms=sorted(forms),
+        sorted_backwards=sorted(form[::-1] for form in forms),
         stems=stems,
+        stem_counts=np.bincount(numbers, minlength=len(stems)),
         windows=where % n_windows,
         window_bounds=np.searchsorted(where, np.arange(len(stems) + 1) * n_windows),
         n_windows=n_windows,
         pairs=set(pairwise(in_order)),
         grams=grams,
         n_tokens=len(tokens),
+        amounts=np.array(sorted(set(amounts(normalised)))),
     )
