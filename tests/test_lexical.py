@@ -294,7 +294,7 @@ def test_the_readme_says_what_the_calibration_says() -> None:
     assert shipped.detector["version"] == LexicalDetector().version
     readme = Path(mfava.__file__).with_name("README.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in readme.splitlines() if line.startswith("| ")]
-    table = {tuple(row[0].split()): row[1:4] for row in rows if row[0].endswith((" gold", " silver"))}
+    table = {tuple(row[0].split()): row[1:4] for row in rows if row[0].endswith((" real", " gold", " silver"))}
     assert table.pop(("la", "silver"))[0] == "309"  # whose references are unreadable: measured, but no calibration
     assert set(table) == {(code, kind) for code, kinds in shipped.languages.items() for kind in kinds}
     for (code, kind), cells in table.items():
@@ -381,4 +381,4 @@ def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))
     assert content["detector"]["version"] == LexicalDetector(weights=tmp_path / "weights").version
     assert set(content["languages"]) == {"de", "fi", "fr", "tr"}
-    assert set(content["languages"]["de"]) == {"gold", "silver"}
+    assert set(content["languages"]["de"]) == {"real", "gold", "silver"}
