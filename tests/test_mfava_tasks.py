@@ -459,7 +459,7 @@ def test_the_users_command(tmp_path: Path) -> None:
     assert results["results"]["mfava_de"]["detected_rate,answer"] == 0  # it quotes the article
 
 
-GOLD_BARS = {"de": 0.72, "tr": 0.69, "ar": 0.57}
+GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}
 SILVER = ("eu", "fi", "sr", "cs", "ko", "pl", "vi", "fr", "ur", "id", "ca", "la")
 
 
@@ -474,8 +474,8 @@ def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harne
     gold = {language: got[f"mfava_detection_{language}_gold"]["f1,tags"] for language in GOLD_BARS}
     silver = [got[f"mfava_detection_{language}_silver"]["f1,tags"] for language in SILVER]
     assert all(gold[language] >= bar for language, bar in GOLD_BARS.items()), gold
-    assert sum(gold.values()) / 3 >= 0.664
-    assert sum(silver) / 12 >= 0.76
+    assert sum(gold.values()) / 3 >= 0.70
+    assert sum(silver) / 12 >= 0.70  # of the unreadable Latin references, too
     calibration = load("lexical")
     for language in GOLD_BARS:  # the shipped calibration is this run
         entry = calibration.languages[language]["gold"]
