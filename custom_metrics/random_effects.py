@@ -153,5 +153,6 @@ def _positive(matrix: Floats) -> Floats:
 
 
 def _root(matrix: Floats) -> Floats:
+    """The symmetric square root: unlike others it does not depend on the signs that a processor gives eigenvectors."""
     values, vectors = np.linalg.eigh(_positive(matrix))
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)

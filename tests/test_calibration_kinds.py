@@ -270,8 +270,8 @@ def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model()
 
 
 def test_the_bounds_hold_the_truth_of_nine_cells_in_ten_of_real_answers() -> None:
-    """Of the calibration that ships: counts of weights that saw neither language nor family, corrected by the other languages
-    and models. The README prints the same table."""
+    """Of the calibration that ships: counts of weights that saw neither language nor family, corrected by the other
+    languages and models. The README prints the same table."""
     found = cells.cells(load("lexical"))
     assert len(found) == 8
     held = [cell.rates.rogan_gladen.low <= cell.truth <= cell.rates.rogan_gladen.high for cell in found]
