@@ -78,7 +78,7 @@ def test_two_steps_give_the_numbers_and_spans_of_one(
             assert without_noise(a) == without_noise(b)  # documents, prompts, answers, spans, every value
     for task in ("clapnq_gold", "clapnq_rag_llama"):
         figures = scored["results"][task]
-        assert 0 < figures["hallucinated_share,answer"] < 1
+        assert 0 < figures["hallucinated_share,answer"] <= 1
         assert figures["hallucinated_share_ci_low,answer"] <= figures["hallucinated_share,answer"]
         assert 0 <= figures["rogan_gladen_rate,answer"] <= 1
         mine, theirs = (each["configs"][task]["metadata"] for each in (scored, whole))
