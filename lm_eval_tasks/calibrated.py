@@ -116,7 +116,7 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
 
 
 def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
-    """File, digest and figures of the calibration that a document names; ``None`` where there is none for its language."""
+    """File, SHA-256 and figures of the calibration that a document names; ``None`` where there is none for its language."""
     if doc["calibration"] in ("", NO_CALIBRATION):
         return None
     loaded = calibrations.loaded(doc["calibration"])
@@ -126,6 +126,7 @@ def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
     kind, language = found
     return {
         "file": loaded.identity,
+        "sha256": loaded.sha256,
         "detector_version": loaded.detector["version"],
         "annotations": kind,
         **calibrations.summary(language, documents=False),

@@ -23,6 +23,7 @@ from lm_eval_tasks.clapnq.generate import task_names
 from lm_eval_tasks.detector_settings import read_options
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.provenance import of_scored
 from lm_eval_tasks.samples import read_samples, samples_files
 from lm_eval_tasks.sources import MissingSource
 
@@ -155,7 +156,10 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
         }
         for task, config in results["configs"].items():
             said = earlier.get("configs", {}).get(task, {})
-            for key in ("generation_kwargs", "num_fewshot"):  # the answers were made with these
+            config["metadata"]["provenance"] = of_scored(
+                config["metadata"]["provenance"], said, earlier.get("config", {}).get("model_args")
+            )
+            for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
                 if said.get(key) is not None:
                     config[key] = said[key]
         for task, number in results["n-samples"].items():

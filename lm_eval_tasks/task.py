@@ -10,6 +10,7 @@ from typing import Any
 from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.surrogates import without_surrogates
+from lm_eval_tasks import provenance
 
 __all__ = ["GroundedTask"]
 
@@ -17,16 +18,22 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in three things:
+    """A task as YAML makes it, which differs in four things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
+      (:mod:`lm_eval_tasks.provenance`).
+
+    Attributes:
+        asked: of the run, what the harness does not write into its results.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
+        self.asked: dict[str, Any] = {}
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
 
     def build_all_requests(self, **options: Any) -> None:
@@ -36,6 +43,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             ValueError: there are fewer questions than processes.
         """
         chosen, limit = options.get("samples"), options.get("limit")
+        self.asked = {
+            "apply_chat_template": bool(options.get("apply_chat_template")),
+            "limit": limit,
+            "samples": chosen,
+        }
         number = len(chosen) if chosen else len(self.eval_docs)
         number = number if limit is None else min(number, limit)
         processes = options.get("world_size", 1)
@@ -73,3 +85,16 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, mended),
             )
         return super().apply_filters()
+
+    def provenance(self) -> dict[str, Any]:
+        """What is known of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it; tasks add to it."""
+        return provenance.of_dataset(self.eval_docs)
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with where its numbers come from."""
+        config: dict[str, Any] = dict(super().dump_config())
+        found = provenance.of_task(self)
+        config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
+        if "split" in found:  # of the public data set; converters link it beside `dataset_path`
+            config["test_split"] = found["split"]
+        return config

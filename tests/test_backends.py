@@ -49,7 +49,7 @@ def check(folder: Path, questions: dict[str, int]) -> None:
     assert 0 <= mfava["detected_rate_ci_low,answer"] <= mfava["detected_rate,answer"] <= 1
     assert 0 <= mfava["rogan_gladen_rate,answer"] <= mfava["rogan_gladen_rate_ci_high,answer"] <= 1
     assert mfava["calibrated,answer"] == 1
-    assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["detector"]["name"] == "lexical"
+    assert results["configs"]["mfava_de"]["metadata"]["provenance"]["detector"]["name"] == "lexical"
     if questions["clapnq_rag"] == 32:
         # The retriever's, whatever the model: one gold passage shares no word with its question, and is the ninth of those.
         assert clapnq["ndcg@10,answer"] == pytest.approx((17 + 1 / math.log2(10)) / 18)
@@ -107,7 +107,7 @@ def test_vllm(tiny: Path, minilm: str, tmp_path: Path) -> None:
     dense = results["results"]["clapnq_rag_minilm"]
     assert dense["ndcg@10,answer"] == pytest.approx(1.0)
     assert dense["gold_retrieved,answer"] == 1
-    retrieval = results["configs"]["clapnq_rag_minilm"]["metadata"]["retrieval"]
+    retrieval = results["configs"]["clapnq_rag_minilm"]["metadata"]["provenance"]["retrieval"]
     assert retrieval["model"] == "sentence-transformers/all-MiniLM-L6-v2"
 
     (samples,) = (tmp_path / "out").rglob("samples_clapnq_rag_minilm_2*.jsonl")

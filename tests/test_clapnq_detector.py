@@ -126,12 +126,13 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
         assert tagged["spans"] == [list(span) for span in EveryThirdWord().detect([""], [answer], [None])[0]]
         words = 0 if no else len(answer.split())
         assert sample["hallucinated_share"][:2] == [words // 3, words]
-    described = got["configs"][task]["metadata"]["hallucination"]
-    assert described["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
+    described = got["configs"][task]["metadata"]["provenance"]
+    third_detector = {"name": "third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    assert described["detector"] == third_detector
     assert described["calibration"]["file"] == load(calibration).identity
     assert described["calibration"]["false_positive_rate"] == 4 / 32
     assert described["words"] == "whitespace"
-    assert ("retrieval" in got["configs"][task]["metadata"]) is task.startswith("clapnq_rag")
+    assert ("retrieval" in described) is task.startswith("clapnq_rag")
 
 
 @pytest.mark.parametrize("calibration", [{}, {"calibration": "none"}], ids=["not named", "none"])
@@ -142,7 +143,7 @@ def test_without_a_calibration_there_is_the_share_alone(
         result, got = evaluated(harness, "clapnq_gold", metadata={**SAMPLE, "detector": "third", **calibration})
     assert result["hallucinated_share"] > 0
     assert not result.keys() & {*CORRECTED}
-    assert got["configs"]["clapnq_gold"]["metadata"]["hallucination"]["calibration"] is None
+    assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
     assert "calibrat" not in caplog.text
 
 
@@ -153,7 +154,7 @@ got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lex
 ours = ("detector_plugin", "lm_eval_tasks.calibrated", "lm_eval_tasks.mfava", "lm_eval_tasks.clapnq.hallucination")
 print([name for name in sys.modules if name.startswith(ours)])
 print([key for task in got["results"].values() for key in task if "halluc" in key or "rogan" in key])
-print(["hallucination" in got["configs"][task]["metadata"] for task in got["configs"]])
+print(["detector" in got["configs"][task]["metadata"]["provenance"] for task in got["configs"]])
 print([step["function"] for step in got["configs"]["clapnq_rag"]["filter_list"][0]["filter"]])
 print({column for sample in got["samples"]["clapnq_rag"] for column in sample["doc"]} & {"detector", "language"})
 """
@@ -229,7 +230,7 @@ def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness,
         assert found == [[len(words), 8] for words in lacking]
         shares[task] = got["results"][task]["hallucinated_share,answer"]
         assert shares[task] == sum(map(len, lacking)) / (8 * 32)
-        assert got["configs"][task]["metadata"]["hallucination"]["detector"]["name"] == metadata["detector"]
+        assert got["configs"][task]["metadata"]["provenance"]["detector"]["name"] == metadata["detector"]
     assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
 
 
@@ -355,7 +356,7 @@ def test_a_calibration_without_english_says_so_and_corrects_nothing(
     )
     assert result["hallucinated_share"] > 0
     assert all(math.isnan(result[name]) for name in CORRECTED)
-    assert got["configs"]["clapnq_gold"]["metadata"]["hallucination"]["calibration"] is None
+    assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
 
 
 def test_options_of_no_detector_are_named(caplog: pytest.LogCaptureFixture) -> None:

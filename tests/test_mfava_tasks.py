@@ -110,7 +110,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     import statistics
 
     assert result["detected_rate_std"] == pytest.approx(statistics.stdev(f / n for f, n in by_subset.values()))
-    hallucination = got["configs"]["mfava_de"]["metadata"]["hallucination"]
+    hallucination = got["configs"]["mfava_de"]["metadata"]["provenance"]
     assert hallucination["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
     assert hallucination["calibration"] == {
         "file": load(str(calibration)).identity,
@@ -455,7 +455,7 @@ def test_the_users_command(tmp_path: Path) -> None:
     )
     results = results_of(tmp_path / "out")
     assert results["results"]["mfava_de"]["calibrated,answer"] == 1
-    assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["calibration"]["annotations"] == "real"
+    assert results["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
     assert results["results"]["mfava_de"]["detected_rate,answer"] < 0.02  # it quotes the article
 
 

@@ -91,7 +91,7 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
     assert scored["config"]["scored_from"]["mfava_de"].startswith("samples_mfava_de_")
     assert scored["n-samples"] == whole["n-samples"]
     assert json.loads(lines(next((tmp_path / "out").glob("samples_mfava_zh_*")))[0]["filtered_resps"][0])["answer"]
-    assert scored["configs"]["mfava_de"]["metadata"]["hallucination"]["detector"]["name"] == "lexical"
+    assert scored["configs"]["mfava_de"]["metadata"]["provenance"]["detector"]["name"] == "lexical"
     for task in ("mfava_de", "mfava_zh"):
         (mine,), (theirs,) = ((lines(p) for p in f.glob(f"samples_{task}_*")) for f in (tmp_path / "out", one_step))
         for a, b in zip(mine, theirs, strict=True):

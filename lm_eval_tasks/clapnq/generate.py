@@ -38,6 +38,7 @@ def base(retrieval: bool) -> str:
 # Written by generate.py. What the tasks {"with retrieval" if retrieval else "with the gold passage"} share.
 class: !function lm_eval_tasks.clapnq.task.ClapnqTask
 custom_dataset: !function lm_eval_tasks.clapnq.dataset.load_task
+dataset_path: PrimeQA/clapnq
 test_split: evaluation
 output_type: generate_until
 filter_list:

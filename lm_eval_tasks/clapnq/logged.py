@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_tasks import provenance
 from lm_eval_tasks.clapnq.corpus import Passage
-from lm_eval_tasks.samples import documents_of_samples
+from lm_eval_tasks.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.sources import CorruptSource
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
             raise CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
     log.info("%s: %d questions from %s", task, len(found), samples)
     rows = [{**{column: doc[column] for column in columns}, **settings} for doc in found]
-    return Dataset.from_list(rows)
+    retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
+    record = record_of_samples(Path(samples), task, retrieval=retrieved)
+    return Dataset.from_list(rows, info=provenance.as_info(record))
 
 
 def _fault(doc: Mapping[str, Any]) -> str:

@@ -40,6 +40,7 @@ def estimation_base() -> str:
 # Which figures of the paper's Table 8 fit which family of models: README.md.
 class: !function lm_eval_tasks.mfava.task.EstimationTask
 custom_dataset: !function lm_eval_tasks.mfava.dataset.load_task
+dataset_path: WueNLP/mHallucination_Evaluation
 test_split: evaluation
 output_type: generate_until
 doc_to_text: "{{ query }}"
@@ -81,6 +82,7 @@ def detection_base(category: bool) -> str:
 # around its errors as what the model should say. The prompt is detector_plugin/detection_prompt.jinja.
 class: !function lm_eval_tasks.task.GroundedTask
 custom_dataset: !function lm_eval_tasks.mfava.detection.load_task
+dataset_path: WueNLP/mHallucination_Detection
 test_split: evaluation
 output_type: generate_until
 doc_to_text: |-

@@ -26,6 +26,7 @@ def base() -> str:
 # answer with tags around its errors as what the model should say. The prompt is detector_plugin/detection_prompt.jinja.
 class: !function lm_eval_tasks.task.GroundedTask
 custom_dataset: !function lm_eval_tasks.mushroom.dataset.load_task
+dataset_path: Helsinki-NLP/mu-shroom
 test_split: evaluation
 output_type: generate_until
 doc_to_text: |-

@@ -40,12 +40,14 @@ class System(NamedTuple):
         task: which of the CLAPnq tasks it was.
         file: where its answers were read.
         answers: its answers to answerable questions, by question id (the paper rates no others).
+        place: what was named, the file or a folder above it; empty where nothing was.
     """
 
     name: str
     task: str
     file: str
     answers: dict[str, Answered]
+    place: str = ""
 
 
 def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] | None = None) -> list[System]:
@@ -63,6 +65,7 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
         ValueError: `names` does not fit the runs.
     """
     files: list[tuple[Path, str]] = []
+    found_in: list[str] = []
     for place in map(Path, places):
         path = place.expanduser()
         if not path.exists():
@@ -79,9 +82,11 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
         if len(clapnq) < len(found):
             log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(found) - len(clapnq))
         files += clapnq
+        found_in += [str(path)] * len(clapnq)
     called = _names(files, names, task)
     systems = [
-        System(name, of, str(file), _answers(file, task)) for name, (file, of) in zip(called, files, strict=True)
+        System(name, of, str(file), _answers(file, task), place)
+        for name, (file, of), place in zip(called, files, found_in, strict=True)
     ]
     for system in systems:
         log.info("%s: %s: %d answers of %s", task, system.name, len(system.answers), system.file)
