@@ -432,7 +432,8 @@ def _local_files(
 ) -> list[Compared]:
     """Files of the user's: where ``--metadata`` or the model's arguments named them, or beside the results."""
     arguments = results["config"].get("model_args")
-    said = {**(arguments if isinstance(arguments, Mapping) else {}), **told}
+    scored = next((place for config in results["configs"].values() if (place := _of(config, "samples"))), None)
+    said = {"samples": scored, **(arguments if isinstance(arguments, Mapping) else {}), **told}
     entries = [entry for record in records.values() for entry in record.get("local_files") or ()]
     entries += results["config"].get("answers_from") or []
     compared = {}

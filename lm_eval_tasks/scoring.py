@@ -120,6 +120,8 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
     samples = {task: _numbered(list(read_samples(path))) for task, path in files.items()}
     source = next(iter(files.values()))
     earlier = _earlier_results(source)
+    order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
+    files = dict(sorted(files.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', metadata['detector'])}.jsonl"
