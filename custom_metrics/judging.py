@@ -133,9 +133,10 @@ def _f_plus_a(values: tuple[Value, ...]) -> Figure:
     if not questions:
         return UNDEFINED
     clusters = np.array(list(questions.values()), dtype=float)
-    return Figure(
-        float(_harmonic(clusters.sum(0)[None])[0]), *spread(_harmonic(resampled_sums(clusters))), len(questions)
-    )
+    value = float(_harmonic(clusters.sum(0)[None])[0])
+    if math.isnan(value):
+        return UNDEFINED
+    return Figure(value, *spread(_harmonic(resampled_sums(clusters))), len(questions))
 
 
 def _harmonic(sums: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

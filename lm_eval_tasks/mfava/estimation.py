@@ -56,8 +56,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     Returns:
         Under ``detected_rate`` the share of the answer's words that are flagged, which carries the answer's
         :class:`TaggedAnswer`; under the other rates that one itself. ``None`` where the detector failed or there is no
-        word. Numbers under the others; ``abstention_rate`` and ``repetition_rate`` are 1.0 or 0.0. Every document of a task has
-        the same keys.
+        word. Numbers under the others; ``abstention_rate`` and ``repetition_rate`` are 1.0 or 0.0. Every document of a
+        task has the same keys.
     """
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]

@@ -162,7 +162,9 @@ def _documents(
         topics = _topics(path(f"topics/{split}.{name}.tsv"), seen)
         ids = list(topics)
         if not ids:
-            log.warning("nomiracl_%s: no %s question in split %s; rates over them will be nan", language, name, split)
+            log.warning(
+                "nomiracl_%s: no %s question in split %s; there will be no rates over them", language, name, split
+            )
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
         if subset in (name, "both"):
             chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
