@@ -139,7 +139,6 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
                     include_path=task_folder(), include_defaults=False, metadata={**metadata, "samples": str(origin)}
                 ),
                 evaluation_tracker=tracker,
-                bootstrap_iters=0,
                 log_samples=True,
             )
         assert results is not None

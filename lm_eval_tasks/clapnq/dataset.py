@@ -19,6 +19,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
+from lm_eval_tasks.clapnq.targets import UNANSWERABLE, target_of
 from lm_eval_tasks.tables import read_json_lines
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ ANNOTATIONS = "PrimeQA/clapnq"
 PASSAGES, PASSAGES_FILE = "PrimeQA/clapnq_passages", "passages.tsv"
 PAPER_PASSAGES = 178_891
 FILE_SPLIT = {"train": "train", "validation": "dev", "dev": "dev"}  # the harness's name, and the paper's
-UNANSWERABLE = "unanswerable"
-"""What the prompt asks for where the passages do not answer; the target of unanswerable questions."""
 
 
 def load(
@@ -227,7 +226,7 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
 
 def _row(id: str, question: str, answerable: bool, answers: Sequence[str]) -> dict[str, Any]:
     kept = [answer for answer in answers if answer]
-    target = kept[0] if answerable and kept else UNANSWERABLE
+    target = target_of(answerable, kept)
     return {"id": id, "question": question, "answerable": answerable, "answers": kept, "target": target}
 
 

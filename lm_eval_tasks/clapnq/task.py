@@ -4,9 +4,11 @@ over its answers where one is named."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from custom_metrics.figures import Figure
+from custom_metrics.grounding import retrieval_figures
 from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
@@ -26,6 +28,8 @@ class ClapnqTask(DetectingTask, PromptedTask):
     - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). That
       adds its filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`, and nothing is there without it.
     """
+
+    LOGGED_ELSEWHERE = ("groundings", "target")  # made of the passages and the answers
 
     def __init__(self, config: dict[str, Any]) -> None:
         options = {**(config.get("metadata") or {}), **(config.get("dataset_kwargs") or {})}
@@ -73,6 +77,10 @@ class ClapnqTask(DetectingTask, PromptedTask):
         if self._shot_files:
             found["files"] = [*found.get("files", ()), *self._shot_files]
         return found
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """With retrieval: answer quality by what was retrieved, and nDCG at other cutoffs."""
+        return retrieval_figures(values) if "ndcg@10" in values else ()
 
 
 def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

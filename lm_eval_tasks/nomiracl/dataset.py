@@ -213,7 +213,9 @@ def _chosen(
         topics = _topics(_path(language, f"topics/{split}.{name}.tsv", mirror), seen)
         ids = list(topics)
         if not ids:
-            log.warning("nomiracl_%s: no %s question in split %s; rates over them will be nan", language, name, split)
+            log.warning(
+                "nomiracl_%s: no %s question in split %s; there will be no rates over them", language, name, split
+            )
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
         if subset in (name, "both"):
             sampled |= len(sample) < len(ids)

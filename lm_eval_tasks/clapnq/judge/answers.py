@@ -150,7 +150,7 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
         if len(names) != len(files) or not _usable(names):
             raise ValueError(
                 f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
-                f"ending as the names of bounds do, for {', '.join(str(file) for file, _ in files)}"
+                f"ending in _stderr, for {', '.join(str(file) for file, _ in files)}"
             )
         return names
     folders, tasks = [file.parent.name for file, _ in files], [of for _, of in files]
@@ -169,6 +169,4 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
 
 def _usable(names: Sequence[str]) -> bool:
     """Whether metrics can be named after systems of these names."""
-    return len({*names, REFERENCE}) == len(names) + 1 and not any(
-        name.endswith(("_ci_low", "_ci_high")) for name in names
-    )
+    return len({*names, REFERENCE}) == len(names) + 1 and not any(name.endswith("_stderr") for name in names)
