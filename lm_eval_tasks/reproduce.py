@@ -392,14 +392,12 @@ def _versions(results: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) 
 
 def _public_files(records: Iterable[Mapping[str, Any]], place: str | None, found: Reproduction) -> list[Compared]:
     records = list(records)
-    from_mirror = any(str(record.get("read_from")) in ("mirror", sources.SAMPLE) for record in records)
     named = place or (sources.SAMPLE if any(record.get("read_from") == sources.SAMPLE for record in records) else None)
     folder = None
-    if from_mirror or place:
-        try:
-            folder = sources.mirror_folder(named)
-        except sources.MissingSource as error:
-            found.notes.append(f"{error} Or say --mirror DIR.")
+    try:
+        folder = sources.mirror_folder(named)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
+    except sources.MissingSource as error:
+        found.notes.append(f"{error} Or say --mirror DIR.")
     compared, missing = [], []
     entries = {
         (str(entry.get("repository")), str(entry.get("path"))): entry

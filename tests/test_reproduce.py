@@ -208,6 +208,27 @@ def test_a_mirror_that_the_environment_named_stands_before_the_command(
 CODES = ("ar bn de en es fa fi fr hi id ja ko ru sw te th yo zh").split()
 
 
+def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
+    tasks = "nomiracl_sw,clapnq_rag,mfava_eu,mfava_detection_ar_gold,mushroom_it"
+    run(
+        [
+            *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks),
+            *("--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"),
+        ],
+        tmp_path,
+    )
+    file, results = results_below(tmp_path / "out")
+    records = [config["metadata"]["provenance"] for config in results["configs"].values()]
+    assert hub not in json.dumps(records)
+    assert "NaN" not in json.dumps(records)
+    found = reproduce(file)
+    assert found.same, table(found)
+    assert f"mirror={hub} " in found.commands[0]
+    assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
+    elsewhere = reproduce(file, mirror="sample")
+    assert {one.state for one in elsewhere.compared if "@" in one.what and "/" in one.what} == {"differs"}
+
+
 def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shell(
