@@ -95,7 +95,7 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
         *_versions(results, records.values()),
         *_public_files(records.values(), place, found),
         *_local_files(results, records, told, path),
-        *_detectors(configs, records),
+        *_detectors(results["config"], configs, records),
     ]
     reasons = dict.fromkeys(reason for record in records.values() for reason in record.get("not_comparable", ()))
     if reasons:
@@ -220,7 +220,10 @@ def _commands(
     arguments = config.get("model_args")
     if arguments:
         words += ["--model_args", _pairs(arguments)]
-    words += ["--tasks", ",".join(_named(results, configs, task))]
+    everything = [name for name in results.get("n-samples") or results["configs"] if name in results["configs"]]
+    words += ["--tasks", ",".join([task] if task else _named(results, everything))]
+    if not task and (others := [name for name in everything if name not in configs]):
+        notes.append(f"The run had tasks that say nothing of where their numbers come from: {', '.join(others)}.")
     shots = max((int(each.get("num_fewshot") or 0) for each in configs.values()), default=0)
     if shots:
         words += ["--num_fewshot", str(shots)]
@@ -229,7 +232,8 @@ def _commands(
     if config.get("device") not in (None, _DEFAULT_DEVICE):
         words += ["--device", str(config["device"])]
     if config.get("limit") is not None:
-        words += ["--limit", f"{config['limit']:g}" if isinstance(config["limit"], float) else str(config["limit"])]
+        limit = float(config["limit"])
+        words += ["--limit", str(int(limit)) if limit.is_integer() else str(limit)]
     picked = {name: chosen for name, record in records.items() if (chosen := _run(record).get("samples"))}
     if picked:
         words += ["--samples", json.dumps(picked)]
@@ -263,6 +267,11 @@ def _commands(
     if any(_is_predicted(name, configs, records) for name in configs):
         words.append("--predict_only")
     words += ["--output_path", OUTPUT, "--log_samples"]
+    if config.get("model_sha"):
+        notes.append(
+            f"The model was at commit {config['model_sha']}: revision={config['model_sha']} in --model_args has that one, "
+            f"whatever has come since."
+        )
     if config.get("use_cache"):
         notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
     sampled = [name for name, each in configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
@@ -304,17 +313,14 @@ def _is_predicted(
     return bool(answers.get("predict_only")) if isinstance(answers, Mapping) else provenance.is_predicted(configs[name])
 
 
-def _named(results: Mapping[str, Any], tasks: Iterable[str], task: str | None) -> list[str]:
+def _named(results: Mapping[str, Any], tasks: Sequence[str]) -> list[str]:
     """What was asked for: groups of which all is there, and the tasks of none; in the order they were run."""
-    if task is not None:
-        return [task]
-    wanted = list(tasks)
     groups = results.get("group_subtasks") or {}
     inner = {member for members in groups.values() for member in members}
     whole = {name: set(_leaves(name, groups)) for name in groups if name not in inner}
     named: dict[str, None] = {}
-    for each in wanted:
-        group = next((name for name, leaves in whole.items() if each in leaves and leaves <= set(wanted)), each)
+    for each in tasks:
+        group = next((name for name, leaves in whole.items() if each in leaves and leaves <= set(tasks)), each)
         named[group] = None
     return list(named)
 
@@ -386,14 +392,12 @@ def _versions(results: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) 
 
 def _public_files(records: Iterable[Mapping[str, Any]], place: str | None, found: Reproduction) -> list[Compared]:
     records = list(records)
-    from_mirror = any(str(record.get("read_from")) in ("mirror", sources.SAMPLE) for record in records)
     named = place or (sources.SAMPLE if any(record.get("read_from") == sources.SAMPLE for record in records) else None)
     folder = None
-    if from_mirror or place:
-        try:
-            folder = sources.mirror_folder(named)
-        except sources.MissingSource as error:
-            found.notes.append(f"{error} Or say --mirror DIR.")
+    try:
+        folder = sources.mirror_folder(named)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
+    except sources.MissingSource as error:
+        found.notes.append(f"{error} Or say --mirror DIR.")
     compared, missing = [], []
     entries = {
         (str(entry.get("repository")), str(entry.get("path"))): entry
@@ -459,9 +463,16 @@ def _find(name: str, places: Any, beside: Path) -> Path | None:
     return next((place for place in candidates if place.name == last and place.is_file()), None)
 
 
-def _detectors(configs: Mapping[str, Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]) -> list[Compared]:
-    """Detector and calibration of each task, once."""
+def _detectors(
+    config: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
+) -> list[Compared]:
+    """Detector and calibration of each task, and the detector that was evaluated, each once."""
     compared = {}
+    evaluated, arguments = config.get("detector"), config.get("model_args")
+    if isinstance(evaluated, Mapping):
+        what = f"detector {evaluated.get('name')}"
+        named = arguments.get("detector") if isinstance(arguments, Mapping) else None
+        compared[what] = _compare_detector(what, evaluated, named)
     for name, record in records.items():
         detector, calibration = record.get("detector"), record.get("calibration")
         metadata = configs[name].get("metadata") or {}

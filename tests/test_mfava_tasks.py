@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -115,9 +116,11 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     spread = statistics.stdev(f / n for f, n in by_subset.values())
     assert figures["detected_rate_std"]["value"] == pytest.approx(spread)
     hallucination = got["configs"]["mfava_de"]["metadata"]["provenance"]
-    assert hallucination["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
+    third_detector = {"name": "third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    assert hallucination["detector"] == third_detector
     assert hallucination["calibration"] == {
         "file": load(str(calibration)).identity,
+        "sha256": hashlib.sha256(calibration.read_bytes()).hexdigest(),
         "detector_version": "1",
         "annotations": "silver",
         "source": "by hand",

@@ -120,6 +120,8 @@ def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
     ):
         assert again["config"][key] == results["config"][key]
     assert again["system_instruction"] == results["system_instruction"]
+    read = [entry["path"] for entry in results["configs"]["clapnq_rag"]["metadata"]["provenance"]["files"]]
+    assert "clapnq_train_answerable.jsonl" in read  # the shots
     assert str(world) not in json.dumps([config["metadata"]["provenance"] for config in results["configs"].values()])
 
 
@@ -206,6 +208,27 @@ def test_a_mirror_that_the_environment_named_stands_before_the_command(
 CODES = ("ar bn de en es fa fi fr hi id ja ko ru sw te th yo zh").split()
 
 
+def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
+    tasks = "nomiracl_sw,clapnq_rag,mfava_eu,mfava_detection_ar_gold,mushroom_it"
+    run(
+        [
+            *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks),
+            *("--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"),
+        ],
+        tmp_path,
+    )
+    file, results = results_below(tmp_path / "out")
+    records = [config["metadata"]["provenance"] for config in results["configs"].values()]
+    assert hub not in json.dumps(records)
+    assert "NaN" not in json.dumps(records)
+    found = reproduce(file)
+    assert found.same, table(found)
+    assert f"mirror={hub} " in found.commands[0]
+    assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
+    elsewhere = reproduce(file, mirror="sample")
+    assert {one.state for one in elsewhere.compared if "@" in one.what and "/" in one.what} == {"differs"}
+
+
 def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shell(
@@ -258,6 +281,59 @@ def test_replayed_answers_are_files_too(tmp_path: Path, monkeypatch: pytest.Monk
     assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "differs"]
     shutil.rmtree(answers)
     assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "not here"]
+
+
+def test_a_detector_that_was_evaluated_is_compared(tmp_path: Path) -> None:
+    shell("lm_eval --model hallucination-detector --tasks mushroom_de --metadata mirror=sample -o out", tmp_path)
+    file, results = results_below(tmp_path / "out")
+    assert reproduce(file).same
+    assert "detector lexical" in [one.what for one in reproduce(file).compared]
+    results["config"]["detector"]["version"] = "0123"
+    file.write_text(json.dumps(results), "utf-8")
+    assert [one.what for one in reproduce(file).compared if one.state == "differs"] == ["detector lexical"]
+
+
+def test_judged_samples_are_files_with_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell(
+        "lm_eval --model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --metadata mirror=sample "
+        "--log_samples --output_path answers",
+        tmp_path,
+    )
+    shell(
+        "lm_eval --model dummy --tasks clapnq_judge,clapnq_judge_pairs --limit 4 "
+        "--metadata samples=answers judge_reference=true --output_path out",
+        tmp_path,
+    )
+    (samples,) = (tmp_path / "answers").rglob("samples_*.jsonl")
+    file, results = results_below(tmp_path / "out")
+    for task in ("clapnq_judge", "clapnq_judge_pairs"):
+        record = results["configs"][task]["metadata"]["provenance"]
+        assert record["read_from"] == "samples"
+        if task == "clapnq_judge_pairs":
+            assert record["options"]["judge_seed"] == 1234
+            (entry,) = record["local_files"]
+            assert entry["name"] == samples.relative_to(tmp_path / "answers").as_posix()
+            assert entry["sha256"] == hashlib.sha256(samples.read_bytes()).hexdigest()
+    found = reproduce(file)
+    assert found.same, table(found)
+    assert "--metadata samples=answers,judge_reference=True" in found.commands[0]
+    samples.write_text(samples.read_text("utf-8") + "\n", "utf-8")
+    assert [one.state for one in reproduce(file).compared if one.what.startswith("samples")] == ["differs"]
+
+
+def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
+    file, results = results_below(world / "out")
+    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
+    results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
+    results["config"] |= {"model_sha": "c0ffee", "limit": 1234567.0}
+    other = tmp_path / file.name
+    other.write_text(json.dumps(results), "utf-8")
+    found = reproduce(other)
+    assert "--tasks hellaswag,nomiracl_de,clapnq_rag,mfava_de --num_fewshot 1 " in found.commands[0]
+    assert "--limit 1234567 " in found.commands[0]
+    assert any("hellaswag" in note for note in found.notes)
+    assert any("revision=c0ffee" in note for note in found.notes)
 
 
 def _documents() -> Any:
