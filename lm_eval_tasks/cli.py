@@ -51,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_train(commands)
     _add_agreement(commands)
     _add_reproduce(commands)
+    _add_separate(commands)
 
     arguments = parser.parse_args(argv)
     _show_log()
@@ -212,6 +213,18 @@ def _add_reproduce(commands: Commands) -> None:
     reproduce.set_defaults(run=_reproduce)
 
 
+def _add_separate(commands: Commands) -> None:
+    separate = commands.add_parser(
+        "separate",
+        help="lay results out one folder a task, for a leaderboard's converter",
+        description="Writes below DIR/tasks one folder a task and run, with its results and samples alone, and "
+        "below DIR/groups the averages of groups, which have no samples. The files of the run stay as they are.",
+    )
+    separate.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
+    separate.add_argument("-o", "--output", type=Path, metavar="DIR", required=True)
+    separate.set_defaults(run=_separate)
+
+
 def _add_detector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
@@ -346,6 +359,13 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     found = reproduce(arguments.results, arguments.task, arguments.mirror)
     print(table(found))
     return 0 if found.same else 1
+
+
+def _separate(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.separate import separate
+
+    print(*separate(arguments.path, arguments.output), sep="\n")
+    return 0
 
 
 def _path(arguments: argparse.Namespace) -> int:

@@ -118,11 +118,13 @@ def name_models(evaluation_tracker: ModuleType) -> None:
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
         from lm_eval_tasks.models.names import name_of
+        from lm_eval_tasks.provenance import PACKAGE
 
         record(self, *args, **kwargs)
         name = name_of(kwargs.get("model_source"), kwargs.get("model_args"))
         if name is not None:
-            self.model_name, self.model_name_sanitized = name, sanitize(name)
+            # Leaderboards file results under developer and model; the folder has the model's name alone.
+            self.model_name, self.model_name_sanitized = f"{PACKAGE}/{name}", sanitize(name)
 
     setattr(log_experiment_args, _MARK, True)
     tracker.log_experiment_args = log_experiment_args
