@@ -600,7 +600,7 @@ def test_a_file_that_was_cut_is_judged_up_to_there_and_said(tmp_path: Path, capl
 )
 def test_names_that_do_not_fit(runs: Path, names: list[str]) -> None:
     with pytest.raises(
-        ValueError, match=r"must be 2 different names, none of them 'reference' or ending as .*samples_clapnq_gold"
+        ValueError, match=r"must be 2 different names, none of them 'reference' or ending in .*samples_clapnq_gold"
     ):
         compared(samples=files(runs, "full_passage", "lexical"), judge_names=names)
 
