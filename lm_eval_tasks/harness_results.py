@@ -24,7 +24,7 @@ from typing import Any
 
 from custom_metrics.aggregations import Aggregation
 
-__all__ = ["NotDefined", "Row", "extend", "name_models", "ordered", "reports"]
+__all__ = ["NotDefined", "Row", "as_written", "extend", "name_models", "ordered", "reports"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -75,6 +75,16 @@ def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         else:
             others[key] = value
     return {**others, **{row: ours[row] for row in sorted(ours)}}
+
+
+def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a results file, whose metrics the harness's table then leaves in the file's order."""
+    sections: dict[str, dict[str, Any]] = {}
+    for section in ("results", "groups"):
+        for name, metrics in results.get(section, {}).items():
+            names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
+            sections.setdefault(section, {})[name] = ordered(metrics, list(names))
+    return {**results, **sections}
 
 
 class NotDefined:

@@ -19,7 +19,7 @@ from lm_eval.utils import make_table
 from custom_metrics.aggregations import defined_mean
 from custom_metrics.carried import Carried
 from lm_eval_tasks import harness_results
-from lm_eval_tasks.harness_results import NotDefined, Row
+from lm_eval_tasks.harness_results import NotDefined, Row, as_written
 from lm_eval_tasks.models.names import name_of
 from tests.conftest import command, evaluate, run
 
@@ -94,6 +94,10 @@ def test_a_group_averages_what_is_there_with_its_standard_error() -> None:
     printed = make_table(got, "groups").splitlines()
     assert "hallucination_rate" in printed[2]
     assert len(printed) == 2 + 8
+    read = as_written(json.loads(json.dumps({key: got[key] for key in ("results", "groups", "versions")})))
+    again = make_table(read, "groups").splitlines()
+    named = [[[row.split("|")[place].strip() for place in (3, 5)] for row in table] for table in (printed, again)]
+    assert named[0] == named[1]  # as `lm-eval-grounded score` prints it
 
 
 # ------------------------------------------------------------------------------------------------------------ the files
