@@ -107,7 +107,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
         assert figures[f"{rate}_std"]["value"] > 0
     by_subset: dict[int, list[int]] = {}
     for sample in got["samples"]["mfava_de"]:
-        flagged, total = sample["estimated_rate"][:2]
+        flagged, total = sample["estimated_rate"]["flagged"], sample["estimated_rate"]["words"]
         assert sample["detected_rate"] == flagged / total
         sums = by_subset.setdefault(sample["doc"]["subset"], [0, 0])
         sums[0], sums[1] = sums[0] + flagged, sums[1] + total

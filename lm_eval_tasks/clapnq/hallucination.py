@@ -99,13 +99,14 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
 
     Returns:
         ``hallucinated_share`` of this answer, which carries its :class:`TaggedAnswer`; where a calibration is named also
-        ``rogan_gladen_rate``, which is that one itself. ``None`` where the detector failed, there is no word, or the answer
-        abstains: to say that the passages do not answer is nothing that they bear out, and nothing that is made up.
+        ``rogan_gladen_rate``, which is that one itself, as a mapping: W&B's tables refuse lists of several types. ``None``
+        where the detector failed, there is no word, or the answer abstains: to say that the passages do not answer is
+        nothing that they bear out, and nothing that is made up.
     """
     flagged, total = flagged_words(tagged["answer"], tagged["spans"], LANGUAGE)
     counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)
     value = TaggedAnswer(flagged, total, key_of(doc, tagged["detector"]))
-    corrected = {CORRECTED: list(value) if counts else None} if is_named(doc["calibration"]) else {}
+    corrected = {CORRECTED: value._asdict() if counts else None} if is_named(doc["calibration"]) else {}
     return {SHARE: Carried(flagged / total, value) if counts else None, **corrected}
 
 
@@ -129,10 +130,15 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     return in_force(key, "clapnq")
 
 
+def _answer(value: Any) -> TaggedAnswer:
+    value = value.of if isinstance(value, Carried) else value
+    return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
+
+
 def _aggregation(name: str, rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
         counted = [value for value in values if value is not None]
-        answers = tuple(TaggedAnswer(*(value.of if isinstance(value, Carried) else value)) for value in counted)
+        answers = tuple(map(_answer, counted))
         return figure_of(getattr(_estimates(answers), rate), len(answers)) if answers else UNDEFINED
 
     return Aggregation(name, figure)

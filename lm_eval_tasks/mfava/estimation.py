@@ -55,9 +55,9 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
     Returns:
         Under ``detected_rate`` the share of the answer's words that are flagged, which carries the answer's
-        :class:`TaggedAnswer`; under the other rates that one itself. ``None`` where the detector failed or there is no
-        word. Numbers under the others; ``abstention_rate`` and ``repetition_rate`` are 1.0 or 0.0. Every document of a
-        task has the same keys.
+        :class:`TaggedAnswer`; under the other rates that one itself, as a mapping: W&B's tables refuse lists of several
+        types. ``None`` where the detector failed or there is no word. Numbers under the others; ``abstention_rate`` and
+        ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
     """
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]
@@ -67,7 +67,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     counts = total and not failed
     return {
         "detected_rate": Carried(flagged / total, tagged) if counts else None,
-        **dict.fromkeys(RATES[1:], list(tagged) if counts else None),
+        **dict.fromkeys(RATES[1:], tagged._asdict() if counts else None),
         "response_words": float(total),
         "hallucinated_words": None if failed else float(flagged),
         "abstention_rate": float(is_abstention(answer, language)),
@@ -132,7 +132,12 @@ def _estimate(
 
 def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:
     counted = [value for value in values if value is not None]
-    return tuple(TaggedAnswer(*(value.of if isinstance(value, Carried) else value)) for value in counted)
+    return tuple(map(_answer, counted))
+
+
+def _answer(value: Any) -> TaggedAnswer:
+    value = value.of if isinstance(value, Carried) else value
+    return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
 
 
 def _aggregation(rate: str) -> Aggregation:
