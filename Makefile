@@ -6,13 +6,14 @@ TORCH ?= torch==2.13.0
 DEMO := .venv-demo
 DEV := .venv
 VLLM := .venv-vllm
+EEE := .venv-eee
 SOURCES := pyproject.toml
 RESULTS ?= results
 
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench test-vllm train-lexical clean
+.PHONY: demo test lint bench test-vllm test-leaderboard train-lexical clean
 
 # An evaluation without model weights, on the bundled sample.
 demo: $(DEMO)/.done
@@ -41,6 +42,11 @@ train-lexical: $(DEV)/.done
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python -m pytest -m vllm tests/test_backends.py
 
+# Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
+test-leaderboard: $(DEV)/.done
+	$(DEV)/bin/python tests/environment/make_eee.py $(EEE)
+	$(DEV)/bin/python -m pytest tests/test_every_eval_ever.py
+
 $(DEMO)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO)
 	$(DEMO)/bin/python -m pip install -q -e .
@@ -64,4 +70,4 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(VLLM) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(DEV) $(VLLM) $(EEE) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

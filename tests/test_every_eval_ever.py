@@ -1,0 +1,236 @@
+"""Results of every family of tasks through `every_eval_ever convert lm_eval --include_samples` and its `validate`.
+
+`make test-leaderboard` makes its environment, which needs Python 3.12.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
+from tests.conftest import ROOT, command, evaluate, run
+
+CONVERTER = ROOT / ".venv-eee" / "bin" / "every_eval_ever"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("every_eval_ever"),
+    pytest.mark.skipif(not CONVERTER.exists(), reason="needs .venv-eee (make test-leaderboard; Python 3.12)"),
+]
+
+SAMPLE = {"mirror": "sample"}
+HUB = {
+    "nomiracl": ("miracl/nomiracl", "test"),
+    "clapnq": ("PrimeQA/clapnq", "validation"),
+    "mfava_detection": ("WueNLP/mHallucination_Detection", None),
+    "mfava": ("WueNLP/mHallucination_Evaluation", "test"),
+    "mushroom": ("Helsinki-NLP/mu-shroom", None),
+}
+"""Data set and split of each family; a longer beginning of a name comes first."""
+FILTERS = {
+    "nomiracl": {"strict", "robust"},
+    "clapnq_judge_pairs": {"verdict"},
+    "clapnq_judge": {"rating"},
+    "clapnq": {"answer"},
+    "mfava_detection": {"tags"},
+    "mfava": {"answer"},
+    "mushroom": {"tags"},
+}
+GROUP = """
+group: two_languages
+task: [nomiracl_de, nomiracl_ru]
+aggregate_metric_list:
+  - {metric: hallucination_rate, filter_list: [strict, robust], weight_by_size: false}
+  - {metric: accuracy, filter_list: [strict, robust], weight_by_size: false}
+"""
+
+
+class Converted(NamedTuple):
+    """A task's record, the rows of its samples, and the harness's results file and samples that it was made of."""
+
+    record: dict[str, Any]
+    rows: list[dict[str, Any]]
+    results: dict[str, Any]
+    samples: list[dict[str, Any]]
+
+
+def save(tasks: list[str], model: str, model_args: str, folder: Path, **options: Any) -> None:
+    """A run in this process, written as `lm_eval --log_samples --output_path` writes it."""
+    from lm_eval.loggers import EvaluationTracker
+
+    tracker = EvaluationTracker(output_path=str(folder))
+    got = evaluate(tasks, model, model_args, log_samples=True, evaluation_tracker=tracker, **options)
+    samples = got.pop("samples")
+    tracker.save_results_aggregated(results=got, samples=samples)
+    for task in got["configs"]:
+        tracker.save_results_samples(task_name=task, samples=samples[task])
+
+
+def judged(load: Callable[..., Any], task: str, say: str, folder: Path, **metadata: Any) -> None:
+    """A run of a judge that says the same of every answer."""
+    lines = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
+    verdicts = folder.with_suffix(".jsonl")
+    verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    save([task], "replay", f"path={verdicts}", folder, metadata=metadata)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs, one folder each."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "groups").mkdir()
+    (folder / "groups" / "two_languages.yaml").write_text(GROUP, "utf-8")
+    plain = ["two_languages", "nomiracl_de_role", "clapnq_gold", "clapnq_gold_gpt", "clapnq_rag", "mfava_de"]
+    include = [str(folder / "groups")]
+    save(plain, "grounded-baseline", "", folder / "plain", metadata=SAMPLE, include_path=include)
+    for strategy in ("abstain", "lexical"):
+        options = {"metadata": SAMPLE, "predict_only": True} if strategy == "lexical" else {"metadata": SAMPLE}
+        save(["clapnq_rag", "mfava_de"], "grounded-baseline", f"strategy={strategy}", folder / strategy, **options)
+    run([command("lm-eval-grounded"), "score", "lexical", "--calibration", "lexical"], folder)
+    (samples,) = (folder / "plain").rglob("samples_clapnq_gold_2*.jsonl")
+    judged(load_ratings, "clapnq_judge", "3", folder / "rated", samples=str(samples))
+    pairs = [str(next((folder / name).rglob("samples_clapnq_rag_2*.jsonl"))) for name in ("plain", "abstain")]
+    judged(load_pairs, "clapnq_judge_pairs", "A", folder / "compared", samples=pairs, judge_names=["long", "short"])
+    found = ["mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_de"]
+    save(found, "hallucination-detector", "", folder / "detected", metadata=SAMPLE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def converted(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Converted]:
+    """Run and task to what became of it; both commands of the README must pass without a word of warning."""
+    folder = tmp_path_factory.mktemp("converted")
+    found = {}
+    for name in ("plain", "lexical", "abstain", "rated", "compared", "detected"):
+        separated = folder / name
+        run([command("lm-eval-grounded"), "separate", str(runs / name), "-o", str(separated)], folder)
+        eee(["convert", "lm_eval", "--include_samples", "--log_path", "tasks", "--output_dir", "data"], separated)
+        if (separated / "groups").exists():
+            eee(["convert", "lm_eval", "--log_path", "groups", "--output_dir", "data"], separated)
+        reports = json.loads(eee(["validate", "--format", "json", "data/*/*/*/*.json*"], separated))
+        assert [report for report in reports if not report["valid"] or report["errors"] or report["warnings"]] == []
+        for file in separated.glob("data/*/*/*/*.json"):
+            record = json.loads(file.read_text("utf-8"))
+            task = record["evaluation_id"].partition("/")[0]
+            (results,) = separated.glob(f"*/*/*/{task}/results_*.json")
+            found[name, task] = Converted(
+                record,
+                lines(file.with_name(f"{file.stem}_samples.jsonl")),
+                json.loads(results.read_text("utf-8")),
+                [line for path in results.parent.glob("samples_*.jsonl") for line in lines(path)],
+            )
+    return found
+
+
+def eee(arguments: list[str], folder: Path) -> str:
+    """Its output; warnings of Python are errors, and it must say nothing else on standard error."""
+    clean = {name: "" for name in os.environ if name.startswith("PYTHON")}
+    done = run([str(CONVERTER), *arguments], folder, **clean)
+    assert "warning" not in done.stderr.lower()
+    return done.stdout
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def of_family(table: dict[str, Any], task: str) -> Any:
+    return next(value for family, value in table.items() if task.startswith(family))
+
+
+def test_every_task_and_group_is_converted(converted: dict[tuple[str, str], Converted]) -> None:
+    assert sorted(converted) == [
+        ("abstain", "clapnq_rag"),
+        ("abstain", "mfava_de"),
+        ("compared", "clapnq_judge_pairs"),
+        ("detected", "mfava_detection_de_gold"),
+        ("detected", "mfava_detection_de_gold_category"),
+        ("detected", "mushroom_de"),
+        ("lexical", "clapnq_rag"),
+        ("lexical", "mfava_de"),
+        ("plain", "clapnq_gold"),
+        ("plain", "clapnq_gold_gpt"),
+        ("plain", "clapnq_rag"),
+        ("plain", "mfava_de"),
+        ("plain", "nomiracl_de"),
+        ("plain", "nomiracl_de_role"),
+        ("plain", "nomiracl_ru"),
+        ("plain", "two_languages"),
+        ("rated", "clapnq_judge"),
+    ]
+
+
+def test_every_score_is_the_harnesss_with_its_standard_error(converted: dict[tuple[str, str], Converted]) -> None:
+    for (name, task), (record, _, results, _) in converted.items():
+        scores = results["results"][task]
+        found = {}
+        for result in record["evaluation_results"]:
+            metric, _, filter_name = result["evaluation_result_id"].partition(":")
+            found[f"{metric},{filter_name}"] = result["score_details"]["score"]
+            error = scores[f"{metric}_stderr,{filter_name}"]
+            assert error != "N/A", (name, task, metric)
+            assert result["score_details"]["uncertainty"]["standard_error"]["value"] == error
+        assert found == {key: value for key, value in scores.items() if "," in key and "_stderr," not in key}
+        assert found, (name, task)
+
+
+def test_filters_and_directions_are_the_tasks(converted: dict[tuple[str, str], Converted]) -> None:
+    for (_, task), (record, _, results, _) in converted.items():
+        filters = FILTERS["nomiracl"] if task == "two_languages" else of_family(FILTERS, task)
+        for result in record["evaluation_results"]:
+            metric, _, filter_name = result["evaluation_result_id"].partition(":")
+            assert result["evaluation_name"] == f"{task}/{filter_name}"
+            assert filter_name in filters
+            better = results["higher_is_better"][task].get(metric)
+            if better is not None:
+                assert result["metric_config"]["lower_is_better"] is not better
+        assert {result["evaluation_name"].rpartition("/")[2] for result in record["evaluation_results"]} == filters
+
+
+def test_the_source_is_the_public_data_set(converted: dict[tuple[str, str], Converted]) -> None:
+    for (_, task), (record, *_) in converted.items():
+        repository, split = HUB["nomiracl"] if task == "two_languages" else of_family(HUB, task)
+        for result in record["evaluation_results"]:
+            source = result["source_data"]
+            assert (source["source_type"], source["hf_repo"]) == ("hf_dataset", repository), task
+            assert split is None or source["hf_split"] == split
+            assert source["dataset_name"] == task
+
+
+def test_the_model_is_named_after_its_settings(converted: dict[tuple[str, str], Converted]) -> None:
+    models = {name: record["model_info"]["id"] for (name, _), (record, *_) in converted.items()}
+    assert {name: models[name] for name in ("plain", "lexical", "abstain", "detected")} == {
+        "plain": "lm-eval-grounded/baseline-lexical",
+        "lexical": "lm-eval-grounded/baseline-lexical",
+        "abstain": "lm-eval-grounded/baseline-abstain",
+        "detected": "lm-eval-grounded/detector-lexical",
+    }
+    assert models["rated"].startswith("lm-eval-grounded/replay-rated-")
+
+
+def test_samples_are_the_tasks_own(converted: dict[tuple[str, str], Converted]) -> None:
+    """Not those of a task whose name begins alike, as the converter takes them from a folder of several."""
+    for (name, task), (record, rows, _, samples) in converted.items():
+        if task == "two_languages":  # a group has none
+            assert "detailed_evaluation_results" not in record
+            continue
+        assert {row["input"]["raw"] for row in rows} == {
+            sample["arguments"]["gen_args_0"]["arg_0"] for sample in samples
+        }, (name, task)
+        assert len({row["sample_id"] for row in rows}) == len({sample["doc_id"] for sample in samples})
+
+
+def test_the_first_score_of_an_answer_is_whether_it_is_right(converted: dict[tuple[str, str], Converted]) -> None:
+    rows = converted["plain", "nomiracl_de"].rows
+    first = {}
+    for row in rows:
+        first.setdefault((row["sample_id"], row["evaluation_name"]), row)
+    assert len(first) == 2 * 8
+    assert {row["evaluation_result_id"].partition(":")[0] for row in first.values()} == {"accuracy"}
+    assert sum(row["evaluation"]["is_correct"] for row in first.values()) == 2 * 7
