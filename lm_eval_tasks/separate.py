@@ -86,12 +86,16 @@ def _read(file: Path) -> dict[str, Any]:
 
     try:
         results = json.loads(file.read_text("utf-8"), parse_constant=refuse)
-        if not all(isinstance(results[part], dict) for part in ("results", "configs")):
-            raise ValueError("no results of lm_eval")
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptSource(
-            f"{file.resolve()}: {error if isinstance(error, ValueError) else 'no results of lm_eval'}"
-        ) from error
+        scores = results["results"]
+        if not all(isinstance(part, dict) for part in (scores, *scores.values(), results["configs"])):
+            raise TypeError
+        unfit = next((name for name in scores if Path(name).name != name), None)
+        if unfit is not None:
+            raise ValueError(f"no name of a task: {unfit!r}")
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CorruptSource(f"{file.resolve()}: no results of lm_eval") from error
+    except ValueError as error:
+        raise CorruptSource(f"{file.resolve()}: {error}") from error
     found: dict[str, Any] = results
     return found
 

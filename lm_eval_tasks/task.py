@@ -166,8 +166,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         config: dict[str, Any] = dict(super().dump_config())
         found = provenance.of_task(self)
         config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
-        if "split" in found:  # of the public data set; converters link it beside `dataset_path`
-            config["test_split"] = found["split"]
+        # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
+        config["test_split"] = found.get("split")
         figures = self._figures()
         if figures:
             config["metadata"]["figures"] = figures

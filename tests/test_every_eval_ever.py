@@ -27,15 +27,16 @@ pytestmark = [
 SAMPLE = {"mirror": "sample"}
 HUB = {
     "nomiracl": ("miracl/nomiracl", "test"),
+    "clapnq_judge": ("PrimeQA/clapnq", None),  # that of the run which is judged
     "clapnq": ("PrimeQA/clapnq", "validation"),
-    "mfava_detection": ("WueNLP/mHallucination_Detection", None),
+    "mfava_detection": ("WueNLP/mHallucination_Detection", "test"),
     "mfava": ("WueNLP/mHallucination_Evaluation", "test"),
-    "mushroom": ("Helsinki-NLP/mu-shroom", None),
+    "mushroom": ("Helsinki-NLP/mu-shroom", "test and validation"),
 }
 """Data set and split of each family; a longer beginning of a name comes first."""
 FILTERS = {
     "nomiracl": {"strict", "robust"},
-    "clapnq_judge_pairs": {"verdict"},
+    "clapnq_judge_pairs": {"preference"},
     "clapnq_judge": {"rating"},
     "clapnq": {"answer"},
     "mfava_detection": {"tags"},
@@ -174,8 +175,11 @@ def test_every_score_is_the_harnesss_with_its_standard_error(converted: dict[tup
             metric, _, filter_name = result["evaluation_result_id"].partition(":")
             found[f"{metric},{filter_name}"] = result["score_details"]["score"]
             error = scores[f"{metric}_stderr,{filter_name}"]
-            assert error != "N/A", (name, task, metric)
-            assert result["score_details"]["uncertainty"]["standard_error"]["value"] == error
+            said = result["score_details"]["uncertainty"].get("standard_error")
+            if error == "N/A":  # of answers of which no word is flagged, the calibration says that nothing is known
+                assert ((name, task, metric), said) == (("lexical", "clapnq_rag", "rogan_gladen_rate"), None)
+            else:
+                assert said["value"] == error
         assert found == {key: value for key, value in scores.items() if "," in key and "_stderr," not in key}
         assert found, (name, task)
 
@@ -199,7 +203,7 @@ def test_the_source_is_the_public_data_set(converted: dict[tuple[str, str], Conv
         for result in record["evaluation_results"]:
             source = result["source_data"]
             assert (source["source_type"], source["hf_repo"]) == ("hf_dataset", repository), task
-            assert split is None or source["hf_split"] == split
+            assert source.get("hf_split") == split
             assert source["dataset_name"] == task
 
 
