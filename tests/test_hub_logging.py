@@ -14,7 +14,8 @@ from tests.conftest import command, results_of, run
 from tests.environment.hub_stand_in import TOKEN, Hub, hub
 
 TASKS = ("nomiracl_de", "clapnq_rag", "mfava_de")
-MODEL, ANSWERS = "baseline-lexical", "somebody/answers"
+MODEL = "baseline-lexical"
+RESULTS, ANSWERS = "somebody/results-private", "somebody/answers-private"
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,9 @@ def pushed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hub, Path, str]:
             [
                 *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=lexical"),
                 *("--tasks", ",".join(TASKS), "--metadata", "mirror=sample"),
-                *("--log_samples", "--output_path", "out", "--hf_hub_log_args"),
-                "hub_results_org=somebody,details_repo_name=answers,results_repo_name=answers,"
-                "push_results_to_hub=True,push_samples_to_hub=True,public_repo=True",
+                *("--log_samples", "--output_path", "out", "--hf_hub_log_args", "hub_results_org=somebody"),
+                *("details_repo_name=answers", "results_repo_name=results", "public_repo=False"),
+                *("push_results_to_hub=True", "push_samples_to_hub=True"),
             ],
             folder,
             **online,
@@ -51,7 +52,7 @@ def test_every_request_is_one_that_the_hub_knows_with_the_users_token(pushed: tu
     stand_in, _, said = pushed
     assert stand_in.unknown == []
     assert set(stand_in.anonymous) <= {"POST /api/validate-yaml"}  # of the card, and public on the hub, too
-    assert stand_in.private == {ANSWERS: False}
+    assert stand_in.private == {RESULTS: True, ANSWERS: True}
     assert "Could not" not in said  # as the harness says of what it could not push, and goes on
     assert [message.split(" for ")[0] for message in stand_in.messages[:-1]] == [
         "Adding aggregated results",
@@ -69,7 +70,7 @@ def test_the_files_of_the_run_are_pushed_as_they_are(pushed: tuple[Hub, Path, st
     for path in written:
         assert files[f"{MODEL}/{path.name}"] == path.read_bytes()
     (results,) = out.rglob("results_*.json")
-    assert files[f"lm-eval-grounded/{MODEL}/{results.name}"] == results.read_bytes()
+    assert stand_in.files[RESULTS] == {f"lm-eval-grounded/{MODEL}/{results.name}": results.read_bytes()}
 
 
 @pytest.mark.slow
@@ -77,6 +78,8 @@ def test_the_files_of_the_run_are_pushed_as_they_are(pushed: tuple[Hub, Path, st
 def test_the_card_lists_every_task_and_shows_the_table(pushed: tuple[Hub, Path, str]) -> None:
     stand_in, out, _ = pushed
     metadata, text = card(stand_in)
+    assert "Evaluation run of lm-eval-grounded/baseline-lexical" in metadata["pretty_name"]
+    assert "created from 1 run(s)" in text
     configs = {entry["config_name"]: entry["data_files"] for entry in metadata["configs"]}
     # The harness means to list the results, too, but takes their date with the `.json` behind it, which no samples have.
     assert configs.keys() >= {f"{MODEL}__{task}" for task in TASKS}

@@ -33,7 +33,7 @@ def logged(folder: Path, tasks: tuple[str, ...], *arguments: str) -> Logged:
     done = run(
         [
             *(command("lm_eval"), *arguments, "--tasks", ",".join(tasks), "--log_samples", "--output_path", "out"),
-            *("--wandb_args", "project=grounded,name=trial"),
+            *("--wandb_args", "project=grounded", "name=trial"),
         ],
         folder,
         WANDB_MODE="offline",

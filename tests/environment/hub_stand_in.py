@@ -53,7 +53,10 @@ class Hub:
             name = f"{asked.get('organization') or 'somebody'}/{asked['name']}"
             if name in self.files:
                 return 409, {"error": "exists", "url": f"{self.address}/datasets/{name}"}
-            self.files[name], self.private[name] = {}, bool(asked.get("private"))
+            private = asked.get("visibility") == "private" or bool(
+                asked.get("private")
+            )  # as newer and older clients say it
+            self.files[name], self.private[name] = {}, private
             return 200, {"url": f"{self.address}/datasets/{name}", "name": name, "id": name}
         match = _API.fullmatch(path)
         if match and match["what"] == "preupload":
