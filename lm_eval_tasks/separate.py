@@ -39,7 +39,7 @@ def separate(place: Path, into: Path) -> list[Path]:
 
     Args:
         place: results file, or a folder of them.
-        into: what is there of the same runs is replaced.
+        into: not below `place`; what is there of the same runs is replaced.
 
     Returns:
         The results files that were written.
@@ -47,7 +47,10 @@ def separate(place: Path, into: Path) -> list[Path]:
     Raises:
         MissingSource: there is no results file, or none with a score.
         CorruptSource: a results file cannot be read, or holds ``NaN``.
+        ValueError: `into` is below `place`, where the next run of this would take it for results.
     """
+    if place.is_dir() and place.resolve() in (into.resolve(), *into.resolve().parents):
+        raise ValueError(f"{into}: lies in {place}; name a folder beside it (-o)")
     files = [place] if place.is_file() else finished(place, "results_*.json") if place.is_dir() else []
     written = [path for file in files for path in _separate_file(file, into)]
     if not written:

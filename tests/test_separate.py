@@ -103,6 +103,15 @@ def test_the_same_again_changes_nothing(tmp_path: Path) -> None:
     assert {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")} == before
 
 
+def test_what_is_written_lies_beside_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "model", FIRST, {"clapnq_rag": row()})
+    for into in (tmp_path, tmp_path / "model" / "separated"):
+        assert main(["separate", str(tmp_path), "-o", str(into)]) == 2
+        assert (
+            capsys.readouterr().err == f"lm-eval-grounded: {into}: lies in {tmp_path}; name a folder beside it (-o)\n"
+        )
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -119,13 +128,14 @@ def test_a_file_that_is_no_results_file_is_named(
 ) -> None:
     path = tmp_path / f"results_{FIRST}.json"
     path.write_text(content, "utf-8")
-    assert main(["separate", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    out = tmp_path.with_name(f"{tmp_path.name}-out")
+    assert main(["separate", str(tmp_path), "-o", str(out)]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"lm-eval-grounded: {path}: ")
     assert said in error
-    assert not (tmp_path / "out").exists()
+    assert not out.exists()
 
 
 def test_a_folder_without_results_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["separate", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    assert main(["separate", str(tmp_path), "-o", str(tmp_path.with_name("out"))]) == 2
     assert capsys.readouterr().err == f"lm-eval-grounded: {tmp_path}: no results file (results_<date>.json)\n"
