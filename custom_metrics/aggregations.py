@@ -1,52 +1,47 @@
-"""Corpus figures from per-document values, as the harness's aggregations.
+"""Corpus figures from per-document values, as the harness's aggregations that know their own standard error.
 
-The harness passes one value per document. ``nan`` means that the document is not in the metric's denominator; where no
+The harness passes one value per document. ``None`` means that the document is not in the metric's denominator; where no
 document is, the figure is ``nan``, never 0.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from custom_metrics.intervals import bootstrap_mean, wilson
+from custom_metrics.figures import Figure, mean_figure, share_figure
 
-__all__ = ["bootstrap_high", "bootstrap_low", "defined_mean", "wilson_high", "wilson_low"]
-
-
-def _counted(values: Sequence[float]) -> list[float]:
-    return [float(value) for value in values if value == value]
+__all__ = ["Aggregation", "defined_mean", "defined_share"]
 
 
-def defined_mean(values: Sequence[float]) -> float:
-    """Mean over the documents in the denominator."""
-    counted = _counted(values)
-    return math.fsum(counted) / len(counted) if counted else math.nan
+class Aggregation:
+    """A function from the values of all documents to a figure; called, as the harness calls it, it gives the value alone.
+
+    Args:
+        name: as task YAMLs know it.
+        figure: from one value a document to the figure, ``nan`` where it is not defined.
+    """
+
+    def __init__(self, name: str, figure: Callable[[Sequence[Any]], Figure]) -> None:
+        self.name = name
+        self.figure = figure
+
+    def __call__(self, values: Sequence[Any]) -> float:
+        return float(self.figure(values).value)
+
+    def standard_error(self, values: Sequence[Any]) -> float:
+        """The standard error of the figure; ``nan`` where it has none."""
+        return float(self.figure(values).standard_error)
+
+    def __repr__(self) -> str:  # stands in results files, as the harness writes down the configuration
+        return self.name
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Aggregation:
+        return self
 
 
-def wilson_low(values: Sequence[float]) -> float:
-    """Lower 95 % Wilson bound of a share, from values 1.0 (in the share), 0.0 (not) and ``nan``."""
-    counted = _counted(values)
-    return wilson(sum(counted), len(counted))[0]
+defined_mean = Aggregation("defined_mean", mean_figure)
+"""Mean over the documents in the denominator; bounds by bootstrap."""
 
-
-def wilson_high(values: Sequence[float]) -> float:
-    """Upper 95 % Wilson bound of a share, from values 1.0 (in the share), 0.0 (not) and ``nan``."""
-    counted = _counted(values)
-    return wilson(sum(counted), len(counted))[1]
-
-
-def bootstrap_low(values: Sequence[float]) -> float:
-    """Lower 95 % bootstrap bound of the mean."""
-    return _bootstrap(tuple(_counted(values)))[0]
-
-
-def bootstrap_high(values: Sequence[float]) -> float:
-    """Upper 95 % bootstrap bound of the mean."""
-    return _bootstrap(tuple(_counted(values)))[1]
-
-
-@lru_cache(maxsize=64)
-def _bootstrap(values: tuple[float, ...]) -> tuple[float, float]:  # both bounds come from one resampling
-    return bootstrap_mean(values)
+defined_share = Aggregation("defined_share", share_figure)
+"""Share of the documents in the denominator, of values 1.0 and 0.0; Wilson bounds."""

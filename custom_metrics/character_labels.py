@@ -74,8 +74,6 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # ------------------------------------------------------------------------------------------------ the harness's metrics
 
-_BOUNDED = ("iou", "rho")
-
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Per-document values of a Mu-SHROOM task.
@@ -86,15 +84,13 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
             whatever its category. Its probability is the soft label; where spans overlap, the highest.
 
     Returns:
-        What :func:`custom_metrics.detection.process_results` returns, and the answer's ``iou`` and ``rho``, under their own
-        names and those of their bounds.
+        The answer's ``iou`` and ``rho``, and what :func:`custom_metrics.detection.process_results` returns.
     """
     hard, found, kind = detection.annotated_and_found(doc, results)
     soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
     sure_last = sorted(found, key=lambda span: span.probability)
-    scores = {
+    return {
         "iou": iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found)),
         "rho": rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"])),
+        **detection.word_values(doc, hard, found, kind),
     }
-    bounded = {f"{name}{part}": scores[name] for name in _BOUNDED for part in ("", "_ci_low", "_ci_high")}
-    return {**detection.word_values(doc, hard, found, kind), **bounded}

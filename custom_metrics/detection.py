@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.aggregations import Aggregation
+from custom_metrics.carried import Carried
+from custom_metrics.figures import UNDEFINED, Figure
+from custom_metrics.intervals import resampled_sums, spread
 from custom_metrics.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.words import words
@@ -22,6 +25,7 @@ from custom_metrics.words import words
 __all__ = [
     "WordCounts",
     "annotated_and_found",
+    "category_figures",
     "count_words",
     "process_category_results",
     "process_results",
@@ -107,8 +111,7 @@ def count_categories(
 
 # ------------------------------------------------------------------------------------------------ the harness's metrics
 
-_METRICS = ("precision", "recall", "f1")
-_KEYS = tuple(f"{metric}{bound}" for metric in _METRICS for bound in ("", "_ci_low", "_ci_high"))
+_METRICS = ("f1", "precision", "recall")
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -120,7 +123,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
             has next to nothing in common with it flags no word, and counts in ``lost_rate``.
 
     Returns:
-        Under every metric the document's word counts ``[tp, fp, fn, tn]``, which the aggregations sum; and 1.0 or 0.0 for
+        ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
+        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum; and 1.0 or 0.0 for
         ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
     return word_values(doc, *annotated_and_found(doc, results))
@@ -128,8 +132,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
     """What :func:`process_results` returns, from what :func:`annotated_and_found` has read."""
-    counts = list(count_words(doc["answer"], doc["language"], gold, found))
-    return {**dict.fromkeys(_KEYS, counts), **_faithful(kind)}
+    counts = count_words(doc["answer"], doc["language"], gold, found)
+    return {**_values(counts, list(counts)), **_faithful(kind)}
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -137,7 +141,13 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     gold, found, kind = annotated_and_found(doc, results)
     by_category = count_categories(doc["answer"], doc["language"], gold, found)
     counts = [list(by_category[category]) for category in CATEGORIES]
-    return {**dict.fromkeys(_KEYS, counts), **_faithful(kind)}
+    total = WordCounts(*(sum(of_category) for of_category in zip(*counts, strict=True)))
+    return {**_values(total, counts), **_faithful(kind)}
+
+
+def _values(total: WordCounts, counts: list[Any]) -> dict[str, Any]:
+    of_document = 1.0 if math.isnan(total.f1) else total.f1
+    return {"f1": Carried(of_document, counts), "precision": counts, "recall": counts}
 
 
 def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
@@ -185,33 +195,42 @@ def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]
 
 
 def _frozen(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in values)
+    counts = [value.of if isinstance(value, Carried) else value for value in values]
+    return tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
 
 
 @lru_cache(maxsize=128)
-def _summary(values: tuple[Any, ...], metric: str) -> tuple[float, float, float]:
-    """A metric and its 95 % bounds, from the counts of each document."""
+def _figure(values: tuple[Any, ...], metric: str) -> Figure:
+    """A metric of the counts of each document, which are resampled for its bounds."""
     counts = np.asarray(values, dtype=float)
     if not counts.size:
-        return math.nan, math.nan, math.nan
+        return UNDEFINED
     of_counts = _macro(metric) if counts.ndim == 3 else _binary(metric)
     flat = counts.reshape(len(counts), -1)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
-    low, high = percentile_bounds(of_counts(resampled))
-    return float(of_counts(counts.sum(axis=0))), low, high
+    return Figure(float(of_counts(counts.sum(axis=0))), *spread(of_counts(resampled)), n=len(counts))
 
 
-def _aggregation(metric: str, part: int) -> Callable[[Sequence[Any]], float]:
-    def aggregate(values: Sequence[Any]) -> float:
-        return _summary(_frozen(values), metric)[part]
-
-    aggregate.__doc__ = f"{metric} of word counts summed over documents" + ("", ", lower bound", ", upper bound")[part]
-    return aggregate
+def _aggregation(metric: str) -> Aggregation:
+    return Aggregation(metric, lambda values: _figure(_frozen(values), metric))
 
 
-precision, precision_low, precision_high = (_aggregation("precision", part) for part in range(3))
-recall, recall_low, recall_high = (_aggregation("recall", part) for part in range(3))
-f1, f1_low, f1_high = (_aggregation("f1", part) for part in range(3))
+f1, precision, recall = (_aggregation(metric) for metric in _METRICS)
+"""A metric of word counts summed over documents."""
+
+
+def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
+    """``<metric>_<category>`` to the figure of that category alone.
+
+    Args:
+        values: counts of each document by category, as :func:`process_category_results` has them under ``precision``.
+    """
+    counts = _frozen(values)
+    return {
+        f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), metric)
+        for place, category in enumerate(CATEGORIES)
+        for metric in _METRICS
+    }
 
 
 def _ratio(top: float, bottom: float) -> float:

@@ -7,34 +7,29 @@ the reference with the best F-measure of that ROUGE type; recall is the ROUGE-1 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.carried import Carried
+from custom_metrics.figures import Figure, mean_figure, share_figure
 from custom_metrics.ranking import ndcg, recall
 from custom_metrics.rouge import rouge1, rouge1_of_all, rouge_l, tokens
 
 __all__ = [
-    "BOUNDED",
-    "BY_RETRIEVAL",
     "CUTOFFS",
-    "FOUND",
-    "MEANS",
-    "SHARES",
     "k_precision",
     "process_results",
     "process_results_with_retrieval",
+    "retrieval_figures",
     "retrieval_quality",
     "score_answer",
 ]
 
 CUTOFFS = (1, 3, 5, 10)
 
-MEANS = ("rougeL", "recall", "rougeLp", "k_precision")
-SHARES = ("unanswerable_accuracy", "answerable_abstention_rate")
-BOUNDED = (*MEANS, *SHARES)
 BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
-FOUND = ("_retrieved", "_missed")
+FOUND = {"_retrieved": "is among the passages given", "_missed": "is not"}
 
 
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float]:
@@ -82,7 +77,7 @@ def retrieval_quality(ranked: Sequence[str], relevant: Sequence[str]) -> dict[st
     return {**{f"ndcg@{k}": ndcg(ranked, wanted, k) for k in CUTOFFS}, "recall@10": recall(ranked, wanted, 10)}
 
 
-def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
     """Per-document values of the CLAPnq metrics.
 
     Args:
@@ -90,41 +85,65 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         results: one answer.
 
     Returns:
-        Every metric for every document, ``nan`` where the document is not in the denominator: answer quality,
+        Every metric for every document, ``None`` where the document is not in the denominator: answer quality and
         ``answerable_abstention_rate`` over answerable questions, ``unanswerable_accuracy`` over the others,
-        ``k_precision`` over the answers to either that do not abstain and have a token. The values stand a second and
-        third time as ``*_ci_low`` and ``*_ci_high``, whose aggregations are the bounds.
+        ``k_precision`` over the answers to either that do not abstain and have a token. The first number is the document's
+        own score: ``rougeL``, or ``unanswerable_accuracy`` where the question cannot be answered.
     """
     answer = results[0] if isinstance(results[0], str) else ""
-    abstained = float(is_abstention(answer, "en"))
-    if doc["answerable"]:
-        values = score_answer(answer, doc["answers"], doc["groundings"])
-        values |= {"unanswerable_accuracy": math.nan, "answerable_abstention_rate": abstained}
-    else:
-        values = dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate"), math.nan)
-        values["unanswerable_accuracy"] = abstained
-    values["k_precision"] = math.nan if abstained else k_precision(answer, doc["groundings"])
-    for metric in BOUNDED:
-        values[f"{metric}_ci_low"] = values[f"{metric}_ci_high"] = values[metric]
-    return values
+    abstained = is_abstention(answer, "en")
+    quality = score_answer(answer, doc["answers"], doc["groundings"]) if doc["answerable"] else {}
+    return {
+        "rougeL": _counted(quality.get("rougeL")),
+        "unanswerable_accuracy": None if doc["answerable"] else float(abstained),
+        **{name: _counted(quality.get(name)) for name in ("recall", "rougeLp")},
+        "k_precision": None if abstained else _counted(k_precision(answer, doc["groundings"])),
+        "length": quality.get("length"),
+        "answerable_abstention_rate": float(abstained) if doc["answerable"] else None,
+    }
 
 
-def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
-    """As :func:`process_results`, with the quality of the retrieval, and answer quality by what retrieval found.
+def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
+    """As :func:`process_results`, with the quality of the retrieval.
 
     Returns:
-        Over answerable questions whose gold passage is in the corpus: ``ndcg@k``, ``recall@10``, ``gold_retrieved`` (was a
-        gold passage among those given?), and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` where it was,
-        ``<metric>_missed`` where it was not; ``nan`` elsewhere. Bounds as in :func:`process_results`.
+        Also, over answerable questions whose gold passage is in the corpus: ``ndcg@10`` (which carries
+        :func:`retrieval_quality`), ``recall@10``, and ``gold_retrieved`` (was a gold passage among those given?).
     """
-    values = process_results(doc, results)
-    relevant = doc["gold_ids"] if doc["answerable"] else ()
-    values |= retrieval_quality(doc["retrieved_ids"], relevant)
-    values["gold_retrieved"] = float(bool(doc["gold_ranks"])) if relevant else math.nan
-    for metric in BY_RETRIEVAL:
-        value = values[metric]
-        values[f"{metric}_retrieved"] = value if values["gold_retrieved"] == 1 else math.nan
-        values[f"{metric}_missed"] = value if values["gold_retrieved"] == 0 else math.nan
-    for metric in (f"{bounded}{found}" for bounded in BY_RETRIEVAL if bounded in BOUNDED for found in FOUND):
-        values[f"{metric}_ci_low"] = values[f"{metric}_ci_high"] = values[metric]
-    return values
+    quality = (
+        retrieval_quality(doc["retrieved_ids"], doc["gold_ids"]) if doc["answerable"] and doc["gold_ids"] else None
+    )
+    return {
+        **process_results(doc, results),
+        "ndcg@10": None if quality is None else Carried(quality["ndcg@10"], quality),
+        "recall@10": None if quality is None else quality["recall@10"],
+        "gold_retrieved": None if quality is None else float(bool(doc["gold_ranks"])),
+    }
+
+
+def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
+    """The finer figures of a task with retrieval: name, figure, and the documents that count.
+
+    Args:
+        values: metric to the values of all documents, which stand in the same order everywhere.
+
+    Returns:
+        ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
+        questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
+    """
+    found = [value.of for value in values.get("ndcg@10", ()) if value is not None]
+    for k in CUTOFFS[:-1]:
+        yield f"ndcg@{k}", mean_figure([quality[f"ndcg@{k}"] for quality in found]), _IN_CORPUS
+    given = values.get("gold_retrieved", ())
+    for (ending, where), held in zip(FOUND.items(), (1.0, 0.0), strict=True):
+        for metric in BY_RETRIEVAL:
+            chosen = [value for value, was in zip(values.get(metric, ()), given, strict=True) if was == held]
+            figure = share_figure(chosen) if metric == "answerable_abstention_rate" else mean_figure(chosen)
+            yield f"{metric}{ending}", figure, f"answerable questions whose gold passage {where}"
+
+
+_IN_CORPUS = "answerable questions whose gold passage is in the corpus"
+
+
+def _counted(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value

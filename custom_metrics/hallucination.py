@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.detection import WordCounts
-from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.intervals import resampled_sums, spread
 from custom_metrics.random_effects import Errors, predicted
 from custom_metrics.spans import covered, span_of
 from custom_metrics.words import words
@@ -85,11 +85,12 @@ def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_pos
 
 
 class Interval(NamedTuple):
-    """A rate with its 95 % bounds, all ``nan`` where it is not defined."""
+    """A rate with its 95 % bounds and its standard error, all ``nan`` where it is not defined."""
 
     value: float
     low: float
     high: float
+    standard_error: float = math.nan
 
 
 class Estimates(NamedTuple):
@@ -154,7 +155,7 @@ def estimate(
                 (shares - false_positive_rate) / (tp / (tp + fn) - false_positive_rate), 0.0, 1.0
             )
     return Estimates(
-        Interval(flagged / total, *percentile_bounds(shares)),
+        Interval(flagged / total, *spread(shares)),
         _interval(point, estimated_again),
         _interval(rogan_gladen, rogan_gladen_again),
     )
@@ -173,16 +174,16 @@ def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> 
     true_positives, false_positives, ratios = errors.draws.T
     possible = (false_positives <= shares) & (shares <= true_positives) & (false_positives < true_positives)
     drawn = (shares - false_positives)[possible] / (true_positives - false_positives)[possible]
-    low, high = percentile_bounds(drawn) if np.mean(possible) >= UNLIKELY else (0.0, 1.0)
+    low, high, error = spread(drawn) if np.mean(possible) >= UNLIKELY else (0.0, 1.0, math.nan)
     value = rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate)
     if errors.true_positive_rate <= errors.false_positive_rate:
-        value = low = high = math.nan
+        value = low = high = error = math.nan
     estimated = errors.ratio * share
     return Estimates(
-        Interval(share, *percentile_bounds(shares)),
+        Interval(share, *spread(shares)),
         # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
-        Interval(estimated, *percentile_bounds(np.minimum(ratios * shares, max(1.0, estimated)))),
-        Interval(value, min(low, value), max(high, value)),
+        Interval(estimated, *spread(np.minimum(ratios * shares, max(1.0, estimated)))),
+        Interval(value, min(low, value), max(high, value), error),
     )
 
 
@@ -221,4 +222,4 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
 def _interval(point: float, resampled: np.ndarray[Any, Any]) -> Interval:
     if math.isnan(point):
         return Interval(math.nan, math.nan, math.nan)
-    return Interval(point, *percentile_bounds(resampled))
+    return Interval(point, *spread(resampled))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["bootstrap_mean", "percentile_bounds", "resampled_sums", "wilson"]
+__all__ = ["Spread", "bootstrap_mean", "percentile_bounds", "resampled_sums", "spread", "wilson"]
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 
@@ -86,14 +86,28 @@ def resampled_sums(
     return np.concatenate(sums)
 
 
-def percentile_bounds(resampled: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """95 % percentile interval of resampled figures; those that are ``nan`` (a 0/0 of a resample) are left out.
+class Spread(NamedTuple):
+    """How far a figure varies between resamples: 95 % bounds, and the standard deviation, which is its standard error."""
+
+    low: float
+    high: float
+    standard_error: float
+
+
+def spread(resampled: np.ndarray[Any, Any]) -> Spread:
+    """The spread of resampled figures; those that are ``nan`` (a 0/0 of a resample) are left out.
 
     Returns:
-        Lower and upper bound; ``(nan, nan)`` where more than one in twenty is ``nan``: the rest would be a selection.
+        All ``nan`` where more than one in twenty is ``nan``: the rest would be a selection.
     """
     defined = resampled[~np.isnan(resampled)]
     if defined.size == 0 or defined.size < 0.95 * resampled.size:
-        return math.nan, math.nan
+        return Spread(math.nan, math.nan, math.nan)
     low, high = np.percentile(defined, [2.5, 97.5])
-    return float(low), float(high)
+    error = float(np.std(defined, ddof=1)) if defined.size > 1 else math.nan
+    return Spread(float(low), float(high), error)
+
+
+def percentile_bounds(resampled: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """The bounds alone of :func:`spread`."""
+    return spread(resampled)[:2]

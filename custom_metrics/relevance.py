@@ -8,12 +8,11 @@ rates that the aggregations average (Thakur et al. 2024, section 4):
 - hallucination rate = FP / (FP + TN) over the non-relevant subset,
 - error rate = FN / (FN + TP) over the relevant subset.
 
-Invalid answers are in neither denominator; they are ``nan`` here, and counted by ``invalid_rate``.
+Invalid answers are in neither denominator; they are ``None`` here, and counted by ``invalid_rate``.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -99,7 +98,7 @@ def robust_label(response: str | None, language: str | None = None) -> str:
     return ANSWER
 
 
-def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
     """Per-document values of the NoMIRACL metrics.
 
     Args:
@@ -107,20 +106,14 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         results: one label, as the filter ``nomiracl_label`` gives it.
 
     Returns:
-        Every metric for every document: 1.0, 0.0, or ``nan`` where the document is not in the denominator.
+        Every metric for every document: 1.0, 0.0, or ``None`` where the document is not in the denominator. ``accuracy``,
+        whether this answer is right, comes first.
     """
     label = results[0]
-    hallucinated = erred = math.nan
-    if label != INVALID:
-        if doc["subset"] == "non_relevant":
-            hallucinated = float(label == ANSWER)
-        else:
-            erred = float(label == NO_ANSWER)
+    read = label != INVALID
     return {
-        **dict.fromkeys(
-            ("hallucination_rate", "hallucination_rate_ci_low", "hallucination_rate_ci_high"), hallucinated
-        ),
-        **dict.fromkeys(("error_rate", "error_rate_ci_low", "error_rate_ci_high"), erred),
         "accuracy": float(label == doc["label"]),
-        "invalid_rate": float(label == INVALID),
+        "hallucination_rate": float(label == ANSWER) if read and doc["subset"] == "non_relevant" else None,
+        "error_rate": float(label == NO_ANSWER) if read and doc["subset"] == "relevant" else None,
+        "invalid_rate": float(not read),
     }

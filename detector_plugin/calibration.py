@@ -87,6 +87,7 @@ class Calibration:
         origin: file it was loaded from.
         note: what its maker said of it.
         digest: first twelve digits of the file's SHA-256.
+        sha256: all of it.
     """
 
     detector: Mapping[str, str]
@@ -94,6 +95,7 @@ class Calibration:
     origin: str = ""
     note: str = ""
     digest: str = ""
+    sha256: str = ""
 
     @property
     def identity(self) -> str:
@@ -247,8 +249,8 @@ def load(name: str) -> Calibration:
         if isinstance(error, CalibrationError):
             raise
         raise CalibrationError(f"{path} cannot be read as a calibration: {type(error).__name__} {error}") from error
-    digest = hashlib.sha256(data).hexdigest()[:12]
-    calibration = Calibration(detector, languages, str(path), str(content.get("note", "")), digest)
+    sha256 = hashlib.sha256(data).hexdigest()
+    calibration = Calibration(detector, languages, str(path), str(content.get("note", "")), sha256[:12], sha256)
     _LOADED[calibration.identity] = calibration
     return calibration
 

@@ -129,7 +129,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
             if _STRICT.get():
                 raise
             log.exception(
-                "detector %s failed (%s: %s): %d answers stay untagged and their rates are nan. If they are logged "
+                "detector %s failed (%s: %s): %d answers stay untagged and count in no rate. If they are logged "
                 "(--log_samples), `lm-eval-grounded score` tags them without generating them again.",
                 *(name, type(error).__name__, error, len(answers)),
             )

@@ -2,9 +2,10 @@
 
 `lm_eval_grounded.pth`, one line in site-packages, runs at every start of Python, so it imports nothing: it puts a finder
 on `sys.meta_path` that imports this module when somebody imports `lm_eval`, and otherwise steps aside. This module then
-waits for four modules of the harness. When one of them has run, the names that this distribution declares as entry points
-are registered as lazy placeholders, and `TaskManager` looks into our folder too: after the harness's own tasks and before
-the user's `--include_path`, which therefore stays the stronger.
+waits for six modules of the harness. When one of them has run, the names that this distribution declares as entry points
+are registered as lazy placeholders, `TaskManager` looks into our folder too (after the harness's own tasks and before
+the user's `--include_path`, which therefore stays the stronger), and our metrics are asked for their own standard errors
+(`lm_eval_tasks.harness_results`).
 
 Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks that are found by ``--include_path`` then register what they need themselves
 (:func:`register`). A harness that discovers entry points itself finds the names already there and
@@ -36,7 +37,9 @@ _REGISTRIES = {
     "lm_eval.api.metrics": ("lm_eval.aggregations", "aggregation_registry"),
 }
 _TASK_MANAGER = "lm_eval.tasks.manager"
-_WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER))
+# What the harness makes of our metrics and models: see lm_eval_tasks.harness_results.
+_RESULTS = {"lm_eval.evaluator_utils": "extend", "lm_eval.loggers.evaluation_tracker": "name_models"}
+_WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS))
 
 
 class _Finder:
@@ -74,13 +77,17 @@ def _extend(module: ModuleType) -> None:
     try:
         if module.__name__ == _TASK_MANAGER:
             _add_tasks(module.TaskManager)
+        elif module.__name__ in _RESULTS:
+            from lm_eval_tasks import harness_results
+
+            getattr(harness_results, _RESULTS[module.__name__])(module)
         else:
             _register(*_REGISTRIES[module.__name__])
             if module.__name__ == "lm_eval.api.metrics":
                 _load_metrics()
     except Exception:
         logging.getLogger(__name__).warning(
-            "lm-eval-grounded could not extend %s; its tasks, models or filters may be missing",
+            "lm-eval-grounded could not extend %s; its tasks, models, filters or standard errors may be missing",
             module.__name__,
             exc_info=True,
         )
@@ -129,7 +136,7 @@ def task_folder() -> str:
 
 def register() -> None:
     """Register our models, filters and aggregations with what of the harness is imported; again does nothing."""
-    for name in _REGISTRIES.keys() & sys.modules.keys():
+    for name in (_REGISTRIES.keys() | _RESULTS.keys()) & sys.modules.keys():
         _extend(sys.modules[name])
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, estimate
+from custom_metrics.figures import Figure
+from custom_metrics.hallucination import Estimates, Interval, estimate
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
 
-__all__ = ["NO_CALIBRATION", "described", "estimated", "in_force", "key_of", "say_what_it_rests_on"]
+__all__ = ["NO_CALIBRATION", "described", "estimated", "figure_of", "in_force", "key_of", "say_what_it_rests_on"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -46,13 +47,13 @@ def in_force(key: str, task: str) -> calibrations.LanguageCalibration | None:
     if path == NO_CALIBRATION:
         return None
     if not path:
-        log.info("%s: the detector has no calibration, so the corrected rates are nan", task)
+        log.info("%s: the detector has no calibration, so there are no corrected rates", task)
         return None
     loaded = calibrations.loaded(path)
     found = loaded.of(language, annotations or None)
     if found is None:
         log.info(
-            "%s: %s has no %s calibration for this language (it has %s), so the corrected rates are nan",
+            "%s: %s has no %s calibration for this language (it has %s), so there are no corrected rates",
             *(task, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
         )
         return None
@@ -61,7 +62,7 @@ def in_force(key: str, task: str) -> calibrations.LanguageCalibration | None:
     elif loaded.detector["name"] != name:
         log.warning(
             "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
-            "the corrected rates are nan",
+            "there are no corrected rates",
             *(task, loaded.detector["name"], loaded.detector["version"], name, version),
         )
         return None
@@ -83,6 +84,11 @@ def estimated(
     if calibration.pooled is not None:
         return estimate(wild, pooled=calibration.pooled, **options)
     return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
+
+
+def figure_of(rate: Interval, answers: int) -> Figure:
+    """A rate as the figure of so many answers."""
+    return Figure(rate.value, rate.low, rate.high, rate.standard_error, answers)
 
 
 SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
@@ -116,7 +122,7 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
 
 
 def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
-    """File, digest and figures of the calibration that a document names; ``None`` where there is none for its language."""
+    """File, SHA-256 and figures of the calibration that a document names; ``None`` where there is none for its language."""
     if doc["calibration"] in ("", NO_CALIBRATION):
         return None
     loaded = calibrations.loaded(doc["calibration"])
@@ -126,6 +132,7 @@ def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
     kind, language = found
     return {
         "file": loaded.identity,
+        "sha256": loaded.sha256,
         "detector_version": loaded.detector["version"],
         "annotations": kind,
         **calibrations.summary(language, documents=False),

@@ -36,7 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources.add_argument("--mirror", help="folder to look in, or `sample` (default: LM_EVAL_GROUNDED_MIRROR)")
     sources.add_argument("--missing", action="store_true", help="list only what is missing or unreadable")
     sources.add_argument(
-        "--fetch", metavar="PATTERN", help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'"
+        "--fetch",
+        nargs="+",
+        metavar="PATTERN",
+        help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'",
     )
     sources.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
     sources.set_defaults(run=_sources)
@@ -47,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_calibrate(commands)
     _add_train(commands)
     _add_agreement(commands)
+    _add_reproduce(commands)
+    _add_separate(commands)
 
     arguments = parser.parse_args(argv)
     _show_log()
@@ -194,6 +199,32 @@ def _add_agreement(commands: Commands) -> None:
     agreement.set_defaults(run=_agreement)
 
 
+def _add_reproduce(commands: Commands) -> None:
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="print the command behind a results file, and what differs here",
+        description="Prints the command that made a results file, and compares what its numbers depend on with what is "
+        "here: versions, every public file by its SHA-256, detector and calibration. Exit status 0 where all is the same, "
+        "else 1.",
+    )
+    reproduce.add_argument("results", type=Path, metavar="RESULTS", help="results_*.json of `lm_eval` or of `score`")
+    reproduce.add_argument("--task", metavar="T", help="one task or group of it (default: all)")
+    reproduce.add_argument("--mirror", help="where the public files lie here (default: where the results say)")
+    reproduce.set_defaults(run=_reproduce)
+
+
+def _add_separate(commands: Commands) -> None:
+    separate = commands.add_parser(
+        "separate",
+        help="lay results out one folder a task, for a leaderboard's converter",
+        description="Writes below DIR/tasks one folder a task and run, with its results and samples alone, and "
+        "below DIR/groups the averages of groups, which have no samples. The files of the run stay as they are.",
+    )
+    separate.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
+    separate.add_argument("-o", "--output", type=Path, metavar="DIR", required=True)
+    separate.set_defaults(run=_separate)
+
+
 def _add_detector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
@@ -322,6 +353,21 @@ def _agreement(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.reproduce import reproduce, table
+
+    found = reproduce(arguments.results, arguments.task, arguments.mirror)
+    print(table(found))
+    return 0 if found.same else 1
+
+
+def _separate(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.separate import separate
+
+    print(*separate(arguments.path, arguments.output), sep="\n")
+    return 0
+
+
 def _path(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.autoload import task_folder
 
@@ -350,14 +396,19 @@ def _sources(arguments: argparse.Namespace) -> int:
     return 1 if counts.get("unreadable") else 0
 
 
-def _fetch(pattern: str, folder: Path | None) -> int:
+def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
     from tqdm import tqdm
 
     from lm_eval_tasks import sources
 
-    wanted = [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]
-    if not wanted:
-        raise ValueError(f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all")
+    matching = {
+        pattern: [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]
+        for pattern in patterns
+    }
+    for pattern, found in matching.items():
+        if not found:
+            raise ValueError(f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all")
+    wanted = list(dict.fromkeys(file for found in matching.values() for file in found))
     failed = 0
     for file in tqdm(wanted, unit="file", disable=len(wanted) < 2):
         try:

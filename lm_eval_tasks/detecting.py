@@ -19,7 +19,8 @@ FILTER = "hallucination_spans"
 class DetectingTask(GroundedTask):
     """A task with the filter ``hallucination_spans``; without it, nothing differs.
 
-    - The results say which detector and which calibration made them: ``configs.<task>.metadata.hallucination``.
+    - The results say which detector and which calibration made them: ``detector``, ``calibration`` and
+      ``words`` of ``configs.<task>.metadata.provenance``.
     - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
     """
 
@@ -44,27 +45,27 @@ class DetectingTask(GroundedTask):
             kept.append({**listed, "filter": [step for _, step in steps]})
         self.config.filter_list = kept
 
-    def dump_config(self) -> dict[str, Any]:
-        """The task's configuration for the results file, with what tagged and corrected the answers."""
-        config: dict[str, Any] = dict(super().dump_config())
+    def provenance(self) -> dict[str, Any]:
+        """As of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and ``words``."""
+        found = super().provenance()
         if not self.tags_answers:
-            return config
+            return found
         from custom_metrics.words import segmenter
         from detector_plugin.detector import describe
         from detector_plugin.filters import shared_detector
         from lm_eval_tasks.calibrated import described as describe_calibration
 
         doc = next(iter(self.eval_docs))
+        described: dict[str, Any]
         try:
-            described = describe(shared_detector(doc["detector"], doc["detector_args"]))
+            detector = shared_detector(doc["detector"], doc["detector_args"])
+            chosen = getattr(detector, "threshold", None)
+            described = {**describe(detector), "threshold": "of its weights" if chosen is None else chosen}
         except Exception as error:  # the filter has said so, and kept the answers
             described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
-        config["metadata"] = {
-            **(config.get("metadata") or {}),
-            "hallucination": {
-                "detector": {**described, "options": json.loads(doc["detector_args"])},
-                "calibration": describe_calibration(doc),
-                "words": segmenter(doc["language"]),
-            },
+        return {
+            **found,
+            "detector": {**described, "options": json.loads(doc["detector_args"])},
+            "calibration": describe_calibration(doc),
+            "words": segmenter(doc["language"]),
         }
-        return config

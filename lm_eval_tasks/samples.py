@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.surrogates import without_surrogates
+from lm_eval_tasks import provenance
 from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from lm_eval_tasks.tables import read_lines
 
-__all__ = ["documents_of_samples", "read_samples", "samples_files", "task_of"]
+__all__ = ["documents_of_samples", "read_samples", "record_of_samples", "samples_files", "task_of"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -109,6 +110,24 @@ def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> li
         MissingSource: there are none of this task.
         CorruptSource: its file is damaged, or of several models.
     """
+    file = _of_task(place, task)
+    found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]
+    if not found:
+        raise CorruptSource(f"{file}: no sample can be read")
+    for doc in found:
+        missing = [column for column in columns if column not in doc]
+        if missing:
+            raise CorruptSource(f"{file}: a document has no {', '.join(missing)}; it is none of {task}")
+    return found
+
+
+def record_of_samples(place: Path, task: str, **said: Any) -> provenance.Record:
+    """Where the documents of :func:`documents_of_samples` come from; `said` are further attributes of the record."""
+    file = provenance.local_file("samples", _of_task(place, task), place)
+    return provenance.Record("samples", local_files=[file], **said)
+
+
+def _of_task(place: Path, task: str) -> Path:
     folders = samples_files(place)
     having = [files[task] for files in folders.values() if task in files]
     if not having:
@@ -116,11 +135,4 @@ def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> li
         raise MissingSource(f"{place.resolve()}: samples of {', '.join(known)}, none of {task}")
     if len(having) > 1:
         raise CorruptSource(f"{place.resolve()}: samples of {task} in {len(having)} folders; name one of them")
-    found = [sample["doc"] for sample in sorted(read_samples(having[0]), key=lambda sample: int(sample["doc_id"]))]
-    if not found:
-        raise CorruptSource(f"{having[0]}: no sample can be read")
-    for doc in found:
-        missing = [column for column in columns if column not in doc]
-        if missing:
-            raise CorruptSource(f"{having[0]}: a document has no {', '.join(missing)}; it is none of {task}")
-    return found
+    return having[0]

@@ -23,6 +23,7 @@ from lm_eval_tasks.clapnq.generate import task_names
 from lm_eval_tasks.detector_settings import read_options
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.provenance import of_scored
 from lm_eval_tasks.samples import read_samples, samples_files
 from lm_eval_tasks.sources import MissingSource
 
@@ -119,6 +120,8 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
     samples = {task: _numbered(list(read_samples(path))) for task, path in files.items()}
     source = next(iter(files.values()))
     earlier = _earlier_results(source)
+    order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
+    files = dict(sorted(files.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', metadata['detector'])}.jsonl"
@@ -136,7 +139,6 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
                     include_path=task_folder(), include_defaults=False, metadata={**metadata, "samples": str(origin)}
                 ),
                 evaluation_tracker=tracker,
-                bootstrap_iters=0,
                 log_samples=True,
             )
         assert results is not None
@@ -155,7 +157,10 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
         }
         for task, config in results["configs"].items():
             said = earlier.get("configs", {}).get(task, {})
-            for key in ("generation_kwargs", "num_fewshot"):  # the answers were made with these
+            config["metadata"]["provenance"] = of_scored(
+                config["metadata"]["provenance"], said, earlier.get("config", {}).get("model_args")
+            )
+            for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
                 if said.get(key) is not None:
                     config[key] = said[key]
         for task, number in results["n-samples"].items():

@@ -13,11 +13,15 @@ import csv
 import hashlib
 import logging
 import os
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
@@ -25,14 +29,18 @@ from lm_eval_tasks.tables import check_end, check_readable
 
 __all__ = [
     "CorruptSource",
+    "Located",
     "MissingSource",
     "SourceFile",
     "digest",
     "fetch",
+    "fetch_command",
     "fetch_into",
     "files",
     "find",
+    "local_copy",
     "locate",
+    "recording",
     "state",
 ]
 
@@ -79,6 +87,32 @@ class SourceFile:
         return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
 
 
+class Located(NamedTuple):
+    """A public file that was read.
+
+    Attributes:
+        origin: ``mirror``, ``sample`` (the bundled one), ``hub`` or ``github``.
+    """
+
+    file: SourceFile
+    path: Path
+    origin: str
+
+
+_RECORD: ContextVar[list[Located] | None] = ContextVar("_RECORD", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Located]]:
+    """Within it, every file that :func:`locate` finds is noted in the list, in order; what is caught outside is not."""
+    found: list[Located] = []
+    token = _RECORD.set(found)
+    try:
+        yield found
+    finally:
+        _RECORD.reset(token)
+
+
 @lru_cache(maxsize=1)
 def files() -> tuple[SourceFile, ...]:
     """Every file that the tasks may read, in the order of ``source_files.tsv``."""
@@ -107,7 +141,7 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
     named = mirror or os.environ.get(MIRROR_VARIABLE)
     if not named:
         return None
-    folder = Path(str(resources.files("lm_eval_tasks"))) / SAMPLE if str(named) == SAMPLE else Path(named).expanduser()
+    folder = _sample() if str(named) == SAMPLE else Path(named).expanduser()
     if not folder.is_dir():
         how = "named as `mirror`" if mirror else f"named by {MIRROR_VARIABLE}"
         raise MissingSource(
@@ -115,6 +149,10 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
             f"`{SAMPLE}` for the bundled miniature, or none to download."
         )
     return folder
+
+
+def _sample() -> Path:
+    return Path(str(resources.files("lm_eval_tasks"))) / SAMPLE
 
 
 def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
@@ -143,6 +181,10 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     except CorruptSource:
         if not file.checksum or not _has_checksum(local, file.checksum):  # published so, it is whole
             raise
+    record = _RECORD.get()
+    if record is not None:
+        origin = file.host if folder is None else SAMPLE if folder.resolve() == _sample().resolve() else "mirror"
+        record.append(Located(file, local, origin))
     return local
 
 
@@ -188,13 +230,18 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
         One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
         subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
     """
-    folder = mirror_folder(mirror)
-    local = _in_mirror(file, folder) if folder is not None else _cached(file)
-    if local is None or not local.is_file():
+    local = local_copy(file, mirror_folder(mirror))
+    if local is None:
         return "missing", None
     if file.checksum:
         return ("verified" if _has_checksum(local, file.checksum) else "differs"), local
     return ("readable" if _is_readable(local) else "unreadable"), local
+
+
+def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
+    """Where a file lies in a mirror, or without one in the caches of downloads; ``None`` where it does not."""
+    local = _in_mirror(file, folder) if folder is not None else _cached(file)
+    return local if local is not None and local.is_file() else None
 
 
 def _in_mirror(file: SourceFile, folder: Path) -> Path | None:
@@ -284,9 +331,15 @@ def _cached(file: SourceFile) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
+    """What a person types to have files downloaded, all of one call: into a mirror folder, or the caches."""
+    named = " ".join(f"'{file.repository}/{file.path}'" for file in missing)
+    into = f" --into {shlex.quote(str(folder))}" if folder else ""
+    return f"lm-eval-grounded sources --fetch {named}{into}"
+
+
 def _fetch_command(file: SourceFile, folder: Path | None = None) -> str:
-    into = f" --into {folder}" if folder else ""
-    return f"lm-eval-grounded sources --fetch '{file.repository}/{file.path}'{into}"
+    return fetch_command([file], folder)
 
 
 def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
+from custom_metrics.aggregations import Aggregation
+from custom_metrics.figures import Figure
 from custom_metrics.surrogates import without_surrogates
+from lm_eval_tasks import provenance
+from lm_eval_tasks.harness_results import NotDefined, Row, reports
 
 __all__ = ["GroundedTask"]
 
@@ -17,17 +23,32 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in three things:
+    """A task as YAML makes it, which differs in six things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
+      (:mod:`lm_eval_tasks.provenance`).
+    - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``. The harness's table has the
+      metrics alone.
+    - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
+
+    Attributes:
+        asked: of the run, what the harness does not write into its results.
     """
 
+    LOGGED_ELSEWHERE: tuple[str, ...] = ()
+    """Columns that samples need not hold, as their text stands in the prompt or in ``target``."""
+
     def __init__(self, config: dict[str, Any]) -> None:
+        self.asked: dict[str, Any] = {}
+        self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
+        # Metric to all documents' values and their figure, for each filter in turn.
+        self._seen: dict[str, list[tuple[Sequence[Any], Figure]]] = {}
 
     def build_all_requests(self, **options: Any) -> None:
         """The requests, as the harness builds them or takes them from its cache.
@@ -36,6 +57,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             ValueError: there are fewer questions than processes.
         """
         chosen, limit = options.get("samples"), options.get("limit")
+        self.asked = {
+            "apply_chat_template": bool(options.get("apply_chat_template")),
+            "limit": limit,
+            "samples": chosen,
+        }
         number = len(chosen) if chosen else len(self.eval_docs)
         number = number if limit is None else min(number, limit)
         processes = options.get("world_size", 1)
@@ -61,6 +87,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def apply_filters(self) -> Any:
         """As the harness does, on answers that can be written."""
+        self._seen = {}
         mended = 0
         for request in self._instances or ():
             for number, answer in enumerate(request.resps):
@@ -73,3 +100,120 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, mended),
             )
         return super().apply_filters()
+
+    def provenance(self) -> dict[str, Any]:
+        """What is known of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it; tasks add to it."""
+        return provenance.of_dataset(self.eval_docs)
+
+    def doc_iterator(self, **options: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Documents as the harness iterates over them, each a copy of its own."""
+        for number, doc in super().doc_iterator(**options):
+            yield number, dict(doc)
+
+    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
+        """The values of a document. What its sample need not hold twice is taken out of the document."""
+        values = super().process_results(doc, results)
+        self._scored = doc, self.doc_to_target(doc)
+        for column in self.LOGGED_ELSEWHERE:
+            doc.pop(column, None)
+        return values
+
+    def doc_to_target(self, doc: Any, *args: Any, **kwargs: Any) -> Any:
+        """The target, also of the document that was scored last and no longer holds it."""
+        scored, target = self._scored
+        return target if doc is scored else super().doc_to_target(doc, *args, **kwargs)
+
+    def aggregation(self) -> dict[str, Any]:
+        """The metrics' aggregations; those of ours remember what they are given, for the figures beside the table."""
+        return {
+            name: _Remembering(function, self._seen.setdefault(name, []))
+            if isinstance(function, Aggregation)
+            else function
+            for name, function in super().aggregation().items()
+        }
+
+    def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """The harness's metrics of this task as they are reported: in the order of the YAML, without what is not defined.
+
+        Args:
+            metrics: ``metric,filter`` and ``metric_stderr,filter`` to numbers.
+        """
+        order = {name: place for place, name in enumerate(super().aggregation())}
+        filters = {name: place for place, name in enumerate(self._filter_names())}
+        ours: dict[Row, Any] = {}
+        others, undefined = {}, []
+        for key, value in metrics.items():
+            name, _, filter_name = key.partition(",")
+            of = name if name in order else name.removesuffix("_stderr")
+            defined = not (isinstance(value, float) and math.isnan(value))
+            if of not in order:
+                others[key] = value
+            elif of == name and not defined:
+                undefined.append(key)
+            elif f"{of},{filter_name}" not in undefined:  # a standard error comes behind its metric
+                ours[Row(key, (order[of], filters.get(filter_name, 0), of != name))] = value if defined else "N/A"
+        if undefined:
+            log.warning(
+                "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
+                *(self.config.task, ", ".join(undefined)),
+            )
+        return {**others, **{row: ours[row] for row in sorted(ours)}}
+
+    def denominator_of(self, metric: str) -> str:
+        """Which documents a metric counts, as its YAML says in ``metric_list``; empty where it does not."""
+        said = (entry.get("denominator") for entry in self.config.metric_list or () if entry["metric"] == metric)
+        return str(next(said, None) or "")
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """Further figures: name, figure, and the documents that count in words.
+
+        Args:
+            values: metric to all documents' values, of one filter; the documents come in the same order everywhere.
+        """
+        return ()
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with where its numbers come from, and the metrics' figures."""
+        config: dict[str, Any] = dict(super().dump_config())
+        found = provenance.of_task(self)
+        config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
+        if "split" in found:  # of the public data set; converters link it beside `dataset_path`
+            config["test_split"] = found["split"]
+        figures = self._figures()
+        if figures:
+            config["metadata"]["figures"] = figures
+        return config
+
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        """Filter to name to figure."""
+        found: dict[str, dict[str, Any]] = {}
+        for place, name in enumerate(self._filter_names()):
+            seen = {metric: of_filters[place] for metric, of_filters in self._seen.items() if len(of_filters) > place}
+            values = {metric: given for metric, (given, _) in seen.items()}
+            figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in seen.items()]
+            found[name] = {
+                metric: figure.as_json(denominator)
+                for metric, figure, denominator in (*figures, *(self.finer_figures(values) if values else ()))
+                if not math.isnan(figure.value)
+            }
+        return {name: figures for name, figures in found.items() if figures}
+
+    def _filter_names(self) -> list[str]:
+        return [pipeline.name for pipeline in self._filters]
+
+
+class _Remembering(Aggregation):
+    """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds."""
+
+    def __init__(self, aggregation: Aggregation, seen: list[tuple[Sequence[Any], Figure]]) -> None:
+        super().__init__(aggregation.name, aggregation.figure)
+        self._seen = seen
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        found = self.figure(values)
+        self._seen.append((values, found))
+        return NotDefined() if math.isnan(found.value) and not reports() else float(found.value)
+
+    def standard_error(self, values: Sequence[Any]) -> float:
+        known = next((found for seen, found in self._seen if seen is values), None)
+        return super().standard_error(values) if known is None else float(known.standard_error)

@@ -83,3 +83,10 @@ def results_of(folder: Path) -> dict[str, Any]:
     (file,) = folder.rglob("results_*.json")
     results: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return results
+
+
+def figures_of(results: dict[str, Any], task: str) -> dict[str, Any]:
+    """What stands beside the metrics of a task with one filter: name to value, bounds, standard error and denominator."""
+    (figures,) = results["configs"][task]["metadata"]["figures"].values()
+    found: dict[str, Any] = figures
+    return found

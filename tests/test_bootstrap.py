@@ -33,8 +33,11 @@ def test_the_order_of_the_clusters_does_not_matter() -> None:
 def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[float], chance: random.Random) -> None:
     shuffled = chance.sample(values, len(values))
     assert bootstrap_mean(shuffled) == bootstrap_mean(values)
-    assert aggregations.bootstrap_low(shuffled) == aggregations.bootstrap_low(values)
-    assert aggregations.defined_mean(shuffled) == aggregations.defined_mean(values)
+    for aggregation in (aggregations.defined_mean, aggregations.defined_share):
+        if aggregation is aggregations.defined_mean or set(values) <= {0.0, 1.0}:
+            found, again = aggregation.figure(values), aggregation.figure(shuffled)
+            assert found[:3] == again[:3]
+            assert found[3:] == pytest.approx(again[3:], nan_ok=True)
 
 
 def tagged(flagged: float, words: int, article: int, subset: int = 0) -> estimation.TaggedAnswer:
@@ -47,24 +50,26 @@ def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
     chance = random.Random(3)
     answers = [tagged(chance.randrange(20), 20 + chance.randrange(9), n // 2, n % 5) for n in range(41)]
     for rate in estimation.RATES:
-        for part in estimation.PARTS:
-            aggregate = getattr(estimation, f"{rate}{part}")
-            assert aggregate([*answers[::2], *answers[1::2]]) == aggregate(answers)
+        figure = getattr(estimation, rate).figure
+        assert figure([*answers[::2], *answers[1::2]]) == figure(answers)
+    spread = estimation.spread_over_subsets
+    assert spread([*answers[::2], *answers[1::2]]).keys() == spread(answers).keys()
+    assert [f[0] for f in spread([*answers[::2], *answers[1::2]]).values()] == [f[0] for f in spread(answers).values()]
     counts = [[chance.randrange(9) for _ in range(4)] for _ in range(41)]
     ratings = [(str(n % 9), judging.ASPECTS[n % 2], float(1 + chance.randrange(4))) for n in range(41)]
     shares = [(str(n % 9), chance.randrange(2), 1) for n in range(41)]
     wins = [(str(n % 9), float(chance.randrange(2))) for n in range(41)]
     aggregated: list[tuple[str, Any, list[Any]]] = [
-        *((name, detection, counts) for name in ("precision_low", "recall_high", "f1_low", "f1_high")),
-        *((name, judging, ratings) for name in ("f_plus_a", "f_plus_a_low", "f_plus_a_high")),
-        *((name, judging, shares) for name in ("share", "share_low", "share_high")),
-        *((name, judging, wins) for name in ("win_rate", "win_rate_low", "win_rate_high")),
+        *((name, detection, counts) for name in ("precision", "recall", "f1")),
+        ("f_plus_a", judging, ratings),
+        ("share", judging, shares),
+        ("win_rate", judging, wins),
     ]
     for name, module, values in aggregated:
-        aggregate = getattr(module, name)
-        value = aggregate(values)
-        assert not math.isnan(value)
-        assert aggregate([*values[::2], *values[1::2]]) == value, name
+        figure = getattr(module, name).figure
+        found = figure(values)
+        assert not any(map(math.isnan, found))
+        assert figure([*values[::2], *values[1::2]]) == pytest.approx(found, rel=1e-12), name
 
 
 # ------------------------------------------------------------------------------------------------- what bounds are made of
@@ -106,7 +111,7 @@ def test_answers_about_one_article_are_drawn_together() -> None:
     answers = [tagged(10.0 * (article % 2), 10, article) for article in range(20) for _ in range(2)]
     articles = np.array([[20.0 * (article % 2), 20] for article in range(20)])
     expected = estimate(articles).detected
-    assert (estimation.detected_rate_ci_low(answers), estimation.detected_rate_ci_high(answers)) == expected[1:]
+    assert estimation.detected_rate.figure(answers) == (*expected, 40)
     apart = estimate(np.array([[answer.flagged, answer.words] for answer in answers])).detected
     assert expected.high - expected.low > 1.25 * (apart.high - apart.low)
 

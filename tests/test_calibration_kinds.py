@@ -329,7 +329,7 @@ def test_what_an_estimate_rests_on_is_said_once_and_is_in_the_results(
         "it; texts: 75 of 2 models)"
     )
     assert sum("they say next to nothing" in record.getMessage() for record in caplog.records) == 1
-    used = got["configs"]["mfava_de"]["metadata"]["hallucination"]["calibration"]
+    used = got["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]
     assert (used["annotations"], used["answers"], used["models"]) == ("pooled", 75, ["a", "b"])
     assert used["source"] == "real answers in es, fi, it"
     result = got["results"]["mfava_de"]
@@ -347,4 +347,4 @@ def test_own_real_answers_are_taken_where_there_are_some(calibration: str, caplo
         "calibrated on answers that models wrote on their own and people marked (real, mushroom_fi; texts: 25"
         in caplog.text
     )
-    assert got["configs"]["mfava_fi"]["metadata"]["hallucination"]["calibration"]["annotations"] == "real"
+    assert got["configs"]["mfava_fi"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"

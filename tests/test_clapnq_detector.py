@@ -23,13 +23,13 @@ from lm_eval_tasks import detector_settings, sources
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.generate import task_names
 from lm_eval_tasks.models.baseline import GroundedBaseline
+from tests.conftest import figures_of
 from tests.test_mfava_tasks import EveryThirdWord
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": "sample"}
 SETTINGS = {"detector": "lexical", "detector_args": "{}", "calibration": "none", "calibration_annotations": ""}
-SHARE = [f"hallucinated_share{part}" for part in ("", "_ci_low", "_ci_high")]
-CORRECTED = [f"rogan_gladen_rate{part}" for part in ("", "_ci_low", "_ci_high")]
+SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
 
 class Recording(EveryThirdWord):
@@ -97,7 +97,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     # All answers in one go, each with its passages and its question.
     assert third.calls[:1] == [32]
     assert third.asked[:32] == [
-        ("\n\n".join(doc["groundings"]), answer, "en", doc["question"])
+        ("\n\n".join(f"{p['title']} {p['text']}" for p in doc["passages"]), answer, "en", doc["question"])
         for doc, answer in zip(docs, answers, strict=True)
     ]
     lengths = [len(answer.split()) for answer, no in zip(answers, abstaining, strict=True) if not no]
@@ -107,15 +107,17 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     assert result["rogan_gladen_rate"] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
     of_questions = list(zip(flagged, lengths, strict=True))
     expected = estimate(of_questions, load(calibration).languages["en"]["gold"].documents)
-    assert tuple(result[name] for name in SHARE) == expected.detected
-    assert tuple(result[name] for name in CORRECTED) == expected.rogan_gladen
+    figures = figures_of(got, task)
+    for name, interval in ((SHARE, expected.detected), (CORRECTED, expected.rogan_gladen)):
+        assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval
+        assert (figures[name]["n"], result[f"{name}_stderr"]) == (len(lengths), interval.standard_error)
     assert expected.detected.low < share < expected.detected.high
 
     # The other metrics are those of a run without a detector.
     filters.shared_detector.cache_clear()
     plain, without = evaluated(harness, task, metadata=SAMPLE)
     assert str({key: result[key] for key in plain}) == str(plain)
-    assert {key for key in result.keys() - plain.keys() if "_stderr" not in key} == {*SHARE, *CORRECTED}
+    assert {key for key in result.keys() - plain.keys() if "_stderr" not in key} == {SHARE, CORRECTED}
     assert [sample["filtered_resps"] for sample in without["samples"][task]] == [[answer] for answer in answers]
 
     # Spans in the samples, and what made them in the results.
@@ -124,14 +126,16 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
         assert tagged["answer"] == answer
         assert tagged["detector"] == {"name": "third", "version": "1", "licence": "CC0"}
         assert tagged["spans"] == [list(span) for span in EveryThirdWord().detect([""], [answer], [None])[0]]
-        words = 0 if no else len(answer.split())
-        assert sample["hallucinated_share"][:2] == [words // 3, words]
-    described = got["configs"][task]["metadata"]["hallucination"]
-    assert described["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
+        words = len(answer.split())
+        assert sample[SHARE] == (None if no else (words // 3) / words)
+        assert sample[CORRECTED] == (None if no else [words // 3, words, sample[CORRECTED][2]])
+    described = got["configs"][task]["metadata"]["provenance"]
+    third_detector = {"name": "third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    assert described["detector"] == third_detector
     assert described["calibration"]["file"] == load(calibration).identity
     assert described["calibration"]["false_positive_rate"] == 4 / 32
     assert described["words"] == "whitespace"
-    assert ("retrieval" in got["configs"][task]["metadata"]) is task.startswith("clapnq_rag")
+    assert ("retrieval" in described) is task.startswith("clapnq_rag")
 
 
 @pytest.mark.parametrize("calibration", [{}, {"calibration": "none"}], ids=["not named", "none"])
@@ -141,8 +145,8 @@ def test_without_a_calibration_there_is_the_share_alone(
     with caplog.at_level(logging.INFO):
         result, got = evaluated(harness, "clapnq_gold", metadata={**SAMPLE, "detector": "third", **calibration})
     assert result["hallucinated_share"] > 0
-    assert not result.keys() & {*CORRECTED}
-    assert got["configs"]["clapnq_gold"]["metadata"]["hallucination"]["calibration"] is None
+    assert CORRECTED not in result
+    assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
     assert "calibrat" not in caplog.text
 
 
@@ -153,7 +157,7 @@ got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lex
 ours = ("detector_plugin", "lm_eval_tasks.calibrated", "lm_eval_tasks.mfava", "lm_eval_tasks.clapnq.hallucination")
 print([name for name in sys.modules if name.startswith(ours)])
 print([key for task in got["results"].values() for key in task if "halluc" in key or "rogan" in key])
-print(["hallucination" in got["configs"][task]["metadata"] for task in got["configs"]])
+print(["detector" in got["configs"][task]["metadata"]["provenance"] for task in got["configs"]])
 print([step["function"] for step in got["configs"]["clapnq_rag"]["filter_list"][0]["filter"]])
 print({column for sample in got["samples"]["clapnq_rag"] for column in sample["doc"]} & {"detector", "language"})
 """
@@ -194,7 +198,7 @@ def test_a_detector_that_fails_costs_no_answers(
         result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
     assert "CUDA out of memory" in caplog.text
     assert "32 answers stay untagged" in caplog.text
-    assert all(math.isnan(result[name]) for name in (*SHARE, *CORRECTED))
+    assert not {SHARE, CORRECTED} & result.keys()
     plain, _ = evaluated(harness, "clapnq_gold", metadata=SAMPLE)
     assert str({key: result[key] for key in plain}) == str(plain)
     assert json.loads(got["samples"]["clapnq_gold"][0]["filtered_resps"][0])["spans"] is None
@@ -202,8 +206,8 @@ def test_a_detector_that_fails_costs_no_answers(
 
 def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, third: Recording) -> None:
     result, got = evaluated(harness, "clapnq_gold", "abstain", metadata={**SAMPLE, "detector": "third"})
-    assert all(math.isnan(result[name]) for name in SHARE)
-    assert {tuple(sample["hallucinated_share"][:2]) for sample in got["samples"]["clapnq_gold"]} == {(0, 0)}
+    assert SHARE not in result
+    assert {sample[SHARE] for sample in got["samples"]["clapnq_gold"]} == {None}
 
 
 @pytest.mark.slow
@@ -225,11 +229,11 @@ def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness,
             [word for word in said.split() if word not in re.findall(r"\w+", " ".join(doc["groundings"]))]
             for doc in documents
         ]
-        found = [sample["hallucinated_share"][:2] for sample in got["samples"][task]]
-        assert found == [[len(words), 8] for words in lacking]
+        found = [sample["hallucinated_share"] for sample in got["samples"][task]]
+        assert found == [len(words) / 8 for words in lacking]
         shares[task] = got["results"][task]["hallucinated_share,answer"]
         assert shares[task] == sum(map(len, lacking)) / (8 * 32)
-        assert got["configs"][task]["metadata"]["hallucination"]["detector"]["name"] == metadata["detector"]
+        assert got["configs"][task]["metadata"]["provenance"]["detector"]["name"] == "lookup"  # no place
     assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
 
 
@@ -245,24 +249,23 @@ DETECTOR = {"name": "a", "version": "1", "licence": ""}
         ("one two three four", [[4, 7, "hallucination"]], 1, 4),
         ("one two three four", [[2, 9, "entity", 0.5]], 3, 4),  # a word counts with any of its characters
         ("one two three four", [], 0, 4),
-        ("one two three four", None, math.nan, 4),
-        ("I don't know.", [[0, 13, "hallucination"]], 0, 0),
-        ("unanswerable", None, 0, 0),
-        ("", [], 0, 0),
-        (" \n\t", [], 0, 0),
+        ("one two three four", None, None, 4),  # the detector failed
+        ("I don't know.", [[0, 13, "hallucination"]], None, 0),
+        ("unanswerable", None, None, 0),
+        ("", [], None, 0),
+        (" \n\t", [], None, 0),
     ],
 )
 def test_words_are_counted_over_answers_that_do_not_abstain(
-    answer: str, spans: list[Any] | None, flagged: float, words: int
+    answer: str, spans: list[Any] | None, flagged: int | None, words: int
 ) -> None:
     tagged = {"answer": answer, "spans": spans, "detector": DETECTOR}
     values = hallucination.process_results(CALIBRATED, tagged)
-    assert values.keys() == {*SHARE, *CORRECTED}
-    for value in values.values():
-        assert value[0] == pytest.approx(flagged, nan_ok=True, abs=0)
-        assert value[1:] == [words, "c@1|en||a|1"]
+    expected = None if flagged is None else [flagged, words, "c@1|en||a|1"]
+    assert values == {SHARE: None if flagged is None else flagged / words, CORRECTED: expected}
+    assert expected is None or list(values[SHARE].of) == expected
     uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
-    assert uncorrected.keys() == {*SHARE}
+    assert uncorrected == {SHARE: values[SHARE]}
 
 
 def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
@@ -270,18 +273,17 @@ def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
     values = [[0, 2, "none|en||a|1"]] * 20 + [
         [60, 100, "none|en||a|1"],
         [0, 100, "none|en||a|1"],
-        [0, 0, "none|en||a|1"],
+        None,
     ]
-    share, low, high = (hallucination.AGGREGATIONS[name] for name in SHARE)
-    assert share(values) == 60 / 240
-    bounds = (low(values), high(values))
-    assert bounds == estimate([value[:2] for value in values[:-1]]).detected[1:]
-    assert bounds[0] == 0.0
-    assert bounds[1] > 0.4
-    again = [*values[1::2], *values[::2]]  # as two ranks bring them
-    assert (low(again), high(again)) == bounds
-    assert math.isnan(share([]))
-    assert math.isnan(share([[math.nan, 3, "none|en||a|1"], [1, 3, "none|en||a|1"]]))
+    figure = hallucination.AGGREGATIONS[SHARE].figure
+    found = figure(values)
+    assert found.value == 60 / 240
+    assert found == (*estimate([value[:2] for value in values if value]).detected, 22)
+    assert found.low == 0.0
+    assert found.high > 0.4
+    assert figure([*values[1::2], *values[::2]]) == found  # as two ranks bring them
+    assert math.isnan(figure([]).value)
+    assert math.isnan(figure([None]).value)
 
 
 def test_damaged_spans_are_an_error() -> None:
@@ -350,12 +352,12 @@ def test_a_calibration_without_english_says_so_and_corrects_nothing(
         result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
     identity = load(metadata["calibration"]).identity
     assert (
-        f"clapnq_gold: calibration {identity} has nothing for English (it has de, fi), so rogan_gladen_rate is nan"
+        f"clapnq_gold: calibration {identity} has nothing for English (it has de, fi), so there is no rogan_gladen_rate"
         in caplog.text
     )
     assert result["hallucinated_share"] > 0
-    assert all(math.isnan(result[name]) for name in CORRECTED)
-    assert got["configs"]["clapnq_gold"]["metadata"]["hallucination"]["calibration"] is None
+    assert CORRECTED not in result
+    assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
 
 
 def test_options_of_no_detector_are_named(caplog: pytest.LogCaptureFixture) -> None:

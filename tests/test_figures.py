@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from custom_metrics.aggregations import bootstrap_high, bootstrap_low, defined_mean, wilson_high, wilson_low
+from custom_metrics.aggregations import Aggregation, defined_mean, defined_share
+from custom_metrics.figures import Figure
 from custom_metrics.intervals import bootstrap_mean, wilson
 from custom_metrics.ranking import ndcg, recall
 from custom_metrics.rouge import rouge1, rouge_l, tokens
@@ -53,29 +54,54 @@ def test_wilson_bounds_hold_the_share(pair: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "mean", "low", "high"),
+    ("values", "mean", "low", "high", "error", "n"),
     [
-        ([1.0, 0.0, NAN, 1.0, 0.0], 0.5, 0.15003898, 0.84996102),
-        ([NAN, NAN], NAN, NAN, NAN),
-        ([], NAN, NAN, NAN),
-        ([0.0, 0.0], 0.0, 0.0, 0.65761984),
+        ([1.0, 0.0, None, 1.0, 0.0], 0.5, 0.15003898, 0.84996102, math.sqrt(1 / 3 / 4), 4),
+        ([1.0, NAN], 1.0, 0.20654931, 1.0, NAN, 1),  # one document has no spread
+        ([None, None], NAN, NAN, NAN, NAN, 0),
+        ([], NAN, NAN, NAN, NAN, 0),
+        ([0.0, 0.0], 0.0, 0.0, 0.65761984, 0.0, 2),
     ],
 )
-def test_a_rate_and_its_bounds_skip_what_is_not_in_the_denominator(
-    values: list[float], mean: float, low: float, high: float
+def test_a_rate_its_bounds_and_its_error_skip_what_is_not_in_the_denominator(
+    values: list[float | None], mean: float, low: float, high: float, error: float, n: int
 ) -> None:
-    assert defined_mean(values) == pytest.approx(mean, nan_ok=True)
-    assert wilson_low(values) == pytest.approx(low, abs=1e-7, nan_ok=True)
-    assert wilson_high(values) == pytest.approx(high, abs=1e-7, nan_ok=True)
+    found = defined_share.figure(values)
+    assert found == pytest.approx((mean, low, high, error, n), abs=1e-7, nan_ok=True)
+    assert (defined_share(values), defined_share.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
+    assert (defined_mean(values), defined_mean.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
+def test_the_standard_error_of_a_mean_is_the_harnesss(values: list[float]) -> None:
+    from lm_eval.api.metrics import mean_stderr
+
+    assert defined_mean.standard_error([None, *values]) == pytest.approx(mean_stderr(values), rel=1e-9, abs=1e-6)
+
+
+def test_a_figure_in_a_file_has_no_nan() -> None:
+    assert Figure(0.5, 0.1, 0.9, 0.2, 7).as_json("all questions") == {
+        **{"value": 0.5, "low": 0.1, "high": 0.9, "standard_error": 0.2, "n": 7, "denominator": "all questions"},
+    }
+    assert Figure(1.0, n=1).as_json()["standard_error"] is None
+
+
+def test_an_aggregation_is_known_by_its_name() -> None:
+    """The harness writes it into the results file, and copies it with the task's configuration."""
+    from copy import deepcopy
+
+    aggregation = Aggregation("name", lambda values: Figure(float(len(values))))
+    assert str(aggregation) == "name"
+    assert deepcopy(aggregation) is aggregation
 
 
 def test_bootstrap_bounds_are_seeded_and_hold_the_mean() -> None:
-    values = [0.1, 0.9, NAN, 0.4, 0.6, 0.5] * 20
-    assert bootstrap_mean(values) == bootstrap_mean(values)
-    assert (bootstrap_low(values), bootstrap_high(values)) == bootstrap_mean(values)
-    assert bootstrap_low(values) < 0.5 < bootstrap_high(values)
+    values = [0.1, 0.9, None, 0.4, 0.6, 0.5] * 20
+    found = defined_mean.figure(values)
+    assert (found.low, found.high) == bootstrap_mean([value for value in values if value is not None])
+    assert found.low < 0.5 < found.high
     # normal theory: 1.96 * sd / sqrt(n)
-    assert bootstrap_high(values) - bootstrap_low(values) == pytest.approx(2 * 1.96 * 0.2608 / 10, rel=0.05)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.2608 / 10, rel=0.05)
     assert bootstrap_mean([0.7]) == (0.7, 0.7)
     assert all(map(math.isnan, bootstrap_mean([NAN])))
 

@@ -294,7 +294,9 @@ def test_a_tagged_answer_is_held_against_the_annotators(
     tagged: str, counted: list[int], altered: int, lost: int
 ) -> None:
     got = detection.process_results(DOC, [tagged])
-    assert got["f1"] == got["precision_ci_low"] == counted
+    assert got["f1"].of == got["precision"] == got["recall"] == counted
+    tp, fp, fn, _ = counted
+    assert next(iter(got.values())) == 2 * tp / (2 * tp + fp + fn)  # the document's own F1 comes first
     assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)
 
 
@@ -303,7 +305,9 @@ def test_counts_are_summed_before_anything_is_divided() -> None:
     assert detection.precision(values) == pytest.approx(7 / 9)
     assert detection.recall(values) == pytest.approx(7 / 20)
     assert detection.f1(values) == pytest.approx(14 / 29)
-    assert detection.f1_low(values) <= detection.f1(values) <= detection.f1_high(values)
+    found = detection.f1.figure(values)
+    assert found.low <= found.value <= found.high
+    assert (found.n, found.standard_error > 0) == (3, True)
     assert math.isnan(detection.f1([]))
 
 
@@ -311,11 +315,16 @@ def test_macro_scores_are_means_over_the_annotated_categories() -> None:
     doc = {**DOC, "spans": [*DOC["spans"], {"start": 0, "end": 6, "category": "subjective"}]}
     found = "<subjective>Er</subjective> war 1969 <relation>auf</relation> dem <subjective>Mars</subjective>."
     got = detection.process_category_results(doc, [found])
-    entity, subjective = got["f1"][0], got["f1"][5]
+    entity, subjective = got["precision"][0], got["precision"][5]
     assert (entity, subjective) == ([0, 0, 1, 5], [1, 1, 1, 3])
-    assert detection.precision([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)  # never flagged: 0, not left out
-    assert detection.recall([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)
+    assert detection.precision([got["precision"]]) == pytest.approx((0 + 1 / 2) / 2)  # never flagged: 0, not left out
+    assert detection.recall([got["recall"]]) == pytest.approx((0 + 1 / 2) / 2)
     assert detection.f1([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)
+    assert got["f1"] == pytest.approx(2 * 1 / (2 * 1 + 2 + 2))
+    by_category = detection.category_figures([got["precision"]])
+    assert by_category["f1_subjective"].value == pytest.approx(1 / 2)
+    assert by_category["recall_entity"].value == 0
+    assert math.isnan(by_category["recall_invented"].value)
 
 
 # ---------------------------------------------------------------------------------------------------------- repetition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -18,10 +19,10 @@ from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from detector_plugin.prompt import detection_prompt
 from lm_eval_tasks import detector_settings, mfava
-from lm_eval_tasks.mfava import dataset, estimation
+from lm_eval_tasks.mfava import dataset, detection, estimation
 from lm_eval_tasks.mfava.generate import yamls
 from lm_eval_tasks.models.detector import HallucinationDetector
-from tests.conftest import command, results_of, run
+from tests.conftest import command, figures_of, results_of, run
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": "sample"}
@@ -98,22 +99,28 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     assert result["rogan_gladen_rate"] == pytest.approx(min(1, max(0, (share - 4 / 32) / (11 / 18 - 4 / 32))))
     assert result["response_words"] == pytest.approx(sum(words) / 9)
     assert result["hallucinated_words"] == pytest.approx(sum(number // 3 for number in words) / 9)
-    assert (result["abstention_rate"], result["repetition_rate"], result["calibrated"]) == (0, 0, 1)
+    assert (result["abstention_rate"], result["repetition_rate"]) == (0, 0)
+    figures = figures_of(got, "mfava_de")
     for rate in ("detected_rate", "estimated_rate", "rogan_gladen_rate"):
-        assert result[f"{rate}_ci_low"] <= result[rate] <= result[f"{rate}_ci_high"]
-        assert result[f"{rate}_std"] > 0
+        assert figures[rate]["low"] <= result[rate] <= figures[rate]["high"]
+        assert result[f"{rate}_stderr"] == figures[rate]["standard_error"] > 0
+        assert figures[f"{rate}_std"]["value"] > 0
     by_subset: dict[int, list[int]] = {}
     for sample in got["samples"]["mfava_de"]:
-        flagged, total = sample["detected_rate"][:2]
+        flagged, total = sample["estimated_rate"][:2]
+        assert sample["detected_rate"] == flagged / total
         sums = by_subset.setdefault(sample["doc"]["subset"], [0, 0])
         sums[0], sums[1] = sums[0] + flagged, sums[1] + total
     import statistics
 
-    assert result["detected_rate_std"] == pytest.approx(statistics.stdev(f / n for f, n in by_subset.values()))
-    hallucination = got["configs"]["mfava_de"]["metadata"]["hallucination"]
-    assert hallucination["detector"] == {"name": "third", "version": "1", "licence": "CC0", "options": {}}
+    spread = statistics.stdev(f / n for f, n in by_subset.values())
+    assert figures["detected_rate_std"]["value"] == pytest.approx(spread)
+    hallucination = got["configs"]["mfava_de"]["metadata"]["provenance"]
+    third_detector = {"name": "third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    assert hallucination["detector"] == third_detector
     assert hallucination["calibration"] == {
         "file": load(str(calibration)).identity,
+        "sha256": hashlib.sha256(calibration.read_bytes()).hexdigest(),
         "detector_version": "1",
         "annotations": "silver",
         "source": "by hand",
@@ -125,7 +132,6 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
             "prevalence": 0.36,
         },
     }
-    assert result["estimated_rate_where_calibrated"] == result["estimated_rate"]
     tagged = json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])
     assert tagged["detector"]["name"] == "third"
     assert tagged["answer"] == answers[0]
@@ -138,7 +144,7 @@ def test_a_model_that_always_abstains_makes_nothing_up(harness: Harness) -> None
         assert (got[task]["abstention_rate,answer"], got[task]["detected_rate,answer"]) == (1, 0)
 
 
-def test_without_calibration_the_estimates_are_nan_and_one_warning_says_how(
+def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
     harness: Harness, third: EveryThirdWord, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -148,9 +154,7 @@ def test_without_calibration_the_estimates_are_nan_and_one_warning_says_how(
     result = got["results"]["mfava_de"]
     assert result["detected_rate,answer"] > 0
     for rate in ("estimated_rate", "rogan_gladen_rate"):
-        assert all(math.isnan(result[f"{rate}{part},answer"]) for part in ("", "_ci_low", "_ci_high", "_std"))
-    assert result["calibrated,answer"] == 0
-    assert "estimated_rate_where_calibrated,answer" not in result  # the harness's group averages skip it
+        assert not any(name.startswith(rate) for name in (*result, *figures_of(got, "mfava_de")))
     said = [record.message for record in caplog.records if "without a calibration" in record.message]
     assert len(said) == 1
     assert "`lm-eval-grounded calibrate RESULTS -o FILE`" in said[0]
@@ -196,7 +200,7 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
     metadata = {**SAMPLE, "detector": "third", "calibration": str(path)}
     with caplog.at_level(logging.INFO):
         got = harness(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata=metadata)
-    assert math.isnan(got["results"]["mfava_de"]["estimated_rate,answer"])
+    assert "estimated_rate,answer" not in got["results"]["mfava_de"]
     assert got["results"]["mfava_fi"]["estimated_rate,answer"] > 0
     assert "has no real, gold or silver calibration for this language (it has fi)" in caplog.text
     assert "the calibration is of version 0 of the detector, and version 1 is in use" in caplog.text
@@ -219,7 +223,7 @@ def test_a_model_is_known_by_its_version_under_any_name_or_path(
     metadata = {**SAMPLE, "detector": "/models/third", "calibration": str(path)}
     with caplog.at_level(logging.WARNING):
         got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata=metadata)["results"]["mfava_de"]
-    assert got["calibrated,answer"] == calibrated
+    assert ("estimated_rate,answer" in got) is bool(calibrated)
     assert ("the calibration is of org/third, version 2" in caplog.text) is not bool(calibrated)
 
 
@@ -288,13 +292,11 @@ def test_the_group_gives_the_macro_average(harness: Harness) -> None:
     for metric in ("detected_rate", "response_words", "abstention_rate"):
         values = [results[task][f"{metric},answer"] for task in languages]
         assert group[f"{metric},answer"] == pytest.approx(sum(values) / 30)
-    # A language may have no calibration; what is averaged over the others has another name.
-    values = [results[task]["estimated_rate,answer"] for task in languages if results[task]["calibrated,answer"]]
-    assert group["estimated_rate_where_calibrated,answer"] == pytest.approx(sum(values) / len(values))
-    assert "estimated_rate,answer" not in group
-    calibrated = [task for task in languages if results[task]["calibrated,answer"]]
-    assert len(calibrated) == 30  # by real answers of their own, or of other languages
-    assert group["calibrated,answer"] == 1
+        errors = [results[task][f"{metric}_stderr,answer"] for task in languages]
+        assert group[f"{metric}_stderr,answer"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 30)
+    # By real answers of their own, or of other languages; a language without a calibration would be left out.
+    values = [results[task]["estimated_rate,answer"] for task in languages]
+    assert group["estimated_rate,answer"] == pytest.approx(sum(values) / len(values))
 
 
 @pytest.mark.parametrize("answer", ["", "   ", "\x00", "word " * 100_000, "<entity>x</entity> <invented>", "哈" * 3000])
@@ -305,6 +307,7 @@ def test_any_answer_is_survived(answer: str) -> None:
     assert json.loads(tagged)["answer"] == answer
     assert values["response_words"] == len(answer.split())
     assert values["hallucinated_words"] <= values["response_words"]
+    json.loads(json.dumps(values, allow_nan=False))
     other = json.dumps({**json.loads(tagged), "answer": "x", "spans": []})
     assert values.keys() == estimation.process_results(doc, [other]).keys()
 
@@ -313,8 +316,8 @@ def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_pa
     rows = [{"id": doc["id"], "response": ""} for doc in dataset.load("de", mirror="sample")["evaluation"]]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     got = harness(["mfava_de"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)["results"]["mfava_de"]
-    assert math.isnan(got["detected_rate,answer"])
-    assert math.isnan(got["estimated_rate,answer"])
+    assert "detected_rate,answer" not in got
+    assert "estimated_rate,answer" not in got
     assert got["response_words,answer"] == 0
 
 
@@ -352,7 +355,7 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
         got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "third"})
     assert "CUDA out of memory" in caplog.text
     assert "9 answers stay untagged" in caplog.text
-    assert math.isnan(got["results"]["mfava_de"]["detected_rate,answer"])
+    assert "detected_rate,answer" not in got["results"]["mfava_de"]
     assert got["results"]["mfava_de"]["response_words,answer"] > 0
     assert got["samples"]["mfava_de"][0]["resps"][0][0]
     assert json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])["spans"] is None
@@ -374,8 +377,6 @@ def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) 
 
 def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, tmp_path: Path) -> None:
     """Through `replay`: what a model said is scored; the target itself scores 1."""
-    from lm_eval_tasks.mfava import detection
-
     tasks = [f"mfava_detection_{language}_gold{suffix}" for language in ("ar", "zh") for suffix in ("", "_category")]
     rows = [
         {"id": doc["id"], "response": f"Sure! Here it is:\n{doc['target']}"}
@@ -383,9 +384,12 @@ def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, t
         for doc in detection.load(language, "gold", mirror="sample")["evaluation"]
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    got = harness(tasks, "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)["results"]
+    whole = harness(tasks, "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    got = whole["results"]
     for task in tasks:
-        assert got[task]["precision,tags"] == got[task]["recall,tags"] == got[task]["f1_ci_low,tags"] == 1
+        figures = figures_of(whole, task)
+        assert got[task]["precision,tags"] == got[task]["recall,tags"] == figures["f1"]["low"] == 1
+        assert ("f1_entity" in figures) is task.endswith("_category")
         assert got[task]["altered_rate,tags"] == 1  # the preamble is other text
         assert got[task]["lost_rate,tags"] == 0
 
@@ -401,7 +405,8 @@ def test_a_detector_is_a_model(harness: Harness) -> None:
     assert got["config"]["detector"]["licence"].startswith("Apache-2.0")
     assert 0 < got["groups"]["mfava_detection_gold"]["f1,tags"] <= 1
     binary = got["results"]["mfava_detection_de_gold"]
-    assert binary["f1_ci_low,tags"] <= binary["f1,tags"] <= binary["f1_ci_high,tags"]
+    f1 = figures_of(got, "mfava_detection_de_gold")["f1"]
+    assert f1["low"] <= binary["f1,tags"] <= f1["high"]
     assert got["results"]["mfava_detection_de_gold_category"]["f1,tags"] == 0  # it knows no categories
     sample = got["samples"]["mfava_detection_de_gold"][0]
     text, spans = parse(sample["resps"][0][0])
@@ -430,7 +435,10 @@ def test_the_prompt_quotes_and_runs_nothing() -> None:
 def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
     got = harness(["mfava_detection_fi_silver"], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
     sample = got["samples"]["mfava_detection_fi_silver"][0]
-    assert sample["arguments"][0][0] == detection_prompt(sample["doc"]["reference"], sample["doc"]["answer"])
+    documents = detection.load("fi", "silver", mirror="sample")["evaluation"]
+    assert sample["arguments"][0][0] == detection_prompt(documents[0]["reference"], sample["doc"]["answer"])
+    assert not {"reference", "target"} & sample["doc"].keys()  # they stand in the prompt and in the target
+    assert sample["target"] == documents[0]["target"]
 
 
 # ------------------------------------------------------------------------------------------------------- the real thing
@@ -454,8 +462,8 @@ def test_the_users_command(tmp_path: Path) -> None:
         tmp_path,
     )
     results = results_of(tmp_path / "out")
-    assert results["results"]["mfava_de"]["calibrated,answer"] == 1
-    assert results["configs"]["mfava_de"]["metadata"]["hallucination"]["calibration"]["annotations"] == "real"
+    assert results["results"]["mfava_de"]["estimated_rate,answer"] >= 0
+    assert results["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
     assert results["results"]["mfava_de"]["detected_rate,answer"] < 0.03  # it quotes the article
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -222,11 +221,7 @@ def test_logged_samples_are_scored_again_with_the_same_figures(harness: Harness,
     again = replay(harness, tmp_path, tasks)
     for task in tasks:
         old, new = first["results"][task], again["results"][task]
-        assert {k: v for k, v in old.items() if not same(v, new[k])} == {}
-
-
-def same(a: Any, b: Any) -> bool:
-    return bool(a == b or (isinstance(a, float) and math.isnan(a) and math.isnan(b)))
+        assert new == old
 
 
 @pytest.mark.parametrize("model", ["Orca-2-13b", "llama-2-13b-chat", "gpt-4-azure", "aya-101"])
@@ -250,14 +245,14 @@ def test_released_outputs_give_the_rates_of_the_recorded_labels(
     )["results"][f"nomiracl_{language}"]
     missing = len(asked) - n.total()
     assert results["sample_len"] == len(asked)
-    assert results["hallucination_rate,strict"] == pytest.approx(rate(false_positive, true_negative), nan_ok=True)
-    assert results["error_rate,strict"] == pytest.approx(rate(false_negative, true_positive), nan_ok=True)
+    assert results.get("hallucination_rate,strict") == pytest.approx(rate(false_positive, true_negative))
+    assert results.get("error_rate,strict") == pytest.approx(rate(false_negative, true_positive))
     invalid = n["relevant", "Invalid"] + n["non_relevant", "Invalid"] + missing
     assert results["invalid_rate,strict"] == pytest.approx(invalid / len(asked))
 
 
-def rate(part: int, rest: int) -> float:
-    return part / (part + rest) if part + rest else math.nan
+def rate(part: int, rest: int) -> Any:
+    return part / (part + rest) if part + rest else None
 
 
 def test_llama_2_and_orca_2_hallucinate_as_the_paper_says(shared: Path) -> None:

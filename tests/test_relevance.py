@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import Counter
 from pathlib import Path
 
@@ -125,21 +124,21 @@ def test_robust_labels_leave_hardly_any_answer_invalid_and_keep_what_is_said_pla
 @pytest.mark.parametrize(
     ("subset", "gold", "label", "expected"),
     [
-        ("non_relevant", NO_ANSWER, ANSWER, {"hallucination_rate": 1.0, "error_rate": math.nan, "accuracy": 0.0}),
-        ("non_relevant", NO_ANSWER, NO_ANSWER, {"hallucination_rate": 0.0, "error_rate": math.nan, "accuracy": 1.0}),
-        ("non_relevant", NO_ANSWER, INVALID, {"hallucination_rate": math.nan, "invalid_rate": 1.0, "accuracy": 0.0}),
-        ("relevant", ANSWER, NO_ANSWER, {"error_rate": 1.0, "hallucination_rate": math.nan, "accuracy": 0.0}),
-        ("relevant", ANSWER, ANSWER, {"error_rate": 0.0, "hallucination_rate": math.nan, "accuracy": 1.0}),
-        ("relevant", ANSWER, INVALID, {"error_rate": math.nan, "invalid_rate": 1.0, "accuracy": 0.0}),
+        ("non_relevant", NO_ANSWER, ANSWER, {"hallucination_rate": 1.0, "error_rate": None, "accuracy": 0.0}),
+        ("non_relevant", NO_ANSWER, NO_ANSWER, {"hallucination_rate": 0.0, "error_rate": None, "accuracy": 1.0}),
+        ("non_relevant", NO_ANSWER, INVALID, {"hallucination_rate": None, "invalid_rate": 1.0, "accuracy": 0.0}),
+        ("relevant", ANSWER, NO_ANSWER, {"error_rate": 1.0, "hallucination_rate": None, "accuracy": 0.0}),
+        ("relevant", ANSWER, ANSWER, {"error_rate": 0.0, "hallucination_rate": None, "accuracy": 1.0}),
+        ("relevant", ANSWER, INVALID, {"error_rate": None, "invalid_rate": 1.0, "accuracy": 0.0}),
     ],
 )
 def test_a_document_counts_in_the_denominators_of_its_subset(
-    subset: str, gold: str, label: str, expected: dict[str, float]
+    subset: str, gold: str, label: str, expected: dict[str, float | None]
 ) -> None:
     values = process_results({"subset": subset, "label": gold}, [label])
-    assert len(values) == 8  # every metric for every document
-    for metric, value in expected.items():
-        assert values[metric] == pytest.approx(value, nan_ok=True)
+    # Every metric for every document, and first whether it is right.
+    assert list(values) == ["accuracy", "hallucination_rate", "error_rate", "invalid_rate"]
+    assert expected.items() <= values.items()
 
 
 @settings(deadline=None)  # the first call reads the phrase tables

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from lm_eval_tasks import sources
 from lm_eval_tasks.atomic import whole_folder
+from lm_eval_tasks.digests import sha256_of
 from lm_eval_tasks.tables import read_quoted_tsv
 
 __all__ = ["Corpus", "Passage"]
@@ -51,7 +52,7 @@ class Corpus:
         """
         import pyarrow as pa
 
-        key = sources.digest(tsv)
+        key = sha256_of(tsv)
         folder = whole_folder(
             sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}",
             lambda new: _write_table(tsv, new),

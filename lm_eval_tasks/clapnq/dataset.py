@@ -10,14 +10,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.grounding import CUTOFFS
-from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.logged import logged_questions
-from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
+from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
+from lm_eval_tasks.clapnq.targets import UNANSWERABLE, target_of
 from lm_eval_tasks.tables import read_json_lines
 
 if TYPE_CHECKING:
@@ -30,10 +32,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 ANNOTATIONS = "PrimeQA/clapnq"
-PASSAGES = "PrimeQA/clapnq_passages"
+PASSAGES, PASSAGES_FILE = "PrimeQA/clapnq_passages", "passages.tsv"
+PAPER_PASSAGES = 178_891
 FILE_SPLIT = {"train": "train", "validation": "dev", "dev": "dev"}  # the harness's name, and the paper's
-UNANSWERABLE = "unanswerable"
-"""What the prompt asks for where the passages do not answer; the target of unanswerable questions."""
 
 
 def load(
@@ -160,10 +161,31 @@ def _documents(
 ) -> Dataset:
     from datasets import Dataset
 
-    rows = questions_of(split, mirror, task)
-    if retriever is not None:
-        _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
-    return Dataset.from_list(rows)
+    said: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
+    different = {}
+    with sources.recording() as read:
+        rows = questions_of(split, mirror, task)
+        if retriever is not None:
+            said["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
+            described, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
+            said |= {"retrieval": described, "corpus": {"passages": passages, "published": PAPER_PASSAGES}}
+            said["local_files"] = _local_files(retriever, dict(options))
+            if passages != PAPER_PASSAGES:
+                different[PASSAGES_FILE] = f"the corpus holds {passages:,} of {PAPER_PASSAGES:,} passages"
+    answerable = sum(row["answerable"] for row in rows)
+    record = provenance.Record.of(
+        read,
+        instead=different,
+        not_comparable=[] if FILE_SPLIT[split] == "dev" else [f"split {split}, where the paper has dev"],
+        kept={"answerable": answerable, "unanswerable": len(rows) - answerable},
+        **said,
+    )
+    return Dataset.from_list(rows, info=provenance.as_info(record))
+
+
+def _local_files(retriever: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    used = halves(options) if retriever == "hybrid" else [retriever]
+    return [provenance.local_file("run", Path(str(options["run"])).expanduser())] if "run" in used else []
 
 
 def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, Any]]:
@@ -204,7 +226,7 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
 
 def _row(id: str, question: str, answerable: bool, answers: Sequence[str]) -> dict[str, Any]:
     kept = [answer for answer in answers if answer]
-    target = kept[0] if answerable and kept else UNANSWERABLE
+    target = target_of(answerable, kept)
     return {"id": id, "question": question, "answerable": answerable, "answers": kept, "target": target}
 
 
@@ -223,8 +245,12 @@ def _retrieve(
     top_k: int,
     mirror: str | None,
     task: str,
-) -> None:
-    """Replace the gold passages by retrieved ones; which are gold stands beside them."""
+) -> tuple[dict[str, Any], int]:
+    """Replace the gold passages by retrieved ones; which are gold stands beside them.
+
+    Returns:
+        What chose the passages, and how many there are.
+    """
     corpus = open_corpus(mirror)
     if top_k > len(corpus):
         raise ValueError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
@@ -233,7 +259,8 @@ def _retrieve(
     retriever = open_retriever(name, corpus, options)
     ranked = retriever.search([Question(row["id"], row["question"]) for row in rows], k)
     short = {"questions_with_fewer_passages": sum(len(found) < top_k for found in ranked)}
-    described = json.dumps({**retriever.describe(), "passages_given": top_k, **short}, ensure_ascii=False)
+    said = {**retriever.describe(), "passages_given": top_k, **short}
+    described = json.dumps(said, ensure_ascii=False)
     log.info("%s: passages by %s", task, described)
     for row, found in zip(rows, ranked, strict=True):
         ids = [passage for passage, _ in found]
@@ -245,6 +272,7 @@ def _retrieve(
             "gold_ranks": [rank for rank, id in enumerate(ids[:top_k], 1) if id in wanted],
             "retriever": described,
         }
+    return said, len(corpus)
 
 
 def open_corpus(mirror: str | None) -> Corpus:
@@ -253,4 +281,4 @@ def open_corpus(mirror: str | None) -> Corpus:
     Raises:
         MissingSource, CorruptSource: the file is not to be had, or damaged.
     """
-    return Corpus.open(sources.locate(PASSAGES, "passages.tsv", mirror))
+    return Corpus.open(sources.locate(PASSAGES, PASSAGES_FILE, mirror))

@@ -8,27 +8,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from custom_metrics.grounding import BOUNDED, BY_RETRIEVAL, CUTOFFS, FOUND, MEANS, SHARES
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.generated import write_files
 
 PROMPTS = {"": "flan", "_gpt": "gpt", "_llama": "llama"}
-_BETTER = {"answerable_abstention_rate": "false", "length": "null"}  # the less, the better; near the references
+_ANSWERABLE = "answerable questions"
+_IN_CORPUS = "answerable questions whose gold passage is in the corpus"
+_REFERENCED = "answerable questions with a gold answer"
+METRICS = (
+    ("rougeL", "defined_mean", "true", _REFERENCED),
+    ("recall", "defined_mean", "true", _REFERENCED),
+    ("rougeLp", "defined_mean", "true", _ANSWERABLE),
+    ("k_precision", "defined_mean", "true", "answers that do not abstain and hold a letter or digit"),
+    ("unanswerable_accuracy", "defined_share", "true", "unanswerable questions"),
+    ("answerable_abstention_rate", "defined_share", "false", _ANSWERABLE),
+    ("length", "defined_mean", "null", _ANSWERABLE),  # near that of the references: neither more nor less is better
+)
+OF_RETRIEVAL = (
+    ("gold_retrieved", "defined_share", "true", _IN_CORPUS),
+    ("ndcg@10", "defined_mean", "true", _IN_CORPUS),
+    ("recall@10", "defined_mean", "true", _IN_CORPUS),
+)
+"""Metric, aggregation, whether higher is better, and the documents that count: the rows of the table, in their order."""
 
 
-def metric(name: str, kind: str, aggregation: str = "defined_mean") -> str:
-    """A line of a metric list."""
-    better = _BETTER.get(kind, "true")
-    return f"  - {{metric: {name}, aggregation: {aggregation}, higher_is_better: {better}}}\n"
-
-
-def with_bounds(name: str, kind: str) -> str:
-    """A metric and, where its kind has them, its bounds: Wilson for shares of questions, bootstrap for means."""
-    lines = metric(name, kind)
-    if kind in BOUNDED:
-        interval = "wilson" if kind in SHARES else "bootstrap"
-        lines += "".join(metric(f"{name}_ci_{end}", kind, f"{interval}_{end}") for end in ("low", "high"))
-    return lines
+def metric(name: str, aggregation: str, better: str, denominator: str) -> str:
+    """An entry of a metric list."""
+    return (
+        f"  - metric: {name}\n    aggregation: {aggregation}\n    higher_is_better: {better}\n"
+        f"    denominator: {denominator}\n"
+    )
 
 
 def base(retrieval: bool) -> str:
@@ -38,6 +47,7 @@ def base(retrieval: bool) -> str:
 # Written by generate.py. What the tasks {"with retrieval" if retrieval else "with the gold passage"} share.
 class: !function lm_eval_tasks.clapnq.task.ClapnqTask
 custom_dataset: !function lm_eval_tasks.clapnq.dataset.load_task
+dataset_path: PrimeQA/clapnq
 test_split: evaluation
 output_type: generate_until
 filter_list:
@@ -48,12 +58,8 @@ filter_list:
 process_results: !function custom_metrics.grounding.{reader}
 metric_list:
 """
-    text += "".join(with_bounds(name, name) for name in (*MEANS, "length", *SHARES))
-    if retrieval:
-        text += "".join(metric(f"ndcg@{k}", "ndcg") for k in CUTOFFS) + metric("recall@10", "ndcg")
-        text += metric("gold_retrieved", "ndcg")
-        text += "".join(with_bounds(f"{name}{found}", name) for found in FOUND for name in BY_RETRIEVAL)
-    return text + "metadata:\n  version: 1.2\n"
+    text += "".join(metric(*entry) for entry in (*METRICS, *(OF_RETRIEVAL if retrieval else ())))
+    return text + "metadata:\n  version: 1.3\n"
 
 
 def task_name(retriever: str | None, prompt: str) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.aggregations import Aggregation
+from custom_metrics.carried import Carried
+from custom_metrics.figures import UNDEFINED, Figure
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, in_force, key_of, say_what_it_rests_on
+from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, figure_of, in_force, key_of, say_what_it_rests_on
 from lm_eval_tasks.detector_settings import settings_of
 
 __all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
@@ -22,17 +25,15 @@ __all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list",
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 LANGUAGE = "en"
-PARTS = ("", "_ci_low", "_ci_high")
-SHARE = tuple(f"hallucinated_share{part}" for part in PARTS)
-CORRECTED = tuple(f"rogan_gladen_rate{part}" for part in PARTS)
+SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
 
 class TaggedAnswer(NamedTuple):
     """What the rates need of one answer; logged in the samples as a list.
 
     Attributes:
-        flagged: words that the detector says are hallucinated; ``nan`` where it failed, 0 where the answer abstains.
-        words: of the answer; 0 where it abstains, so that it counts nowhere.
+        flagged: words that the detector says are hallucinated.
+        words: of the answer.
         calibration: see :func:`lm_eval_tasks.calibrated.key_of`.
     """
 
@@ -58,7 +59,7 @@ def columns(
         loaded = calibrations.loaded(settings["calibration"])
         if loaded.of(LANGUAGE, calibration_annotations) is None:
             log.warning(
-                "%s: calibration %s has nothing%s for English (it has %s), so rogan_gladen_rate is nan. Measure the "
+                "%s: calibration %s has nothing%s for English (it has %s), so there is no rogan_gladen_rate. Measure the "
                 "detector on annotated English answers, and make a file of that with `lm-eval-grounded calibrate`.",
                 *(task, settings["calibration"]),
                 f" {calibration_annotations}" if calibration_annotations else "",
@@ -79,12 +80,17 @@ def metric_list(corrected: bool) -> list[dict[str, Any]]:
         corrected: ``rogan_gladen_rate`` too.
     """
     return [
-        {"metric": name, "aggregation": AGGREGATIONS[name], "higher_is_better": False}
-        for name in (*SHARE, *(CORRECTED if corrected else ()))
+        {
+            "metric": name,
+            "aggregation": AGGREGATIONS[name],
+            "higher_is_better": False,
+            "denominator": "answers that do not abstain and that the detector has read; counted in words",
+        }
+        for name in (SHARE, *((CORRECTED,) if corrected else ()))
     ]
 
 
-def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[str, list[Any]]:
+def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[str, Any]:
     """Per-document values of the metrics.
 
     Args:
@@ -92,22 +98,21 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
         tagged: ``answer``, ``spans`` and ``detector``, as the filter ``hallucination_spans`` has them.
 
     Returns:
-        The same :class:`TaggedAnswer` under every name: ``hallucinated_share``, where a calibration is named also
-        ``rogan_gladen_rate``, and their bounds. Answers that abstain have no words: to say that the passages do not answer
-        is nothing that they bear out, and nothing that is made up.
+        ``hallucinated_share`` of this answer, which carries its :class:`TaggedAnswer`; where a calibration is named also
+        ``rogan_gladen_rate``, which is that one itself. ``None`` where the detector failed, there is no word, or the answer
+        abstains: to say that the passages do not answer is nothing that they bear out, and nothing that is made up.
     """
     flagged, total = flagged_words(tagged["answer"], tagged["spans"], LANGUAGE)
-    if is_abstention(tagged["answer"], LANGUAGE):
-        flagged, total = 0, 0
-    value = list(TaggedAnswer(flagged, total, key_of(doc, tagged["detector"])))
-    return dict.fromkeys((*SHARE, *(CORRECTED if is_named(doc["calibration"]) else ())), value)
+    counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)
+    value = TaggedAnswer(flagged, total, key_of(doc, tagged["detector"]))
+    corrected = {CORRECTED: list(value) if counts else None} if is_named(doc["calibration"]) else {}
+    return {SHARE: Carried(flagged / total, value) if counts else None, **corrected}
 
 
-@lru_cache(maxsize=32)  # six metrics come of one bootstrap
+@lru_cache(maxsize=32)  # both rates come of one bootstrap
 def _estimates(answers: tuple[TaggedAnswer, ...]) -> Estimates:
-    """The rates over all words of the answers that have some; every question is a cluster of the bootstrap."""
-    counted = [answer for answer in answers if answer.words]
-    wild = np.array([answer[:2] for answer in counted], dtype=float).reshape(-1, 2)
+    """The rates over all words of the answers; every question is a cluster of the bootstrap."""
+    wild = np.array([answer[:2] for answer in answers], dtype=float).reshape(-1, 2)
     calibration = _calibration(answers[0].calibration)
     found = estimated(wild, calibration)
     if calibration is None:
@@ -124,21 +129,14 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     return in_force(key, "clapnq")
 
 
-def _aggregation(name: str, rate: str, part: str) -> Callable[[Sequence[Any]], float]:
-    def aggregate(values: Sequence[Any]) -> float:
-        if not values:
-            return math.nan
-        rates = _estimates(tuple(TaggedAnswer(*value) for value in values))
-        return float(getattr(rates, rate)[PARTS.index(part)])
+def _aggregation(name: str, rate: str) -> Aggregation:
+    def figure(values: Sequence[Any]) -> Figure:
+        counted = [value for value in values if value is not None]
+        answers = tuple(TaggedAnswer(*(value.of if isinstance(value, Carried) else value)) for value in counted)
+        return figure_of(getattr(_estimates(answers), rate), len(answers)) if answers else UNDEFINED
 
-    aggregate.__name__ = f"{name}{part}"
-    aggregate.__doc__ = f"{name}{part} of the tagged answers of a task"
-    return aggregate
+    return Aggregation(name, figure)
 
 
-AGGREGATIONS = {
-    f"{name}{part}": _aggregation(name, rate, part)
-    for name, rate in (("hallucinated_share", "detected"), ("rogan_gladen_rate", "rogan_gladen"))
-    for part in PARTS
-}
+AGGREGATIONS = {SHARE: _aggregation(SHARE, "detected"), CORRECTED: _aggregation(CORRECTED, "rogan_gladen")}
 """A metric's name to the figure of all documents' values."""

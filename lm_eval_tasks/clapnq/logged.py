@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_eval_tasks import provenance
 from lm_eval_tasks.clapnq.corpus import Passage
-from lm_eval_tasks.samples import documents_of_samples
+from lm_eval_tasks.clapnq.targets import target_of
+from lm_eval_tasks.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.sources import CorruptSource
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ __all__ = ["logged_questions"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_COLUMNS = ("id", "question", "answerable", "answers", "target", "passages", "groundings")
+_COLUMNS = ("id", "question", "answerable", "answers", "passages")
 _COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
 
 
@@ -47,18 +49,30 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
         if fault:
             raise CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
     log.info("%s: %d questions from %s", task, len(found), samples)
-    rows = [{**{column: doc[column] for column in columns}, **settings} for doc in found]
-    return Dataset.from_list(rows)
+    rows = [
+        {
+            **{column: doc[column] for column in columns},
+            "target": target_of(doc["answerable"], doc["answers"]),
+            "groundings": [
+                Passage(**{key: passage[key] for key in Passage._fields}).grounding for passage in doc["passages"]
+            ],
+            **settings,
+        }
+        for doc in found
+    ]
+    retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
+    record = record_of_samples(Path(samples), task, retrieval=retrieved)
+    return Dataset.from_list(rows, info=provenance.as_info(record))
 
 
 def _fault(doc: Mapping[str, Any]) -> str:
     """What of a logged document is not as :func:`lm_eval_tasks.clapnq.dataset.load` makes it; empty where nothing is."""
     if not isinstance(doc["answerable"], bool):
         return "answerable is neither true nor false"
-    for column in ("id", "question", "target", "retriever"):
+    for column in ("id", "question", "retriever"):
         if not isinstance(doc.get(column, ""), str):
             return f"{column} is no text"
-    for column in ("answers", "groundings", "gold_ids", "retrieved_ids"):
+    for column in ("answers", "gold_ids", "retrieved_ids"):
         values = doc.get(column, [])
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             return f"{column} is no list of texts"

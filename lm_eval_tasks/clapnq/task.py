@@ -4,13 +4,17 @@ over its answers where one is named."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from custom_metrics.figures import Figure
+from custom_metrics.grounding import retrieval_figures
+from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
 from lm_eval_tasks.clapnq.shots import PaperShots, choose
 from lm_eval_tasks.detecting import FILTER, DetectingTask
+from lm_eval_tasks.provenance import public_file
 
 __all__ = ["ClapnqTask"]
 
@@ -21,14 +25,16 @@ class ClapnqTask(DetectingTask, PromptedTask):
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
     - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are asked for;
     - plain text with shots stops at the blank line that divides them, where a base model would go on with the next one;
-    - the results say what retrieved the passages: ``configs.<task>.metadata.retrieval``;
     - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). That
       adds its filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`, and nothing is there without it.
     """
 
+    LOGGED_ELSEWHERE = ("groundings", "target")  # made of the passages and the answers
+
     def __init__(self, config: dict[str, Any]) -> None:
         options = {**(config.get("metadata") or {}), **(config.get("dataset_kwargs") or {})}
         super().__init__(config if options.get("detector") is None else _with_detector(config, options))
+        self._shot_files: list[dict[str, Any]] = []
         self.sampler = PaperShots(self._shots, self.config.task)
 
     def _shots(self) -> list[dict[str, Any]]:
@@ -37,7 +43,10 @@ class ClapnqTask(DetectingTask, PromptedTask):
             raise ValueError(
                 f"{self.config.task}: the shots are of the train split, which cannot be evaluated with them"
             )
-        return choose(*train_questions(options.get("mirror"), self.config.task))
+        with sources.recording() as read:
+            chosen = choose(*train_questions(options.get("mirror"), self.config.task))
+        self._shot_files = [public_file(located) for located in read]
+        return chosen
 
     def fewshot_docs(self) -> list[dict[str, Any]]:
         """None for the harness's own samplers."""
@@ -62,13 +71,16 @@ class ClapnqTask(DetectingTask, PromptedTask):
         tagged = json.loads(results[0])
         return {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
 
-    def dump_config(self) -> dict[str, Any]:
-        """The task's configuration for the results file, with what retrieved its passages."""
-        config: dict[str, Any] = dict(super().dump_config())
-        first = next(iter(self.eval_docs))
-        if "retriever" in first:
-            config["metadata"] = {**(config.get("metadata") or {}), "retrieval": json.loads(first["retriever"])}
-        return config
+    def provenance(self) -> dict[str, Any]:
+        """As of any task, with the train files that the shots are of."""
+        found = super().provenance()
+        if self._shot_files:
+            found["files"] = [*found.get("files", ()), *self._shot_files]
+        return found
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """With retrieval: answer quality by what was retrieved, and nDCG at other cutoffs."""
+        return retrieval_figures(values) if "ndcg@10" in values else ()
 
 
 def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.detector_settings import settings_of
-from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
-from lm_eval_tasks.samples import documents_of_samples
+from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
+from lm_eval_tasks.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.tables import read_csv
 
 if TYPE_CHECKING:
@@ -77,15 +77,18 @@ def load(
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     if samples is not None:
         found = documents_of_samples(Path(samples), task, COLUMNS)
+        record = record_of_samples(Path(samples), task)
         origin = str(samples)
     else:
         folder = sources.mirror_folder(mirror)
-        found = list(_documents(language, str(folder) if folder else None))
+        rows, record = _documents(language, str(folder) if folder else None)
+        found = list(rows)
         origin = str(folder or "GitHub")
     log.info("%s: %d questions from %s; %s", task, len(found), origin, settings)
     from datasets import Dataset
 
-    return {"evaluation": Dataset.from_list([{**row, **settings} for row in found])}
+    documents = [{**row, **settings} for row in found]
+    return {"evaluation": Dataset.from_list(documents, info=provenance.as_info(record))}
 
 
 def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
@@ -105,8 +108,10 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})\s*[.)、．:]\s*")
 
 
 @lru_cache(maxsize=32)
-def _documents(language: str, mirror: str | None) -> tuple[dict[str, Any], ...]:
-    path = sources.locate(REPOSITORY, LANGUAGES[language].queries_file, mirror)
+def _documents(language: str, mirror: str | None) -> tuple[tuple[dict[str, Any], ...], provenance.Record]:
+    known = LANGUAGES[language]
+    with sources.recording() as read:
+        path = sources.locate(REPOSITORY, known.queries_file, mirror)
     seen: Counter[str] = Counter()
     articles, total = read_articles(path, seen)
     # Of all articles of the file, as the paper split them, whether or not a question of theirs is left.
@@ -129,13 +134,24 @@ def _documents(language: str, mirror: str | None) -> tuple[dict[str, Any], ...]:
         for subset, part in enumerate(parts)
     ]
     rows = tuple(row for turn in zip_longest(*subsets) for row in turn if row is not None)
+    left_out = dict(seen)
     empty = seen.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
     log.info("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)
     if seen:
         log.warning("mfava_%s: %s", language, "; ".join(f"{what}: {number}" for what, number in seen.items()))
     if not rows:
         raise ValueError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(seen)})")
-    return rows
+    published = f"; the paper's Table 9 has {known.articles}" if known.articles else ""
+    record = provenance.Record.of(
+        read,
+        instead={known.queries_file: f"the file is not the published one: it has {total} articles{published}"},
+        not_comparable=[] if known.in_paper else [f"the paper has no {known.name}"],
+        kept={"questions": len(rows), "articles": len(articles)},
+        left_out=left_out,
+        split=SPLIT,
+        options={"language": language},
+    )
+    return rows, record
 
 
 def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]], int]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.tagged_text import render
-from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
-from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
+from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -87,7 +87,9 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
     report = AnnotationReport()
     rows: list[dict[str, Any]] = []
     lost = 0
-    for number, row in _rows(language, mirror):
+    with sources.recording() as read:
+        path = sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)
+    for number, row in _rows(language, path):
         spans = annotate(row[f"{annotations}_annotations"], row["generated_text"], report)
         if spans is None:
             lost += 1
@@ -118,23 +120,27 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
         )
     if lost:
         log.warning("%s: %d documents left out, whose annotated text is that of another document", task, lost)
-    return Dataset.from_list(rows)
+    record = provenance.Record.of(
+        read,
+        kept={"answers": len(rows)},
+        left_out={"annotated text is that of another document": lost},
+        split=SPLIT,
+        options={"language": language, "annotations": annotations},
+        not_comparable=[] if LANGUAGES[language].in_paper else [f"the paper has no {LANGUAGES[language].name}"],
+    )
+    return Dataset.from_list(rows, info=provenance.as_info(record))
 
 
-def _rows(language: str, mirror: str | None) -> Iterator[tuple[int, dict[str, str]]]:
+def file_of(language: Language) -> str:
+    """The public file that a language's annotations are in."""
+    return GOLD_FILE if language.gold else language.silver_file
+
+
+def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     known = LANGUAGES[language]
+    columns: tuple[str, ...] = ("references", "generated_text", "silver_annotations")
     if known.gold:
-        path = sources.locate(REPOSITORY, GOLD_FILE, mirror)
-        columns: tuple[str, ...] = (
-            "references",
-            "generated_text",
-            "gold_annotations",
-            "silver_annotations",
-            "language",
-        )
-    else:
-        path = sources.locate(REPOSITORY, known.silver_file, mirror)
-        columns = ("references", "generated_text", "silver_annotations")
+        columns = (*columns, "gold_annotations", "language")
     for number, row in enumerate(_records(path)):
         _check(path, number, row, columns)
         if not known.gold or row["language"].strip().lower() in (known.name.lower(), known.code):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from statistics import stdev
 from typing import Any, NamedTuple
@@ -13,25 +13,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.aggregations import Aggregation
+from custom_metrics.carried import Carried
+from custom_metrics.figures import UNDEFINED, Figure
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.repetition import is_repetitive
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, in_force, key_of, say_what_it_rests_on
+from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, figure_of, in_force, key_of, say_what_it_rests_on
 
-__all__ = ["TaggedAnswer", "process_results"]
+__all__ = ["TaggedAnswer", "process_results", "spread_over_subsets"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
-PARTS = ("", "_ci_low", "_ci_high", "_std")
-KEYS = tuple(f"{rate}{part}" for rate in RATES for part in PARTS)
 
 
 class TaggedAnswer(NamedTuple):
     """What the rates need of one answer; logged in the samples as a list.
 
     Attributes:
-        flagged: words that the detector says are hallucinated; ``nan`` where it failed.
+        flagged: words that the detector says are hallucinated.
         words: of the answer.
         article: the answers about one article hang together, and are resampled together.
         subset: of the five.
@@ -53,34 +54,31 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         results: what the filter ``hallucination_spans`` made of the answer.
 
     Returns:
-        Under the rates the same :class:`TaggedAnswer`; numbers under the others. ``abstention_rate`` and
-        ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
+        Under ``detected_rate`` the share of the answer's words that are flagged, which carries the answer's
+        :class:`TaggedAnswer`; under the other rates that one itself. ``None`` where the detector failed or there is no
+        word. Numbers under the others; ``abstention_rate`` and ``repetition_rate`` are 1.0 or 0.0. Every document of a
+        task has the same keys.
     """
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]
-    key = key_of(doc, found["detector"])
     flagged, total = flagged_words(answer, found["spans"], language)
-    tagged = list(TaggedAnswer(flagged, total, doc["article"], doc["subset"], key))
-    # The harness averages a group over the tasks that have a metric: these are there where they are defined.
-    calibration = _calibration(key)
-    defined = ["estimated_rate_where_calibrated"] if calibration else []
-    if calibration and calibration.documents is not None:
-        defined.append("rogan_gladen_rate_where_calibrated")
-    abstains, loops = float(is_abstention(answer, language)), float(is_repetitive(answer, language))
+    failed = math.isnan(flagged)
+    tagged = TaggedAnswer(flagged, total, doc["article"], doc["subset"], key_of(doc, found["detector"]))
+    counts = total and not failed
     return {
-        **dict.fromkeys(KEYS, tagged),
-        **dict.fromkeys(("calibrated", *defined), tagged),
+        "detected_rate": Carried(flagged / total, tagged) if counts else None,
+        **dict.fromkeys(RATES[1:], list(tagged) if counts else None),
         "response_words": float(total),
-        "hallucinated_words": float(flagged),
-        **dict.fromkeys(("abstention_rate", "abstention_rate_ci_low", "abstention_rate_ci_high"), abstains),
-        **dict.fromkeys(("repetition_rate", "repetition_rate_ci_low", "repetition_rate_ci_high"), loops),
+        "hallucinated_words": None if failed else float(flagged),
+        "abstention_rate": float(is_abstention(answer, language)),
+        "repetition_rate": float(is_repetitive(answer, language)),
     }
 
 
 @lru_cache(maxsize=1)  # once, not for each of thirty languages
 def _say_how_to_calibrate() -> None:
     log.warning(
-        "mfava: without a calibration of the detector in the language, estimated_rate and rogan_gladen_rate are nan. "
+        "mfava: without a calibration of the detector in the language there are no estimated_rate and rogan_gladen_rate. "
         "Measure the detector on annotated answers (`lm_eval --model hallucination-detector --model_args detector=NAME "
         "--tasks mfava_detection_gold,mfava_detection_silver --log_samples --output_path RESULTS`), make a file of that "
         "(`lm-eval-grounded calibrate RESULTS -o FILE`), and name it with `--metadata calibration=FILE`."
@@ -97,7 +95,7 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     return found
 
 
-@lru_cache(maxsize=128)  # some fifteen metrics come of one bootstrap
+@lru_cache(maxsize=128)  # three rates come of one bootstrap
 def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[float, float, float]]:
     """The rates of all answers, and the standard deviation of each over the subsets."""
     calibration = _calibration(answers[0].calibration)
@@ -133,39 +131,29 @@ def _estimate(
 
 
 def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:
-    return tuple(TaggedAnswer(*value) for value in values)
+    counted = [value for value in values if value is not None]
+    return tuple(TaggedAnswer(*(value.of if isinstance(value, Carried) else value)) for value in counted)
 
 
-def _aggregation(rate: str, part: str) -> Callable[[Sequence[Any]], float]:
-    index = RATES.index(rate)
+def _aggregation(rate: str) -> Aggregation:
+    def figure(values: Sequence[Any]) -> Figure:
+        answers = _answers(values)
+        return figure_of(_estimates(answers)[0][RATES.index(rate)], len(answers)) if answers else UNDEFINED
 
-    def aggregate(values: Sequence[Any]) -> float:
-        if not values:
-            return math.nan
-        whole, spread = _estimates(_answers(values))
-        if part == "_std":
-            return spread[index]
-        return whole[index][PARTS.index(part)]
-
-    aggregate.__name__ = f"{rate}{part}"
-    aggregate.__doc__ = f"{rate}{part} of the tagged answers of a language"
-    return aggregate
+    return Aggregation(rate, figure)
 
 
-detected_rate, detected_rate_ci_low, detected_rate_ci_high, detected_rate_std = (
-    _aggregation("detected_rate", part) for part in PARTS
-)
-estimated_rate, estimated_rate_ci_low, estimated_rate_ci_high, estimated_rate_std = (
-    _aggregation("estimated_rate", part) for part in PARTS
-)
-rogan_gladen_rate, rogan_gladen_rate_ci_low, rogan_gladen_rate_ci_high, rogan_gladen_rate_std = (
-    _aggregation("rogan_gladen_rate", part) for part in PARTS
-)
+detected_rate, estimated_rate, rogan_gladen_rate = (_aggregation(rate) for rate in RATES)
 
 
-estimated_rate_where_calibrated, rogan_gladen_rate_where_calibrated = estimated_rate, rogan_gladen_rate
+def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
+    """Rate to its standard deviation over the question subsets: how much it depends on which questions are asked.
 
-
-def calibrated(values: Sequence[Any]) -> float:
-    """1.0 where the estimated rate is defined, else 0.0; its mean over a group is the share of languages that have one."""
-    return float(bool(values) and not math.isnan(_estimates(_answers(values))[0].estimated.value))
+    Args:
+        values: of any of the rates.
+    """
+    answers = _answers(values)
+    if not answers:
+        return {}
+    number = len({answer.subset for answer in answers})
+    return {rate: Figure(deviation, n=number) for rate, deviation in zip(RATES, _estimates(answers)[1], strict=True)}

@@ -10,27 +10,40 @@ from pathlib import Path
 
 from detector_plugin.prompt import template_text
 from lm_eval_tasks.generated import write_files
-from lm_eval_tasks.mfava.estimation import PARTS, RATES
+from lm_eval_tasks.mfava.estimation import RATES
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
-VERSION = "metadata:\n  version: 1.1\n"
-WHERE_CALIBRATED = ("estimated_rate_where_calibrated", "rogan_gladen_rate_where_calibrated")
-BOUNDED_SHARES = ("abstention_rate", "repetition_rate")
-SCORES = ("precision", "recall", "f1")
+VERSION = "metadata:\n  version: 1.2\n"
+SHARES = ("abstention_rate", "repetition_rate")
+SCORES = ("f1", "precision", "recall")
+FAITHFUL = ("altered_rate", "lost_rate")
 _ESTIMATION = "lm_eval_tasks.mfava.estimation"
 _DETECTION = "custom_metrics.detection"
+_WORDS = "answers with a word that the detector has read; counted in words"
 
 
-def metric(name: str, aggregation: str, higher_is_better: bool) -> str:
-    """A line of a metric list."""
-    better = str(higher_is_better).lower()
-    return f"  - {{metric: {name}, aggregation: {aggregation}, higher_is_better: {better}}}\n"
+def metric(name: str, aggregation: str, higher_is_better: bool | None, denominator: str) -> str:
+    """An entry of a metric list.
+
+    Args:
+        name: of the metric.
+        aggregation: its name, or ``!function`` and where it is.
+        higher_is_better: ``None`` where neither is better: the harness's table then has no arrow.
+        denominator: the documents that count, for ``figures`` in the results file.
+    """
+    better = "null" if higher_is_better is None else str(higher_is_better).lower()
+    return (
+        f"  - metric: {name}\n    aggregation: {aggregation}\n    higher_is_better: {better}\n"
+        f"    denominator: {denominator}\n"
+    )
 
 
-def function_metric(name: str, function: str, higher_is_better: bool) -> str:
-    """An entry of a metric list whose aggregation is a function of ours."""
-    better = str(higher_is_better).lower()
-    return f"  - metric: {name}\n    aggregation: !function {function}\n    higher_is_better: {better}\n"
+def detection_metrics() -> str:
+    """What all detection tasks measure."""
+    text = "".join(
+        metric(score, f"!function {_DETECTION}.{score}", True, "all answers; counted in words") for score in SCORES
+    )
+    return text + "".join(metric(share, "defined_share", False, "all answers") for share in FAITHFUL)
 
 
 def estimation_base() -> str:
@@ -40,6 +53,7 @@ def estimation_base() -> str:
 # Which figures of the paper's Table 8 fit which family of models: README.md.
 class: !function lm_eval_tasks.mfava.task.EstimationTask
 custom_dataset: !function lm_eval_tasks.mfava.dataset.load_task
+dataset_path: WueNLP/mHallucination_Evaluation
 test_split: evaluation
 output_type: generate_until
 doc_to_text: "{{ query }}"
@@ -60,14 +74,10 @@ filter_list:
 process_results: !function lm_eval_tasks.mfava.estimation.process_results
 metric_list:
 """
-    for rate in RATES:
-        text += "".join(function_metric(f"{rate}{part}", f"{_ESTIMATION}.{rate}{part}", False) for part in PARTS)
-    text += "".join(function_metric(rate, f"{_ESTIMATION}.{rate}", False) for rate in WHERE_CALIBRATED)
-    text += function_metric("calibrated", f"{_ESTIMATION}.calibrated", True)
-    text += metric("response_words", "defined_mean", True) + metric("hallucinated_words", "defined_mean", False)
-    for share in BOUNDED_SHARES:
-        text += metric(share, "defined_mean", False)
-        text += metric(f"{share}_ci_low", "wilson_low", False) + metric(f"{share}_ci_high", "wilson_high", False)
+    text += "".join(metric(rate, f"!function {_ESTIMATION}.{rate}", False, _WORDS) for rate in RATES)
+    text += metric("response_words", "defined_mean", None, "all answers")
+    text += metric("hallucinated_words", "defined_mean", False, "answers that the detector has read")
+    text += "".join(metric(share, "defined_share", False, "all answers") for share in SHARES)
     return text + VERSION
 
 
@@ -76,11 +86,13 @@ def detection_base(category: bool) -> str:
     prompt = "".join(f"  {line}\n" if line else "\n" for line in template_text().rstrip("\n").split("\n"))
     reader = "process_category_results" if category else "process_results"
     what = "hallucinated words by category, macro-averaged" if category else "hallucinated words"
+    task = "CategoryTask" if category else "DetectionTask"
     text = f"""\
 # Written by generate.py. What the detection tasks share ({what}): a reference, an answer, and the answer with tags
 # around its errors as what the model should say. The prompt is detector_plugin/detection_prompt.jinja.
-class: !function lm_eval_tasks.task.GroundedTask
+class: !function lm_eval_tasks.mfava.task.{task}
 custom_dataset: !function lm_eval_tasks.mfava.detection.load_task
+dataset_path: WueNLP/mHallucination_Detection
 test_split: evaluation
 output_type: generate_until
 doc_to_text: |-
@@ -99,11 +111,7 @@ filter_list:
 process_results: !function {_DETECTION}.{reader}
 metric_list:
 """
-    for score in SCORES:
-        for part, bound in (("", ""), ("_ci_low", "_low"), ("_ci_high", "_high")):
-            text += function_metric(f"{score}{part}", f"{_DETECTION}.{score}{bound}", True)
-    text += metric("altered_rate", "defined_mean", False) + metric("lost_rate", "defined_mean", False)
-    return text + VERSION
+    return text + detection_metrics() + VERSION
 
 
 def estimation_yaml(language: str) -> str:
@@ -139,14 +147,7 @@ def yamls() -> dict[str, str]:
     for language in LANGUAGES:
         contents[f"wild/mfava_{language}.yaml"] = estimation_yaml(language)
     in_paper = [f"mfava_{code}" for code, language in LANGUAGES.items() if language.in_paper]
-    averaged = (
-        "detected_rate",
-        *WHERE_CALIBRATED,
-        "calibrated",
-        "response_words",
-        "hallucinated_words",
-        *BOUNDED_SHARES,
-    )
+    averaged = (*RATES, "response_words", "hallucinated_words", *SHARES)
     contents["wild/_mfava.yaml"] = group_yaml("mfava", in_paper, averaged)
     for suffix, folder in (("", "binary"), ("_category", "category")):
         for kind in ("gold", "silver"):
@@ -156,7 +157,7 @@ def yamls() -> dict[str, str]:
                 contents[f"{folder}/{name}.yaml"] = detection_yaml(language, kind, suffix)
             tasks = [f"mfava_detection_{language}_{kind}{suffix}" for language in with_them]
             group = f"mfava_detection_{kind}{suffix}"
-            contents[f"{folder}/_{group}.yaml"] = group_yaml(group, tasks, (*SCORES, "altered_rate", "lost_rate"))
+            contents[f"{folder}/_{group}.yaml"] = group_yaml(group, tasks, (*SCORES, *FAITHFUL))
     return contents
 
 

@@ -6,9 +6,10 @@ import csv
 from dataclasses import dataclass
 from importlib import resources
 
-__all__ = ["GOLD_FILE", "LANGUAGES", "REPOSITORY", "Language"]
+__all__ = ["GOLD_FILE", "LANGUAGES", "REPOSITORY", "SPLIT", "Language"]
 
 REPOSITORY = "WorldHellow/mHallucinations-LLM"
+SPLIT = "test"  # the one that the copies on the hub have
 GOLD_FILE = "datasets/hallucination_detection/gold-languages/combined_gold_languages.json"
 """Published on the hub too, as `WueNLP/mHallucination_Detection`; only the GitHub copy is pinned by a checksum."""
 
@@ -24,6 +25,7 @@ class Language:
         gold: people annotated answers in it.
         silver_file, queries_file: paths in the repository, empty where there is none. The silver annotations of the gold
             languages stand in the gold file; Japanese ones are not public.
+        articles: in the paper's evaluation set (Table 9); 0 where it has none.
     """
 
     code: str
@@ -32,6 +34,7 @@ class Language:
     gold: bool
     silver_file: str
     queries_file: str
+    articles: int
 
     @property
     def silver(self) -> bool:
@@ -53,6 +56,7 @@ def _read() -> dict[str, Language]:
             row["gold"] == "yes",
             path(row["silver_file"]),
             path(row["queries_file"]),
+            int(row["articles"] or 0),
         )
         for row in csv.DictReader(table.splitlines(), delimiter="\t")
     }

@@ -1,11 +1,40 @@
-"""The harness task of ``mfava_<language>``."""
+"""The harness tasks of mFAVA: ``mfava_<language>`` and ``mfava_detection_*``."""
 
 from __future__ import annotations
 
-from lm_eval_tasks.detecting import DetectingTask
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-__all__ = ["EstimationTask"]
+from custom_metrics.figures import Figure
+from lm_eval_tasks.detecting import DetectingTask
+from lm_eval_tasks.task import GroundedTask
+
+__all__ = ["CategoryTask", "DetectionTask", "EstimationTask"]
 
 
 class EstimationTask(DetectingTask):
     """A task as YAML makes it, whose answers are tagged by a detector (:class:`DetectingTask`)."""
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """``<rate>_std``: how much a rate differs between the subsets of questions."""
+        from lm_eval_tasks.mfava.estimation import spread_over_subsets
+
+        for rate, figure in spread_over_subsets(values.get("detected_rate", ())).items():
+            yield f"{rate}_std", figure, "subsets of questions; standard deviation between them"
+
+
+class DetectionTask(GroundedTask):
+    """A task as YAML makes it. Its samples would hold the reference and the tagged answer twice."""
+
+    LOGGED_ELSEWHERE = ("reference", "target")
+
+
+class CategoryTask(DetectionTask):
+    """A detection task by category, with the figures of each category."""
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """``f1_<category>``, ``precision_<category>`` and ``recall_<category>``."""
+        from custom_metrics.detection import category_figures
+
+        for name, figure in category_figures(values.get("precision", ())).items():
+            yield name, figure, "answers; counted in words of this category"

@@ -27,6 +27,7 @@ from typing import Any
 from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.provenance import local_file
 from lm_eval_tasks.tables import read_lines
 
 __all__ = ["Replay"]
@@ -84,9 +85,16 @@ class Replay(DocumentAnswerer):
             raise ValueError("replay: say where the answers are: --model_args path=FILE_OR_FOLDER")
         self.path = path
         self.model = model
-        self.answers, self.broken = _load(_paths(path), model)
+        self.paths = _paths(path)
+        self.answers, self.broken = _load(self.paths, model)
         if self.broken:
             log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Goes into the results file: which files the answers were read from."""
+        place = Path(self.path).expanduser()
+        below = place if place.is_dir() else None
+        return {"answers_from": [local_file("path", path, below) for path in self.paths]}
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """The stored answers; ``""`` for a document that has none.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.tagged_text import render
-from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.mushroom.html_text import decoded
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY, SPLITS, WITHOUT_PAGES
@@ -28,7 +28,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
-BOTH = "both"
+BOTH, RANKED = "both", "test"
 NO_PAGE = "answers left out, whose page is not in the archive"
 BLANK = "answers left out, empty or only white space"
 
@@ -86,13 +86,15 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
 
     task = f"mushroom_{language}"
     known = LANGUAGES[language]
-    archive = sources.locate(REPOSITORY, known.pages_file, mirror)
-    pages, left_out = open_pages(archive)
     seen: Counter[str] = Counter()
-    by_split = [
-        _answers(sources.locate(REPOSITORY, known.answers_file(name), mirror), language, name, pages, seen)
-        for name in (SPLITS if split == BOTH else (split,))
-    ]
+    splits = SPLITS if split == BOTH else (split,)
+    with sources.recording() as read:
+        archive = sources.locate(REPOSITORY, known.pages_file, mirror)
+        pages, left_out = open_pages(archive)
+        by_split = [
+            _answers(sources.locate(REPOSITORY, known.answers_file(name), mirror), language, name, pages, seen)
+            for name in splits
+        ]
     rows = [row for turn in zip_longest(*by_split) for row in turn if row is not None]
     without_page = seen.pop(NO_PAGE, 0)  # where a split's pages were never published that is most of them
     log.info("%s: %d answers of split %s with their page; %s: %d", task, len(rows), split, NO_PAGE, without_page)
@@ -104,7 +106,20 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
             f"(of some languages the repository has the pages of the validation answers only: --metadata split=both takes "
             f"what there is)"
         )
-    return Dataset.from_list(rows)
+    reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
+    if without_page:
+        reasons.append(
+            f"{len(rows)} of {len(rows) + without_page} answers: the page of the others is not in the archive"
+        )
+    record = provenance.Record.of(
+        read,
+        not_comparable=reasons,
+        kept={name: len(found) for name, found in zip(splits, by_split, strict=True)},
+        left_out={**left_out, **seen, NO_PAGE: without_page},
+        split=" and ".join(splits),
+        options={"language": language, "split": split},
+    )
+    return Dataset.from_list(rows, info=provenance.as_info(record))
 
 
 def _answers(

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from detector_plugin.prompt import template_text
 from lm_eval_tasks.generated import write_files
-from lm_eval_tasks.mfava.generate import SCORES, function_metric, metric
+from lm_eval_tasks.mfava.generate import SCORES, detection_metrics, metric
 from lm_eval_tasks.mushroom.languages import LANGUAGES
 
 AGREEMENT = ("iou", "rho")
-VERSION = "metadata:\n  version: 1.0\n"
-_DETECTION = "custom_metrics.detection"
+VERSION = "metadata:\n  version: 1.1\n"
 
 
 def base() -> str:
@@ -24,8 +23,9 @@ def base() -> str:
     text = f"""\
 # Written by generate.py. What all Mu-SHROOM tasks share: a Wikipedia page, an answer that a model wrote on its own, and the
 # answer with tags around its errors as what the model should say. The prompt is detector_plugin/detection_prompt.jinja.
-class: !function lm_eval_tasks.task.GroundedTask
+class: !function lm_eval_tasks.mfava.task.DetectionTask
 custom_dataset: !function lm_eval_tasks.mushroom.dataset.load_task
+dataset_path: Helsinki-NLP/mu-shroom
 test_split: evaluation
 output_type: generate_until
 doc_to_text: |-
@@ -44,14 +44,8 @@ filter_list:
 process_results: !function custom_metrics.character_labels.process_results
 metric_list:
 """
-    for name in AGREEMENT:
-        text += metric(name, "defined_mean", True)
-        text += metric(f"{name}_ci_low", "bootstrap_low", True) + metric(f"{name}_ci_high", "bootstrap_high", True)
-    for score in SCORES:
-        for part, bound in (("", ""), ("_ci_low", "_low"), ("_ci_high", "_high")):
-            text += function_metric(f"{score}{part}", f"{_DETECTION}.{score}{bound}", True)
-    text += metric("altered_rate", "defined_mean", False) + metric("lost_rate", "defined_mean", False)
-    return text + VERSION
+    text += "".join(metric(name, "defined_mean", True, "all answers") for name in AGREEMENT)
+    return text + detection_metrics() + VERSION
 
 
 def task_yaml(language: str) -> str:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from lm_eval_tasks import sources
 from lm_eval_tasks.atomic import whole_folder
+from lm_eval_tasks.digests import sha256_of
 from lm_eval_tasks.mushroom.html_text import read_page
 
 __all__ = ["Page", "Pages", "open_pages"]
@@ -54,7 +55,7 @@ def open_pages(archive: Path) -> Pages:
     Raises:
         CorruptSource: the archive is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE``.
     """
-    key = f"{sources.digest(archive)[:32]}-{_FORM}"
+    key = f"{sha256_of(archive)[:32]}-{_FORM}"
     folder = whole_folder(
         sources.cache_folder() / "pages" / key, lambda new: _write(archive, new), f"the text of the pages of {archive}"
     )

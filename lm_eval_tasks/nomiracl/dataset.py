@@ -6,18 +6,20 @@ runs the repository's loading script.
 
 from __future__ import annotations
 
+import csv
 import logging
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER
-from lm_eval_tasks import autoload, metadata, sources
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.tables import read_json_lines, read_tsv
 
 if TYPE_CHECKING:
@@ -56,15 +58,18 @@ SPLITS = ("dev", "test")
 SUBSETS = ("relevant", "non_relevant")
 PASSAGES = 10  # per question, in the paper and in the released prompts
 PAPER_SEED = 42
+PAPER_SPLIT = "test"
+PAPER_SAMPLE = 250
+PAPER_WORDS = 370
 
 
 def load(
     language: str,
-    split: str = "test",
+    split: str = PAPER_SPLIT,
     subset: str = "both",
-    max_samples: int | str | None = 250,
+    max_samples: int | str | None = PAPER_SAMPLE,
     seed: int = PAPER_SEED,
-    max_passage_tokens: int = 370,
+    max_passage_tokens: int = PAPER_WORDS,
     passage_tokenizer: str | None = None,
     mirror: str | None = None,
     **ignored: Any,
@@ -148,44 +153,118 @@ def _documents(
 ) -> Dataset:
     from datasets import Dataset
 
-    def path(name: str) -> Path:
-        return sources.locate(REPOSITORY, f"data/{LANGUAGES[language]}/{name}", mirror)
-
+    task = f"nomiracl_{language}"
     seen: Counter[str] = Counter()
-    rng = random.Random(seed)  # noqa: S311 (a sample, not a secret)
-    chosen: dict[str, list[tuple[str, str]]] = {}
-    judged: dict[str, dict[str, list[str]]] = {}
-    for name in SUBSETS:
-        # The relevant sample is drawn even where it is not asked for: the paper drew it first, from the same generator.
-        if subset not in (name, "both") and (name == "non_relevant" or limit is None):
-            continue
-        topics = _topics(path(f"topics/{split}.{name}.tsv"), seen)
-        ids = list(topics)
-        if not ids:
-            log.warning("nomiracl_%s: no %s question in split %s; rates over them will be nan", language, name, split)
-        sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
-        if subset in (name, "both"):
-            chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
-            judged[name] = _judged(path(f"qrels/{split}.{name}.tsv"), seen)
-            seen["questions without judgements"] += len(topics.keys() - judged[name].keys())
-            seen["judged questions that the topics lack"] += len(judged[name].keys() - topics.keys())
-
-    wanted = {
-        docid for name, queries in chosen.items() for query_id, _ in queries for docid in judged[name].get(query_id, ())
-    }
-    corpus = _corpus(path("corpus.jsonl.gz"), wanted, seen)
+    with sources.recording() as read:
+        chosen, judged, sampled = _chosen(language, split, subset, limit, seed, mirror, seen)
+        wanted = {
+            docid
+            for name, queries in chosen.items()
+            for query_id, _ in queries
+            for docid in judged[name].get(query_id, ())
+        }
+        corpus, passages = _corpus(_path(language, "corpus.jsonl.gz", mirror), wanted, seen)
     cut = _cutter(max_tokens, tokenizer)
     rows = {
         name: list(_rows(language, name, queries, judged[name], corpus, cut, seen)) for name, queries in chosen.items()
     }
+    kept = {name: len(found) for name, found in rows.items()}
     documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
-    _report(f"nomiracl_{language}", split, {name: len(found) for name, found in rows.items()}, seen)
+    _report(task, split, kept, seen)
     if not documents:
         asked = " or ".join(chosen)
-        raise ValueError(
-            f"nomiracl_{language}: no {asked} question of split {split!r} has {PASSAGES} passages ({dict(seen)})"
+        raise ValueError(f"{task}: no {asked} question of split {split!r} has {PASSAGES} passages ({dict(seen)})")
+    record = provenance.Record.of(
+        read,
+        not_comparable=_not_comparable(language, split, limit, seed, max_tokens, tokenizer, kept, sampled),
+        kept=kept,
+        left_out=seen,
+        corpus={"passages": passages},
+        split=split,
+        options={
+            "language": language,
+            "split": split,
+            "subset": subset,
+            "max_samples": limit,
+            "seed": seed,
+            "max_passage_tokens": max_tokens,
+            "passage_tokenizer": tokenizer,
+        },
+    )
+    return Dataset.from_list(documents, info=provenance.as_info(record))
+
+
+def _path(language: str, name: str, mirror: str | None) -> Path:
+    return sources.locate(REPOSITORY, f"data/{LANGUAGES[language]}/{name}", mirror)
+
+
+def _chosen(
+    language: str, split: str, subset: str, limit: int | None, seed: int, mirror: str | None, seen: Counter[str]
+) -> tuple[dict[str, list[tuple[str, str]]], dict[str, dict[str, list[str]]], bool]:
+    """The questions of each subset, the passages judged for them, and whether fewer were drawn than there are."""
+    rng = random.Random(seed)  # noqa: S311 (a sample, not a secret)
+    chosen: dict[str, list[tuple[str, str]]] = {}
+    judged: dict[str, dict[str, list[str]]] = {}
+    sampled = False
+    for name in SUBSETS:
+        # The relevant sample is drawn even where it is not asked for: the paper drew it first, from the same generator.
+        if subset not in (name, "both") and (name == "non_relevant" or limit is None):
+            continue
+        topics = _topics(_path(language, f"topics/{split}.{name}.tsv", mirror), seen)
+        ids = list(topics)
+        if not ids:
+            log.warning(
+                "nomiracl_%s: no %s question in split %s; there will be no rates over them", language, name, split
+            )
+        sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
+        if subset in (name, "both"):
+            sampled |= len(sample) < len(ids)
+            chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
+            judged[name] = _judged(_path(language, f"qrels/{split}.{name}.tsv", mirror), seen)
+            seen["questions without judgements"] += len(topics.keys() - judged[name].keys())
+            seen["judged questions that the topics lack"] += len(judged[name].keys() - topics.keys())
+    return chosen, judged, sampled
+
+
+@lru_cache(maxsize=1)
+def published_questions() -> dict[str, dict[str, int]]:
+    """Language and subset to the number of test questions in the released answers; those that are not known are absent."""
+    table = resources.files("lm_eval_tasks.nomiracl").joinpath("published_questions.tsv").read_text("utf-8")
+    return {
+        row.pop("language"): {subset: int(number) for subset, number in row.items() if number}
+        for row in csv.DictReader(table.splitlines(), delimiter="\t")
+    }
+
+
+def _not_comparable(
+    language: str,
+    split: str,
+    limit: int | None,
+    seed: int,
+    max_tokens: int,
+    tokenizer: str | None,
+    kept: dict[str, int],
+    sampled: bool,
+) -> list[str]:
+    reasons = []
+    if split != PAPER_SPLIT:
+        reasons.append(f"split {split}, where the paper has {PAPER_SPLIT}")
+    if limit != PAPER_SAMPLE:
+        reasons.append(f"max_samples {'all' if limit is None else limit}, where the paper has {PAPER_SAMPLE} a subset")
+    elif split == PAPER_SPLIT:
+        published = published_questions().get(language, {})
+        reasons += [
+            f"{number} of {published[name]} {name.replace('_', '-')} questions"
+            for name, number in kept.items()
+            if number < published.get(name, 0)
+        ]
+    if sampled and seed != PAPER_SEED:
+        reasons.append(f"another sample (seed {seed}, where the paper has {PAPER_SEED})")
+    if tokenizer or max_tokens != PAPER_WORDS:
+        reasons.append(
+            f"passages cut at {max_tokens} {'tokens' if tokenizer else 'words'}, by default at {PAPER_WORDS} words"
         )
-    return Dataset.from_list(documents)
+    return reasons
 
 
 def _topics(path: Path, seen: Counter[str]) -> dict[str, str]:
@@ -214,8 +293,8 @@ def _judged(path: Path, seen: Counter[str]) -> dict[str, list[str]]:
     return {query: sorted(passages, key=passages.__getitem__, reverse=True) for query, passages in judgements.items()}
 
 
-def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> dict[str, tuple[str, str]]:
-    """Title and text of the wanted passages; the corpus is streamed, not held."""
+def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> tuple[dict[str, tuple[str, str]], int]:
+    """Title and text of the wanted passages, and how many the corpus has; it is streamed, not held."""
     corpus: dict[str, tuple[str, str]] = {}
     read: set[str] = set()
     for number, row in read_json_lines(path, seen):
@@ -231,7 +310,7 @@ def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> dict[str, tuple
             corpus[docid] = (title or "", text or "")
     if not read:
         raise sources.CorruptSource(f"{path}: the corpus is empty; every question needs {PASSAGES} passages of it")
-    return corpus
+    return corpus, len(read)
 
 
 def _rows(

@@ -18,7 +18,7 @@ MACRO_AVERAGED = (
     "accuracy",
     "invalid_rate",
 )
-"""Averaged over languages without weights. Bounds are not: a mean of bounds bounds nothing."""
+"""Averaged over languages without weights."""
 
 
 def suffix(prompt: str) -> str:
@@ -46,7 +46,7 @@ def group_yaml(prompt: str) -> str:
     for metric in MACRO_AVERAGED:
         lines += [f"  - metric: {metric}", "    aggregation: mean", "    weight_by_size: false"]
         lines += ["    filter_list: [strict, robust]"]
-    return "\n".join([*lines, "metadata:", "  version: 1.1", ""])
+    return "\n".join([*lines, "metadata:", "  version: 1.2", ""])
 
 
 def yamls() -> dict[str, str]:

@@ -73,11 +73,11 @@ def main(settings: dict[str, Any]) -> None:
         task_manager=TaskManager(include_path=task_folder(), include_defaults=False, metadata=settings["metadata"]),
         limit=settings["limit"],
         gen_kwargs=settings["gen_kwargs"],
-        bootstrap_iters=0,
     )
     if rank == 0:
         kept = {key: results[key] for key in ("results", "n-samples", "samples")}
-        Path(settings["output"]).write_text(json.dumps(kept, default=str), "utf-8")
+        kept["figures"] = {task: config["metadata"]["figures"] for task, config in results["configs"].items()}
+        Path(settings["output"]).write_text(json.dumps(kept, default=str, allow_nan=False), "utf-8")
 
 
 if __name__ == "__main__":

@@ -40,12 +40,14 @@ class System(NamedTuple):
         task: which of the CLAPnq tasks it was.
         file: where its answers were read.
         answers: its answers to answerable questions, by question id (the paper rates no others).
+        place: what was named, the file or a folder above it; empty where nothing was.
     """
 
     name: str
     task: str
     file: str
     answers: dict[str, Answered]
+    place: str = ""
 
 
 def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] | None = None) -> list[System]:
@@ -63,6 +65,7 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
         ValueError: `names` does not fit the runs.
     """
     files: list[tuple[Path, str]] = []
+    found_in: list[str] = []
     for place in map(Path, places):
         path = place.expanduser()
         if not path.exists():
@@ -79,9 +82,11 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
         if len(clapnq) < len(found):
             log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(found) - len(clapnq))
         files += clapnq
+        found_in += [str(path)] * len(clapnq)
     called = _names(files, names, task)
     systems = [
-        System(name, of, str(file), _answers(file, task)) for name, (file, of) in zip(called, files, strict=True)
+        System(name, of, str(file), _answers(file, task), place)
+        for name, (file, of), place in zip(called, files, found_in, strict=True)
     ]
     for system in systems:
         log.info("%s: %s: %d answers of %s", task, system.name, len(system.answers), system.file)
@@ -145,7 +150,7 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
         if len(names) != len(files) or not _usable(names):
             raise ValueError(
                 f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
-                f"ending as the names of bounds do, for {', '.join(str(file) for file, _ in files)}"
+                f"ending in _stderr, for {', '.join(str(file) for file, _ in files)}"
             )
         return names
     folders, tasks = [file.parent.name for file, _ in files], [of for _, of in files]
@@ -164,6 +169,4 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
 
 def _usable(names: Sequence[str]) -> bool:
     """Whether metrics can be named after systems of these names."""
-    return len({*names, REFERENCE}) == len(names) + 1 and not any(
-        name.endswith(("_ci_low", "_ci_high")) for name in names
-    )
+    return len({*names, REFERENCE}) == len(names) + 1 and not any(name.endswith("_stderr") for name in names)

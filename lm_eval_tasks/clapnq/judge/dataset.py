@@ -6,10 +6,11 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.judging import ASPECTS
-from lm_eval_tasks import autoload, metadata
+from lm_eval_tasks import autoload, metadata, provenance
 from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
 
@@ -69,7 +70,8 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
         for answered in system.answers.values()
         for aspect in ASPECTS
     ]
-    return {"evaluation": Dataset.from_list(rows)}
+    record = _record(systems, {"judge_reference": judge_reference}, {"ratings": len(rows)})
+    return {"evaluation": Dataset.from_list(rows, info=provenance.as_info(record))}
 
 
 def load_pairs(
@@ -123,7 +125,29 @@ def load_pairs(
     if len(every) > len(common):
         log.warning("%s: %d questions that not all runs answered are left out", PAIRS, len(every) - len(common))
     log.info("%s: %d questions, %s", PAIRS, len(common), " against ".join(system.name for system in systems))
-    return {"evaluation": Dataset.from_list(list(_pairs(systems, common, judge_orders, judge_seed)))}
+    rows = list(_pairs(systems, common, judge_orders, judge_seed))
+    options = {
+        "judge_names": [system.name for system in systems if system.name != REFERENCE],
+        "judge_reference": judge_reference,
+        "judge_orders": judge_orders,
+        "judge_seed": judge_seed,
+    }
+    left_out = {"questions that not all runs answered": len(every) - len(common)}
+    record = _record(systems, options, {"questions": len(common), "pairs": len(rows)}, left_out)
+    return {"evaluation": Dataset.from_list(rows, info=provenance.as_info(record))}
+
+
+def _record(
+    systems: Sequence[System], options: dict[str, Any], kept: dict[str, int], left_out: dict[str, int] | None = None
+) -> provenance.Record:
+    """What is judged, and the samples it was read from."""
+    files = [
+        {**provenance.local_file("samples", Path(system.file), Path(system.place)), "system": system.name}
+        for system in systems
+        if system.file
+    ]
+    dropped = {what: number for what, number in (left_out or {}).items() if number}
+    return provenance.Record("samples", local_files=files, options=options, kept=kept, left_out=dropped)
 
 
 def _pairs(systems: Sequence[System], questions: Sequence[str], orders: int, seed: int) -> Iterator[dict[str, Any]]:

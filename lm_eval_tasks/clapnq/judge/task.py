@@ -11,18 +11,20 @@ __all__ = ["PairsTask"]
 
 
 class PairsTask(PromptedTask):
-    """A task as YAML makes it, with ``win_rate_<system>`` and its bounds for every system."""
+    """A task as YAML makes it, with ``win_rate_<system>`` for every system, before the others."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        for system in self.eval_docs[0]["systems"]:
-            for ending, aggregation in (
-                ("", judging.win_rate),
-                ("_ci_low", judging.win_rate_low),
-                ("_ci_high", judging.win_rate_high),
-            ):
-                name = f"win_rate_{system}{ending}"
-                self._metric_fn_list[name] = None
-                self._metric_fn_kwargs[name] = {}
-                self._aggregation_list[name] = aggregation
-                self._higher_is_better[name] = True
+        names = [f"win_rate_{system}" for system in self.eval_docs[0]["systems"]]
+        self._metric_fn_list |= dict.fromkeys(names)
+        self._metric_fn_kwargs |= {name: {} for name in names}
+        listed = dict(self._aggregation_list)
+        self._aggregation_list.clear()
+        self._aggregation_list |= {**dict.fromkeys(names, judging.win_rate), **listed}
+        self._higher_is_better |= dict.fromkeys(names, True)
+
+    def denominator_of(self, metric: str) -> str:
+        """Which documents a metric counts."""
+        if metric.startswith("win_rate_"):
+            return "questions with a comparison of this system that could be read"
+        return super().denominator_of(metric)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks import sources
+from lm_eval_tasks.digests import sha256_of
 
 __all__ = ["Encoder", "encoders", "load", "named", "weights_of"]
 
@@ -103,7 +104,7 @@ def weights_of(encoder: Encoder) -> tuple[Path, str]:
     """
     folder = encoder.folder or _from_hub(encoder)
     digests = {
-        name: sources.digest(path)
+        name: sha256_of(path)
         for pattern in _FILES
         for path in sorted(folder.rglob(pattern))
         if not (name := path.relative_to(folder).as_posix()).startswith(_OTHER_RUNTIMES)

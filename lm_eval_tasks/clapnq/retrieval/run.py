@@ -13,7 +13,8 @@ from typing import Any
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
-from lm_eval_tasks.sources import CorruptSource, MissingSource, digest
+from lm_eval_tasks.digests import sha256_of
+from lm_eval_tasks.sources import CorruptSource, MissingSource
 from lm_eval_tasks.tables import read_lines
 
 __all__ = ["Run", "read_run", "write_run"]
@@ -47,7 +48,7 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """The file's name and digest."""
-        return {"retriever": self.name, "file": self._path.name, "sha256": digest(self._path)}
+        return {"retriever": self.name, "file": self._path.name, "sha256": sha256_of(self._path)}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
         """What the file has for each question: k passages, or as many as it holds; what is short is counted and said.

@@ -1,0 +1,130 @@
+"""What the harness makes of our metrics, where it leaves room for nothing but a number.
+
+:func:`extend` changes two functions of ``lm_eval.evaluator_utils``, and :func:`name_models` one of
+``lm_eval.loggers.evaluation_tracker``, for what is ours. All else stays as it was:
+
+- ``stderr_for_metric`` asks an :class:`~custom_metrics.aggregations.Aggregation` for its own standard error. The harness
+  knows those of its own aggregations only.
+- ``_compute_task_aggregations`` hands the metrics of a :class:`~lm_eval_tasks.task.GroundedTask` to it
+  (:meth:`~lm_eval_tasks.task.GroundedTask.reported`): rates that are not defined go, and the headline comes first.
+- ``GeneralConfigTracker.log_experiment_args`` names our weightless models after their settings
+  (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
+
+A harness without these names keeps its own ways: standard errors are ``N/A``, undefined rates too (:class:`NotDefined`).
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from custom_metrics.aggregations import Aggregation
+
+__all__ = ["NotDefined", "Row", "extend", "name_models", "reports"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_MARK = "_lm_eval_grounded"
+
+
+class Row(str):
+    """A key of the harness's metrics that stands where the task's YAML has it; the harness's table sorts by key.
+
+    To everything else it is a string.
+    """
+
+    place: tuple[int, ...]
+
+    def __new__(cls, key: str, place: tuple[int, ...]) -> Row:
+        row = super().__new__(cls, key)
+        row.place = place
+        return row
+
+    def __lt__(self, other: str) -> bool:
+        return (
+            self.place < other.place
+            if isinstance(other, Row) and self.place != other.place
+            else str.__lt__(self, other)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+class NotDefined:
+    """A figure that is not defined, for a harness that must be given one: it averages to itself, and is written as text."""
+
+    def __add__(self, other: object) -> NotDefined:
+        return self
+
+    __radd__ = __mul__ = __rmul__ = __truediv__ = __add__
+
+    def __str__(self) -> str:
+        return "N/A"
+
+
+def reports() -> bool:
+    """Whether the harness hands our tasks their metrics before it writes them."""
+    from lm_eval import evaluator_utils
+
+    return hasattr(getattr(evaluator_utils, "_compute_task_aggregations", None), _MARK)
+
+
+def extend(evaluator_utils: ModuleType) -> None:
+    """Extend ``lm_eval.evaluator_utils``; again does nothing.
+
+    Raises:
+        AttributeError: it has other names than it had in lm-eval 0.4.13.
+    """
+    ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
+    if hasattr(compute, _MARK):
+        return
+
+    @wraps(ask)
+    def stderr_for_metric(metric: Any, bootstrap_iters: int) -> Any:
+        if isinstance(metric, Aggregation):
+            return metric.standard_error if bootstrap_iters > 0 else None
+        return ask(metric=metric, bootstrap_iters=bootstrap_iters)
+
+    @wraps(compute)
+    def _compute_task_aggregations(task: Any, *args: Any, **kwargs: Any) -> Any:
+        from lm_eval_tasks.task import GroundedTask
+
+        found = compute(task, *args, **kwargs)
+        if not isinstance(task, GroundedTask):
+            return found
+        metrics, number = found
+        return task.reported(metrics), number
+
+    setattr(_compute_task_aggregations, _MARK, True)
+    evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]
+    evaluator_utils._compute_task_aggregations = _compute_task_aggregations  # type: ignore[attr-defined]
+
+
+def name_models(evaluation_tracker: ModuleType) -> None:
+    """Extend ``lm_eval.loggers.evaluation_tracker``; again does nothing.
+
+    Raises:
+        AttributeError: it has other names than it had in lm-eval 0.4.13.
+    """
+    tracker = evaluation_tracker.GeneralConfigTracker
+    record = tracker.log_experiment_args
+    if hasattr(record, _MARK):
+        return
+    sanitize = evaluation_tracker.sanitize_model_name
+
+    @wraps(record)
+    def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
+        from lm_eval_tasks.models.names import name_of
+        from lm_eval_tasks.provenance import PACKAGE
+
+        record(self, *args, **kwargs)
+        name = name_of(kwargs.get("model_source"), kwargs.get("model_args"))
+        if name is not None:
+            # Leaderboards file results under developer and model; the folder has the model's name alone.
+            self.model_name, self.model_name_sanitized = f"{PACKAGE}/{name}", sanitize(name)
+
+    setattr(log_experiment_args, _MARK, True)
+    tracker.log_experiment_args = log_experiment_args

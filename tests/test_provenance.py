@@ -1,0 +1,395 @@
+"""Where a number comes from, as results files say it: files and their digests, options, what was left out, what differs
+from the published data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_tasks import digests, provenance, sources
+from lm_eval_tasks.clapnq.dataset import load as load_clapnq
+from lm_eval_tasks.digests import digests_of, sha256_of
+from lm_eval_tasks.mfava.dataset import load as load_mfava
+from lm_eval_tasks.mfava.detection import load as load_detection
+from lm_eval_tasks.mushroom.dataset import load as load_mushroom
+from lm_eval_tasks.nomiracl.dataset import SUBSETS, published_questions
+from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
+
+Harness = Callable[..., dict[str, Any]]
+SAMPLE = "the files are the bundled miniature, which this project wrote (mirror=sample)"
+
+
+def record_of(loaded: dict[str, Any]) -> dict[str, Any]:
+    return provenance.of_dataset(loaded["evaluation"])
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------------------- digests
+
+
+def test_digests_are_those_of_sha256_and_of_git(tmp_path: Path) -> None:
+    file = tmp_path / "hello.txt"
+    file.write_bytes(b"hello\n")
+    found = digests_of(file)
+    assert found == (
+        "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+        "ce013625030ba8dba906f756967f9e9ca394464a",  # echo hello | git hash-object --stdin
+        6,
+    )
+    assert found.fit("git:ce013625030ba8dba906f756967f9e9ca394464a")
+    assert found.fit("sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03")
+    assert not found.fit("git:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03")
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files that were read whole, in order."""
+    seen: list[Path] = []
+    read = digests._read
+
+    def reading(path: Path) -> digests.Digests:
+        seen.append(path)
+        return read(path)
+
+    monkeypatch.setattr(digests, "_read", reading)
+    return seen
+
+
+def large(path: Path, content: bytes) -> Path:
+    """A file of more than a megabyte."""
+    path.write_bytes(content + bytes(1 << 20))
+    return path
+
+
+def test_a_large_file_is_read_once_and_again_when_it_changes(
+    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(digests, "_SETTLED", -1.0)
+    file = large(tmp_path / "passages.tsv", b"one")
+    first = sha256_of(file)
+    assert first == digest(file) == sha256_of(file)
+    assert len(reads) == 1
+    stamp = file.stat()
+    time.sleep(0.02)  # the clock of a file system ticks every few milliseconds
+    large(file, b"two")
+    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # same size, same time of change: as `cp -p` does
+    assert sha256_of(file) == digest(file) != first
+    for damage in ("", "[]", "{", '{"of": 1}', "[" * 100_000):
+        (note,) = (tmp_path / "cache" / "digests").glob("*.json")
+        note.write_text(damage, "utf-8")
+        assert sha256_of(file) == digest(file)
+
+
+def test_a_file_that_has_just_been_written_is_not_trusted_to_stay(
+    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    file = large(tmp_path / "passages.tsv", b"one")
+    assert sha256_of(file) == sha256_of(file)
+    assert len(reads) == 2
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_written_costs_time_and_nothing_else(
+    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text("no folder", "utf-8")
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(digests, "_SETTLED", -1.0)
+    file = large(tmp_path / "passages.tsv", b"one")
+    assert sha256_of(file) == digest(file) == sha256_of(file)
+    assert len(reads) == 2
+
+
+# ------------------------------------------------------------------------------------------------------------- loaders
+
+ANNOTATIONS = ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]
+
+# What each loader says of the bundled sample: files read, documents kept, options in force.
+LOADED = [
+    pytest.param(
+        lambda mirror: load_nomiracl("de", mirror=mirror),
+        [*(f"{kind}/test.{name}.tsv" for kind in ("topics", "qrels") for name in SUBSETS), "corpus.jsonl.gz"],
+        {"relevant": 4, "non_relevant": 4},
+        {
+            "language": "de",
+            "split": "test",
+            "subset": "both",
+            "max_samples": 250,
+            "seed": 42,
+            "max_passage_tokens": 370,
+            "passage_tokenizer": None,
+        },
+        id="nomiracl",
+    ),
+    pytest.param(
+        lambda mirror: load_clapnq(mirror=mirror),
+        ANNOTATIONS,
+        {"answerable": 18, "unanswerable": 14},
+        {"split": "validation"},
+        id="clapnq gold",
+    ),
+    pytest.param(
+        lambda mirror: load_clapnq("bm25", mirror=mirror, bm25_split=True),
+        [*ANNOTATIONS, "passages.tsv", "retrieval/dev/question_dev_answerable.tsv"],
+        {"answerable": 18, "unanswerable": 14},
+        {"split": "validation", "retriever": "bm25", "top_k": 3, "bm25_split": True},
+        id="clapnq rag",
+    ),
+    pytest.param(
+        lambda mirror: load_mfava("de", mirror=mirror),
+        ["german/wiki_references_queries_de.csv"],
+        {"questions": 9, "articles": 5},
+        {"language": "de"},
+        id="mfava",
+    ),
+    pytest.param(
+        lambda mirror: load_detection("de", mirror=mirror),
+        ["combined_gold_languages.json"],
+        {"answers": 3},
+        {"language": "de", "annotations": "gold"},
+        id="mfava detection",
+    ),
+    pytest.param(
+        lambda mirror: load_mushroom("de", mirror=mirror),
+        ["data/url-pages/de.tar.gz", "mushroom.de-tst.v1.extra.jsonl", "mushroom.de-val.v2.extra.jsonl"],
+        {"test": 2, "validation": 1},
+        {"language": "de", "split": "both"},
+        id="mushroom",
+    ),
+]
+
+
+@pytest.mark.parametrize(("load", "files", "kept", "options"), LOADED)
+def test_a_loader_says_what_it_read_also_from_its_caches(
+    load: Callable[[str], dict[str, Any]], files: list[str], kept: dict[str, int], options: dict[str, Any]
+) -> None:
+    record = record_of(load("sample"))
+    assert record["read_from"] == "sample"
+    assert record["not_comparable"] == [SAMPLE]
+    assert record["kept"] == kept
+    assert record["options"] == options
+    assert len(record["files"]) == len(files)
+    root = Path(sources.__file__).parent / "sample"
+    for entry in record["files"]:
+        assert any(entry["path"].endswith(name) for name in files)
+        file = sources.find(entry["repository"], entry["path"])
+        assert (entry["host"], entry["revision"]) == (file.host, file.revision)
+        local = root / file.mirror_path
+        assert (entry["sha256"], entry["bytes"]) == (digest(local), local.stat().st_size)
+        assert entry["published"] is (False if file.checksum else None)
+    assert record_of(load("sample")) == record  # in this process, and from what lies on disk
+
+
+def copy_of_sample(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(Path(sources.__file__).parent / "sample", tmp_path / "mirror"))
+
+
+def test_a_mirror_is_called_a_mirror_and_its_place_is_nowhere(tmp_path: Path) -> None:
+    mirror = str(copy_of_sample(tmp_path))
+    for load in (lambda: load_nomiracl("de", mirror=mirror), lambda: load_clapnq("bm25", mirror=mirror)):
+        record = record_of(load())
+        assert record["read_from"] == "mirror"
+        assert str(tmp_path) not in json.dumps(record)
+
+
+def test_what_was_left_out_is_counted_by_reason(tmp_path: Path) -> None:
+    mirror = copy_of_sample(tmp_path)
+    qrels = mirror / "miracl/nomiracl/data/german/qrels/test.relevant.tsv"
+    lines = qrels.read_text("utf-8").splitlines()
+    qrels.write_text("\n".join([lines[0], *lines]) + "\n\n", "utf-8")
+    record = record_of(load_nomiracl("de", mirror=str(mirror)))
+    assert record["left_out"] == {"judgements listed twice (the first counts)": 1, "blank lines": 1}
+
+
+def test_a_run_file_is_named_with_its_sum(tmp_path: Path) -> None:
+    from lm_eval_tasks.clapnq.retrieving import retrieve
+
+    run = tmp_path / "mine.trec"
+    retrieve("bm25", "dev", 10, run, {}, "sample")
+    record = record_of(load_clapnq("run", mirror="sample", run=str(run)))
+    assert record["local_files"] == [{"option": "run", "name": "mine.trec", "sha256": digest(run)}]
+    assert record["options"]["run"] == "mine.trec"
+    assert record["retrieval"]["sha256"] == digest(run)
+
+
+# ------------------------------------------------------------------------------------------------------- comparability
+
+REAL = [
+    (lambda hub: load_nomiracl("en", mirror=hub), []),
+    (lambda hub: load_nomiracl("de", mirror=hub), ["193 of 217 non-relevant questions"]),
+    (
+        lambda hub: load_nomiracl("en", mirror=hub, max_samples=50, seed=7),
+        ["max_samples 50, where the paper has 250 a subset", "another sample (seed 7, where the paper has 42)"],
+    ),
+    (lambda hub: load_nomiracl("en", mirror=hub, seed=7), []),  # all there are: no sample was drawn
+    (
+        lambda hub: load_nomiracl("en", mirror=hub, max_passage_tokens=50),
+        ["passages cut at 50 words, by default at 370 words"],
+    ),
+    (lambda hub: load_clapnq(mirror=hub), []),
+    (lambda hub: load_clapnq("bm25", mirror=hub), ["the corpus holds 5,494 of 178,891 passages"]),
+    (
+        lambda hub: load_mfava("de", mirror=hub),
+        ["the file is not the published one: it has 150 articles; the paper's Table 9 has 984"],
+    ),
+    (
+        lambda hub: load_detection("fi", "silver", mirror=hub),
+        [
+            "datasets/hallucination_detection/silver/Finnish/silver_finnish.json is not the published file (its checksum "
+            "is another)"
+        ],
+    ),
+    (
+        lambda hub: load_mushroom("de", "test", mirror=hub),
+        ["148 of 150 answers: the page of the others is not in the archive"],
+    ),
+    (
+        lambda hub: load_mushroom("es", mirror=hub),
+        [
+            "test and validation answers, where the shared task ranked test",
+            "50 of 202 answers: the page of the others is not in the archive",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("load", "reasons"), REAL)
+def test_what_makes_a_number_another_than_the_published_one(
+    hub: str, load: Callable[[str], dict[str, Any]], reasons: list[str]
+) -> None:
+    record = record_of(load(hub))
+    assert record["read_from"] == "mirror"
+    assert record["not_comparable"] == reasons
+    assert hub not in json.dumps(record)
+
+
+def test_the_published_questions_are_at_most_the_papers_sample() -> None:
+    table = published_questions()
+    assert table["de"] == {"relevant": 250, "non_relevant": 217}
+    assert table["bn"] == {"non_relevant": 250}
+    assert all(0 < number <= 250 for subsets in table.values() for number in subsets.values())
+
+
+# ------------------------------------------------------------------------------------------------------ the whole task
+
+
+def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    provenance._SAID.clear()
+    with caplog.at_level(logging.WARNING, "lm_eval"):
+        got = harness(
+            ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"],
+            "grounded-baseline",
+            "strategy=lexical",
+            metadata={"mirror": "sample"},
+            limit=2,
+        )
+    said = {task: config["metadata"]["provenance"] for task, config in got["configs"].items()}
+    for task, record in said.items():
+        assert record == json.loads(json.dumps(record, allow_nan=False))
+        first = got["samples"][task][0]
+        assert record["prompt"]["first_prompt_sha256"] == first["prompt_hash"]
+        assert record["run"] == {"apply_chat_template": False, "limit": 2, "samples": None}
+        assert record["versions"]["lm-eval-grounded"] == provenance.version("lm-eval-grounded")
+        assert record["not_comparable"] == [
+            SAMPLE,
+            f"the first 2 of {got['n-samples'][task]['original']} documents (--limit)",
+        ]
+        assert "/" not in "".join(map(str, record["options"].values()))
+    templates = {task: record["prompt"]["template_sha256"] for task, record in said.items()}
+    assert templates["nomiracl_de"] == templates["nomiracl_fr"] != templates["mfava_de"]
+    assert said["mfava_de"]["detector"]["name"] == "lexical"
+    assert len(said["mfava_de"]["calibration"]["sha256"]) == 64
+    assert said["clapnq_rag"]["corpus"]["published"] == 178_891
+    assert said["clapnq_rag"]["retrieval"]["retriever"] == "bm25"
+    warned = [message for message in caplog.messages if "not comparable" in message]
+    assert [message.split(":")[0] for message in warned] == ["nomiracl_de", "mfava_de", "clapnq_rag"]  # each text once
+
+
+def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> None:
+    tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
+    got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    got["configs"] |= harness(
+        ["mfava_detection_de_gold", "mushroom_de"],
+        "hallucination-detector",
+        "detector=lexical",
+        metadata={"mirror": "sample"},
+    )["configs"]
+    assert {task: (config["dataset_path"], config["test_split"]) for task, config in got["configs"].items()} == {
+        "nomiracl_de": ("miracl/nomiracl", "test"),
+        "clapnq_gold": ("PrimeQA/clapnq", "validation"),
+        "mfava_de": ("WueNLP/mHallucination_Evaluation", "test"),
+        "mfava_detection_de_gold": ("WueNLP/mHallucination_Detection", "test"),
+        "mushroom_de": ("Helsinki-NLP/mu-shroom", "test and validation"),
+    }
+
+
+def test_picked_documents_are_said(harness: Harness) -> None:
+    got = harness(
+        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": "sample"}, samples={"nomiracl_de": [1, 3, 5]}
+    )
+    record = got["configs"]["nomiracl_de"]["metadata"]["provenance"]
+    assert record["run"]["samples"] == [1, 3, 5]
+    assert record["not_comparable"][-1] == "3 of 8 documents were asked for (--samples)"
+
+
+def test_what_cannot_be_written_down_costs_no_results(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(provenance, "versions", lambda: 1 / 0)
+    got = harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    assert got["results"]["nomiracl_de"]["hallucination_rate,strict"] == 0
+    assert "ZeroDivisionError" in got["configs"]["nomiracl_de"]["metadata"]["provenance"]["failed"]
+    assert "could not be written down" in caplog.text
+
+
+# ---------------------------------------------------------------------------------------------------------- properties
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["/", "/etc", "/etc/passwd", os.getcwd(), "a/b", "/no/such/place", "\0/", "/\0"]).map(str)
+    | st.just(Path.cwd()),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner),
+)
+
+
+@given(values)
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_said_becomes_strict_json_without_places_of_this_machine(value: Any) -> None:
+    found = provenance.plain(value)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    for text in texts(found):
+        assert not (os.path.isabs(text) and "\0" not in text and len(text) > 1 and os.path.exists(text))
+
+
+def texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for part in value.values() for text in texts(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in texts(part)]
+    return [value] if isinstance(value, str) else []
+
+
+@given(st.floats(allow_nan=True))
+def test_a_number_is_finite_or_absent(number: float) -> None:
+    assert provenance.plain(number) == (number if math.isfinite(number) else None)

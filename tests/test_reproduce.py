@@ -1,0 +1,438 @@
+"""`lm-eval-grounded reproduce`: from a results file to the command that made it, and what of its files differs here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lm_eval._cli.harness import HarnessCLI
+
+from lm_eval_tasks import reproduce as module
+from lm_eval_tasks import sources
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.reproduce import Compared, reproduce, table
+from tests.conftest import command, run
+
+TASKS = "nomiracl_de,clapnq_rag,mfava_de"
+# What is hard to say in a shell, or differs from what the harness takes when nothing is said.
+HARD = [
+    *("--model_args", "strategy=lexical", "threshold=0.25"),
+    *(
+        "--metadata",
+        "mirror=my mirror",
+        "top_k=2",
+        "detector_args=threshold=0.5;spans=words",
+        "seed=42",
+        "bm25_split=true",
+    ),
+    *("--gen_kwargs", '{"max_gen_toks": 64, "until": ["\\n\\n", "it\'s"]}'),
+    *("--system_instruction", 'Say "I don\'t know" $HOME;\nno more than `that`.'),
+    *("--seed", "1,2,None,4", "--apply_chat_template", "--fewshot_as_multiturn", "false", "--limit", "6"),
+    *("--num_fewshot", "1", "--batch_size", "3"),
+]
+
+
+def copy_of_sample(folder: Path) -> Path:
+    return Path(shutil.copytree(Path(sources.__file__).parent / "sample", folder))
+
+
+def results_below(folder: Path) -> tuple[Path, dict[str, Any]]:
+    (file,) = folder.rglob("results_*.json")
+    return file, json.loads(file.read_text("utf-8"))
+
+
+def shell(line: str, cwd: Path) -> None:
+    """A line as a person types it, with the commands of this environment."""
+    path = f"{Path(command('lm_eval')).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=cwd, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def without_noise(value: Any) -> Any:
+    """NaN is equal to itself here."""
+    if isinstance(value, dict):
+        return {key: without_noise(part) for key, part in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a mirror and one run over it."""
+    folder = tmp_path_factory.mktemp("world")
+    copy_of_sample(folder / "my mirror")
+    run(
+        [
+            command("lm_eval"),
+            "--model",
+            "grounded-baseline",
+            "--tasks",
+            TASKS,
+            *HARD,
+            "--output_path",
+            "out",
+            "--log_samples",
+        ],
+        folder,
+    )
+    return folder
+
+
+def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = results_below(world / "out")
+    monkeypatch.chdir(world)
+    assert main(["reproduce", str(file)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "# nomiracl_de, clapnq_rag, mfava_de"
+    (line,) = reproduce(file).commands
+    assert "\n".join(printed[1:]).startswith(line)
+    assert printed[-1].endswith(" same")
+    shell(line, world)
+    _, again = results_below(world / "reproduced")
+    assert without_noise(again["results"]) == without_noise(results["results"])
+    assert again["task_hashes"] == results["task_hashes"]  # documents, prompts and targets
+    for task in results["configs"]:
+        mine, theirs = (each["configs"][task] for each in (again, results))
+        assert mine["metadata"]["provenance"] == theirs["metadata"]["provenance"]
+        assert mine["generation_kwargs"] == theirs["generation_kwargs"]
+    for key in (
+        "model",
+        "model_args",
+        "limit",
+        "gen_kwargs",
+        "batch_size",
+        "random_seed",
+        "torch_seed",
+        "fewshot_seed",
+    ):
+        assert again["config"][key] == results["config"][key]
+    assert again["system_instruction"] == results["system_instruction"]
+    read = [entry["path"] for entry in results["configs"]["clapnq_rag"]["metadata"]["provenance"]["files"]]
+    assert "clapnq_train_answerable.jsonl" in read  # the shots
+    assert str(world) not in json.dumps([config["metadata"]["provenance"] for config in results["configs"].values()])
+
+
+def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_command(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, _ = results_below(world / "out")
+    mirror = copy_of_sample(tmp_path / "mirror")
+    corpus = mirror / "miracl/nomiracl/data/german/corpus.jsonl.gz"
+    before = hashlib.sha256(corpus.read_bytes()).hexdigest()
+    shutil.copy(mirror / "miracl/nomiracl/data/french/corpus.jsonl.gz", corpus)
+    after = hashlib.sha256(corpus.read_bytes()).hexdigest()
+    (mirror / "miracl/nomiracl/data/german/topics/test.relevant.tsv").unlink()
+    (mirror / "PrimeQA/clapnq_passages/passages.tsv").unlink()
+    monkeypatch.chdir(world)
+    assert main(["reproduce", str(file), "--mirror", str(mirror)]) == 1
+    printed = capsys.readouterr().out
+    what = "miracl/nomiracl@ecd08778d042 data/german/corpus.jsonl.gz"
+    assert f"differs   {what}\n            sha256 there: {before}\n            sha256 here:  {after}\n" in printed
+    assert "not here  PrimeQA/clapnq_passages@main passages.tsv\n" in printed
+    assert "; 1 differs; 2 not here\n" in printed
+    assert printed.splitlines()[-1] == (
+        "What is not here: lm-eval-grounded sources --fetch 'PrimeQA/clapnq_passages/passages.tsv' "
+        f"'miracl/nomiracl/data/german/topics/test.relevant.tsv' --into {mirror}"
+    )
+    found = reproduce(file, "clapnq_rag", str(mirror))
+    assert found.tasks == ["clapnq_rag"]
+    assert f"mirror={mirror}" in found.commands[0]
+    assert "--tasks clapnq_rag " in found.commands[0]
+    assert [one.what for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
+    gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
+    assert not gone.same
+    assert any("does not exist" in note for note in gone.notes)
+
+
+def test_another_version_is_a_difference(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, results = results_below(world / "out")
+    record = results["configs"]["mfava_de"]["metadata"]["provenance"]
+    record["versions"]["jieba"] = "0.1"
+    record["detector"]["version"] = "0123"
+    record["calibration"]["sha256"] = "4567"
+    results["lm_eval_version"] = "0.4.12"
+    changed = tmp_path / file.name
+    changed.write_text(json.dumps(results), "utf-8")
+    monkeypatch.chdir(world)
+    different = {one.what.split("@")[0]: one.details for one in reproduce(changed).compared if one.state != "same"}
+    assert set(different) == {"jieba 0.1", "detector lexical", "calibration lexical.json", "lm_eval 0.4.12"}
+    assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
+
+
+def test_a_mirror_that_the_environment_named_stands_before_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(
+        [
+            *(
+                command("lm_eval"),
+                "--model",
+                "grounded-baseline",
+                "--model_args",
+                "strategy=abstain",
+                "--tasks",
+                "nomiracl_role",
+            ),
+            *("--output_path", "out", "--samples", json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})),
+        ],
+        tmp_path,
+        LM_EVAL_GROUNDED_MIRROR="sample",
+    )
+    file, results = results_below(tmp_path / "out")
+    found = reproduce(file)
+    assert found.same
+    (line,) = found.commands
+    assert line.startswith("LM_EVAL_GROUNDED_MIRROR=sample lm_eval --model grounded-baseline")
+    assert "--tasks nomiracl_role " in line
+    assert "--metadata" not in line
+    assert "--limit" not in line
+    shell(line, tmp_path)
+    _, again = results_below(tmp_path / "reproduced")
+    assert without_noise(again["results"]) == without_noise(results["results"])
+    assert reproduce(file, "nomiracl_de_role").commands[0].count("nomiracl_de_role") == 2  # --tasks and --samples
+
+
+CODES = ("ar bn de en es fa fi fr hi id ja ko ru sw te th yo zh").split()
+
+
+def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
+    tasks = "nomiracl_sw,clapnq_rag,mfava_eu,mfava_detection_ar_gold,mushroom_it"
+    run(
+        [
+            *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks),
+            *("--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"),
+        ],
+        tmp_path,
+    )
+    file, results = results_below(tmp_path / "out")
+    records = [config["metadata"]["provenance"] for config in results["configs"].values()]
+    assert hub not in json.dumps(records)
+    assert "NaN" not in json.dumps(records)
+    found = reproduce(file)
+    assert found.same, table(found)
+    assert f"mirror={hub} " in found.commands[0]
+    assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
+    elsewhere = reproduce(file, mirror="sample")
+    assert {one.state for one in elsewhere.compared if "@" in one.what and "/" in one.what} == {"differs"}
+
+
+def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell(
+        "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 "
+        "--metadata mirror=sample top_k=2 --predict_only --output_path predicted",
+        tmp_path,
+    )
+    shell("lm-eval-grounded score predicted --detector_args 'threshold=0.4;spans=words' -o scored", tmp_path)
+    file, results = results_below(tmp_path / "scored")
+    found = reproduce(file)
+    assert found.same, table(found)
+    assert found.commands == [
+        "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 --metadata "
+        "mirror=sample,top_k=2 --predict_only --output_path reproduced --log_samples",
+        "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
+    ]
+    record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]
+    assert record["answers"]["metadata"] == {"mirror": "sample", "top_k": 2}
+    assert record["answers"]["predict_only"] is True
+    assert record["run"]["limit"] == 4
+    assert record["retrieval"]["passages_given"] == 2
+    assert [entry["option"] for entry in record["local_files"]] == ["samples"]
+    for line in found.commands:
+        shell(line, tmp_path)
+    scored = sorted((tmp_path / "reproduced").rglob("results_*.json"))[-1]
+    again = json.loads(scored.read_text("utf-8"))
+    assert without_noise(again["results"]) == without_noise(results["results"])
+    once_more = reproduce(scored)  # scored in place: the samples of the first step are beside it
+    assert [line.split()[:2] for line in once_more.commands] == [["lm_eval", "--model"], ["lm-eval-grounded", "score"]]
+    predicted, _ = results_below(tmp_path / "predicted")
+    assert reproduce(predicted).commands == found.commands[:1]
+
+
+def test_replayed_answers_are_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers = tmp_path / "answers"
+    answers.mkdir()
+    ids = [doc["query_id"] for doc in _documents()]
+    (answers / "a.jsonl").write_text(
+        "".join(json.dumps({"query_id": id, "response": "I don't know"}) + "\n" for id in ids)
+    )
+    shell(
+        "lm_eval --model replay --model_args path=answers --tasks nomiracl_de --metadata mirror=sample -o out", tmp_path
+    )
+    file, _ = results_below(tmp_path / "out")
+    found = reproduce(file)
+    assert found.same
+    assert Compared("same", "path: a.jsonl") in found.compared
+    (answers / "a.jsonl").write_text("{}\n")
+    assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "differs"]
+    shutil.rmtree(answers)
+    assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "not here"]
+
+
+def test_a_detector_that_was_evaluated_is_compared(tmp_path: Path) -> None:
+    shell("lm_eval --model hallucination-detector --tasks mushroom_de --metadata mirror=sample -o out", tmp_path)
+    file, results = results_below(tmp_path / "out")
+    assert reproduce(file).same
+    assert "detector lexical" in [one.what for one in reproduce(file).compared]
+    results["config"]["detector"]["version"] = "0123"
+    file.write_text(json.dumps(results), "utf-8")
+    assert [one.what for one in reproduce(file).compared if one.state == "differs"] == ["detector lexical"]
+
+
+def test_judged_samples_are_files_with_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell(
+        "lm_eval --model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --metadata mirror=sample "
+        "--log_samples --output_path answers",
+        tmp_path,
+    )
+    shell(
+        "lm_eval --model dummy --tasks clapnq_judge,clapnq_judge_pairs --limit 4 "
+        "--metadata samples=answers judge_reference=true --output_path out",
+        tmp_path,
+    )
+    (samples,) = (tmp_path / "answers").rglob("samples_*.jsonl")
+    file, results = results_below(tmp_path / "out")
+    for task in ("clapnq_judge", "clapnq_judge_pairs"):
+        record = results["configs"][task]["metadata"]["provenance"]
+        assert record["read_from"] == "samples"
+        if task == "clapnq_judge_pairs":
+            assert record["options"]["judge_seed"] == 1234
+            (entry,) = record["local_files"]
+            assert entry["name"] == samples.relative_to(tmp_path / "answers").as_posix()
+            assert entry["sha256"] == hashlib.sha256(samples.read_bytes()).hexdigest()
+    found = reproduce(file)
+    assert found.same, table(found)
+    assert "--metadata samples=answers,judge_reference=True" in found.commands[0]
+    samples.write_text(samples.read_text("utf-8") + "\n", "utf-8")
+    assert [one.state for one in reproduce(file).compared if one.what.startswith("samples")] == ["differs"]
+
+
+def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
+    file, results = results_below(world / "out")
+    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
+    results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
+    results["config"] |= {"model_sha": "c0ffee", "limit": 1234567.0}
+    other = tmp_path / file.name
+    other.write_text(json.dumps(results), "utf-8")
+    found = reproduce(other)
+    assert "--tasks hellaswag,nomiracl_de,clapnq_rag,mfava_de --num_fewshot 1 " in found.commands[0]
+    assert "--limit 1234567 " in found.commands[0]
+    assert any("hellaswag" in note for note in found.notes)
+    assert any("revision=c0ffee" in note for note in found.notes)
+
+
+def _documents() -> Any:
+    from lm_eval_tasks.nomiracl.dataset import load
+
+    return load("de", mirror="sample")["evaluation"]
+
+
+OF_ANOTHER = {"results": {}, "configs": {"hellaswag": {"metadata": {"version": 1.0}}}, "config": {"model": "hf"}}
+OLDER = {
+    "results": {},
+    "configs": {
+        "mfava_de": {"metadata": {"version": 1.0, "config_source": "x/lm_eval_tasks/mfava/wild/mfava_de.yaml"}}
+    },
+    "config": {},
+}
+FAILED = {
+    "results": {},
+    "configs": {"mfava_de": {"metadata": {"provenance": {"failed": "ZeroDivisionError()"}}}},
+    "config": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is no results file, or a damaged one"),
+        ('{"results": {', "is no results file, or a damaged one"),
+        ("[" * 100_000, "is no results file, or a damaged one"),
+        ("[1]", "is no results file of `lm_eval`"),
+        ('{"results": {}, "configs": []}', "is no results file of `lm_eval`"),
+        ('{"results": {}, "configs": {"a": 1}, "config": {}}', "is damaged: configs holds something"),
+        (json.dumps(OF_ANOTHER), "has no results of lm-eval-grounded: its tasks are hellaswag"),
+        (json.dumps(OLDER), "did not yet say where its numbers come from; run the tasks again (mfava_de)"),
+        (json.dumps(FAILED), "could not be written down then: ZeroDivisionError()"),
+    ],
+)
+def test_a_file_that_is_none_of_ours_is_said_in_a_line(
+    tmp_path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results_2026.json"
+    file.write_text(content, "utf-8")
+    assert main(["reproduce", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_a_missing_file_and_an_unknown_task(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, _ = results_below(world / "out")
+    for arguments, said in (
+        ([str(tmp_path / "none.json")], "No such file"),
+        ([str(world / "out")], f"is a folder; name a results file, such as {file.name}"),
+        ([str(file), "--task", "clapnq_gold"], "has no task clapnq_gold; it has "),
+    ):
+        assert main(["reproduce", *arguments]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_model_that_a_program_made_has_no_command(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, results = results_below(world / "out")
+    other = tmp_path / file.name
+    other.write_text(json.dumps({**results, "model_source": "CUSTOM"}), "utf-8")
+    monkeypatch.chdir(world)
+    found = reproduce(other)
+    assert found.commands == []
+    assert not found.same
+    assert "there is no command that makes it" in found.notes[0]
+
+
+arguments = st.dictionaries(
+    st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.sampled_from(["true", "None", "1e5", "a,b", "a=b", "'", '"', "{", "[1", "[1,2]", "", " x ", "-f", "0x1"])
+    | st.lists(st.integers() | st.text(), max_size=3),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(arguments)
+@settings(max_examples=300, deadline=None)
+def test_arguments_reach_the_harness_as_they_were(given: dict[str, Any]) -> None:
+    line = shlex.join(["run", "--tasks", "t", "--model_args", module._pairs(given), "--metadata", module._pairs(given)])
+    parsed = HarnessCLI()._parser.parse_args(shlex.split(line))
+    for found in (parsed.model_args, parsed.metadata):
+        assert json.dumps(found, sort_keys=True) == json.dumps(given, sort_keys=True)
+
+
+def test_values_that_look_alike_are_told_apart() -> None:
+    assert module._pairs({"a": 1}) == "a=1"
+    assert module._pairs({"a": True, "b": "x y"}) == "a=True,b=x y"
+    assert module._pairs({"a": "1"}) == '{"a": "1"}'  # a text, which the command line would read as a number
+    assert module._pairs({"a": ["x", 1]}) == "a=['x', 1]"
