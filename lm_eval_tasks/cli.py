@@ -249,6 +249,7 @@ def _score(arguments: argparse.Namespace) -> int:
 
     from lm_eval.utils import make_table
 
+    from lm_eval_tasks.harness_results import as_written
     from lm_eval_tasks.scoring import score
 
     for written in score(
@@ -259,7 +260,7 @@ def _score(arguments: argparse.Namespace) -> int:
         arguments.annotations,
         arguments.output,
     ):
-        results = json.loads(written.read_text("utf-8"))
+        results = as_written(json.loads(written.read_text("utf-8")))
         print(make_table(results))
         if results.get("groups"):
             print(make_table(results, "groups"))

@@ -1,12 +1,13 @@
 """What the harness makes of our metrics, where it leaves room for nothing but a number.
 
-:func:`extend` changes two functions of ``lm_eval.evaluator_utils``, and :func:`name_models` one of
+:func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` one of
 ``lm_eval.loggers.evaluation_tracker``, for what is ours. All else stays as it was:
 
 - ``stderr_for_metric`` asks an :class:`~custom_metrics.aggregations.Aggregation` for its own standard error. The harness
   knows those of its own aggregations only.
 - ``_compute_task_aggregations`` hands the metrics of a :class:`~lm_eval_tasks.task.GroundedTask` to it
   (:meth:`~lm_eval_tasks.task.GroundedTask.reported`): rates that are not defined go, and the headline comes first.
+- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models after their settings
   (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
 
@@ -16,13 +17,14 @@ A harness without these names keeps its own ways: standard errors are ``N/A``, u
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
 from custom_metrics.aggregations import Aggregation
 
-__all__ = ["NotDefined", "Row", "extend", "name_models", "reports"]
+__all__ = ["NotDefined", "Row", "as_written", "extend", "name_models", "ordered", "reports"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -51,6 +53,38 @@ class Row(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
+
+
+def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Metrics of a task or group, those named first and in this order; what is not named keeps its key.
+
+    Args:
+        metrics: ``metric,filter`` and ``metric_stderr,filter`` to what they are; filters stand in the order of the keys.
+        names: of metrics.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    filters: dict[str, int] = {}
+    ours: dict[Row, Any] = {}
+    others = {}
+    for key, value in metrics.items():
+        name, _, filter_name = key.partition(",")
+        of = name if name in places else name.removesuffix("_stderr")
+        if of in places:
+            filter_place = filters.setdefault(filter_name, len(filters))
+            ours[Row(key, (places[of], filter_place, of != name))] = value
+        else:
+            others[key] = value
+    return {**others, **{row: ours[row] for row in sorted(ours)}}
+
+
+def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a results file, whose metrics the harness's table then leaves in the file's order."""
+    sections: dict[str, dict[str, Any]] = {}
+    for section in ("results", "groups"):
+        for name, metrics in results.get(section, {}).items():
+            names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
+            sections.setdefault(section, {})[name] = ordered(metrics, list(names))
+    return {**results, **sections}
 
 
 class NotDefined:
@@ -98,7 +132,21 @@ def extend(evaluator_utils: ModuleType) -> None:
         metrics, number = found
         return task.reported(metrics), number
 
+    aggregate = evaluator_utils.aggregate_groups
+
+    @wraps(aggregate)
+    def aggregate_groups(results: Any) -> Any:
+        from lm_eval_tasks.task import GroundedTask
+
+        found = aggregate(results)
+        for group in found.groups.values():
+            if all(isinstance(task, GroundedTask) for task in group.get_all_tasks()):
+                listed = [entry.metric for entry in group.aggregate_metric_list or ()]
+                found.metrics[group.name] = ordered(found.metrics[group.name], listed)
+        return found
+
     setattr(_compute_task_aggregations, _MARK, True)
+    evaluator_utils.aggregate_groups = aggregate_groups  # type: ignore[attr-defined]
     evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]
     evaluator_utils._compute_task_aggregations = _compute_task_aggregations  # type: ignore[attr-defined]
 

@@ -15,7 +15,7 @@ from custom_metrics.aggregations import Aggregation
 from custom_metrics.figures import Figure
 from custom_metrics.surrogates import without_surrogates
 from lm_eval_tasks import provenance
-from lm_eval_tasks.harness_results import NotDefined, Row, reports
+from lm_eval_tasks.harness_results import NotDefined, ordered, reports
 
 __all__ = ["GroundedTask"]
 
@@ -138,26 +138,15 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         Args:
             metrics: ``metric,filter`` and ``metric_stderr,filter`` to numbers.
         """
-        order = {name: place for place, name in enumerate(super().aggregation())}
-        filters = {name: place for place, name in enumerate(self._filter_names())}
-        ours: dict[Row, Any] = {}
-        others, undefined = {}, []
-        for key, value in metrics.items():
-            name, _, filter_name = key.partition(",")
-            of = name if name in order else name.removesuffix("_stderr")
-            defined = not (isinstance(value, float) and math.isnan(value))
-            if of not in order:
-                others[key] = value
-            elif of == name and not defined:
-                undefined.append(key)
-            elif f"{of},{filter_name}" not in undefined:  # a standard error comes behind its metric
-                ours[Row(key, (order[of], filters.get(filter_name, 0), of != name))] = value if defined else "N/A"
+        names = list(super().aggregation())
+        undefined = [key for key, value in metrics.items() if _is_nan(value) and key.partition(",")[0] in names]
         if undefined:
             log.warning(
                 "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
                 *(self.config.task, ", ".join(undefined)),
             )
-        return {**others, **{row: ours[row] for row in sorted(ours)}}
+        gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
+        return ordered({k: "N/A" if _is_nan(v) else v for k, v in metrics.items() if k not in gone}, names)
 
     def denominator_of(self, metric: str) -> str:
         """Which documents a metric counts, as its YAML says in ``metric_list``; empty where it does not."""
@@ -200,6 +189,10 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def _filter_names(self) -> list[str]:
         return [pipeline.name for pipeline in self._filters]
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 class _Remembering(Aggregation):

@@ -35,7 +35,9 @@ def name_of(model: str | None, model_args: Mapping[str, Any] | str | None) -> st
     chosen = shown = str(options.pop(option, default))
     if model == "replay":
         path = Path(chosen).expanduser()
-        shown, options = path.name.split(".jsonl")[0] or path.resolve().name, {**options, "path": str(path.resolve())}
+        shown = path.name.split(".jsonl")[0] or path.resolve().name
+        shown = f"{shown}-{options['model']}" if "model" in options else shown
+        options = {**options, "path": str(path.resolve())}
     elif "/" in chosen:  # a path, or a name on the hub
         shown, options = chosen.rstrip("/").rsplit("/", 1)[-1], {**options, option: chosen}
     ending = f"-{_digest(options)}" if options else ""

@@ -1,0 +1,280 @@
+"""What a run leaves: a table that fits a screen, files that every JSON reader reads, and a place for the finer figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from lm_eval import evaluator_utils
+from lm_eval.api.metrics import mean, mean_stderr, median
+from lm_eval.utils import make_table
+
+from custom_metrics.aggregations import defined_mean
+from custom_metrics.carried import Carried
+from lm_eval_tasks import harness_results
+from lm_eval_tasks.harness_results import NotDefined, Row, as_written
+from lm_eval_tasks.models.names import name_of
+from tests.conftest import command, evaluate, run
+
+TASKS = ("nomiracl_de", "clapnq_rag", "mfava_de")
+HEADLINES = {"nomiracl_de": "hallucination_rate", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
+NODE = """
+const fs = require("fs"); const read = require("readline"); let lines = 0;
+for (const file of process.argv.slice(1)) {
+  const text = fs.readFileSync(file, "utf-8");
+  for (const line of file.endsWith(".jsonl") ? text.trimEnd().split("\\n") : [text]) { JSON.parse(line); lines += 1; }
+}
+console.log(lines);
+"""
+
+
+def refuse(constant: str) -> NoReturn:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The command of `make demo`: what it prints, and the folder of its results."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = run(
+        [
+            *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=lexical", "--log_samples"),
+            *("--tasks", ",".join(TASKS), "--metadata", "mirror=sample", "--output_path", "out"),
+        ],
+        folder,
+    )
+    return done.stdout + done.stderr, folder / "out"
+
+
+# ------------------------------------------------------------------------------------------------------------ the table
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("results_files")
+def test_the_table_of_three_tasks_fits_a_screen_and_each_begins_with_its_headline(demo: tuple[str, Path]) -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in demo[0].splitlines() if line.startswith("|")]
+    assert len(rows) <= 40
+    task, number, first = "", Counter[str](), {}
+    for name, _, _, _, metric, arrow, value, _, error in rows[2:]:
+        task = name or task
+        first.setdefault(task, metric)
+        number[task] += 1
+        assert (math.isfinite(float(value)), math.isfinite(float(error))) == (True, True)  # no N/A, no nan
+        assert not metric.endswith(("_ci_low", "_ci_high", "_std", "L_retrieved", "_missed"))
+        assert (arrow == "") is (metric in ("length", "response_words"))
+    assert first == HEADLINES
+    assert max(number.values()) <= 12
+    assert number.keys() == set(TASKS)
+
+
+def test_rows_stand_as_the_yaml_has_them_and_are_strings_to_all_else() -> None:
+    keys = [Row("b,x", (0, 1, False)), Row("b,w", (0, 0, False)), Row("a,w", (1, 0, False))]
+    assert sorted(keys) == ["b,w", "b,x", "a,w"]
+    assert sorted([*keys, "c,none"])  # with what is not ours, too
+    assert json.dumps({keys[0]: 1}, indent=1) == '{\n "b,x": 1\n}'
+    assert {keys[0]: 1}["b,x"] == 1
+    assert type(pickle.loads(pickle.dumps(keys[0]))) is str
+
+
+def test_a_group_averages_what_is_there_with_its_standard_error() -> None:
+    metadata = {"mirror": "sample"}
+    got = evaluate(["nomiracl"], "grounded-baseline", "strategy=lexical", metadata=metadata, log_samples=False)
+    tasks, group = [got["results"][task] for task in got["group_subtasks"]["nomiracl"]], got["groups"]["nomiracl"]
+    for key in ("hallucination_rate", "error_rate", "accuracy", "invalid_rate"):
+        assert group[f"{key},robust"] == pytest.approx(sum(task[f"{key},robust"] for task in tasks) / 18)
+        errors = [task[f"{key}_stderr,robust"] for task in tasks]
+        assert group[f"{key}_stderr,robust"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 18)
+    printed = make_table(got, "groups").splitlines()
+    assert "hallucination_rate" in printed[2]
+    assert len(printed) == 2 + 8
+    read = as_written(json.loads(json.dumps({key: got[key] for key in ("results", "groups", "versions")})))
+    again = make_table(read, "groups").splitlines()
+    named = [[[row.split("|")[place].strip() for place in (3, 5)] for row in table] for table in (printed, again)]
+    assert named[0] == named[1]  # as `lm-eval-grounded score` prints it
+
+
+# ------------------------------------------------------------------------------------------------------------ the files
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("results_files")
+def test_every_file_is_strict_json(demo: tuple[str, Path]) -> None:
+    files = [*demo[1].rglob("*.json"), *demo[1].rglob("*.jsonl")]
+    assert len(files) == 4
+    lines = 0
+    for path in files:
+        text = path.read_text("utf-8")
+        for line in text.splitlines() if path.suffix == ".jsonl" else [text]:
+            json.loads(line, parse_constant=refuse)
+            lines += 1
+    assert lines == 1 + 2 * 8 + 32 + 9
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not here; Python has read every line")
+    said = subprocess.run([node, "-e", NODE, *map(str, files)], capture_output=True, text=True, check=True)
+    assert int(said.stdout) == lines
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("results_files")
+def test_the_finer_figures_stand_in_one_place(demo: tuple[str, Path]) -> None:
+    (path,) = demo[1].glob("baseline-lexical/results_*.json")  # the folder says which strategy it was
+    content = json.loads(path.read_text("utf-8"))
+    assert content["model_name"] == "baseline-lexical"
+    for task in TASKS:
+        figures = content["configs"][task]["metadata"]["figures"]
+        for key, value in content["results"][task].items():
+            metric, _, filter_name = key.partition(",")
+            if not filter_name or metric.endswith("_stderr"):
+                continue
+            figure = figures[filter_name][metric]
+            assert figure["value"] == value
+            assert figure["low"] <= value <= figure["high"]
+            assert figure["standard_error"] == content["results"][task][f"{metric}_stderr,{filter_name}"]
+            assert figure["n"] > 0
+            assert figure["denominator"]
+    clapnq = content["configs"]["clapnq_rag"]["metadata"]["figures"]["answer"]
+    assert clapnq["ndcg@1"]["n"] == clapnq["rougeL_retrieved"]["n"] + clapnq["rougeL_missed"]["n"] == 18
+    assert {"recall_missed", "length_retrieved", "answerable_abstention_rate_missed"} <= clapnq.keys()
+    assert "rogan_gladen_rate_std" in content["configs"]["mfava_de"]["metadata"]["figures"]["answer"]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("results_files")
+def test_samples_hold_a_text_no_more_often_than_the_harness_makes_them(demo: tuple[str, Path]) -> None:
+    """Of a passage: NoMIRACL has it in the prompt, CLAPnq in the prompt and in the document, for the judge to read."""
+    for task, times in (("nomiracl_de", 1), ("clapnq_rag", 2)):
+        (path,) = demo[1].rglob(f"samples_{task}_*.jsonl")
+        for line in path.read_text("utf-8").splitlines():
+            asked = line.split('"resps"')[0]
+            prompt = json.loads(line)["arguments"]["gen_args_0"]["arg_0"]
+            for passage in [part for part in prompt.split("\n\n") if len(part) > 100][1:-1]:
+                text = json.dumps(passage.split(": ", 1)[1], ensure_ascii=False)[1:-1]
+                assert asked.count(text) == times
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("results_files")
+def test_the_first_number_of_a_sample_is_its_own_score(demo: tuple[str, Path]) -> None:
+    def first(sample: dict[str, Any]) -> tuple[str, float]:
+        return next((name, sample[name]) for name in sample["metrics"] if isinstance(sample[name], (int, float)))
+
+    for path in demo[1].rglob("samples_*.jsonl"):
+        for sample in map(json.loads, path.read_text("utf-8").splitlines()):
+            name, value = first(sample)
+            if "nomiracl" in path.name:
+                assert (name, value) == ("accuracy", float(sample["filtered_resps"][0] == sample["target"]))
+            elif "clapnq" in path.name:
+                assert name == ("rougeL" if sample["doc"]["answerable"] else "unanswerable_accuracy")
+            else:
+                assert (name, value * sample["response_words"]) == ("detected_rate", sample["hallucinated_words"])
+
+
+def test_what_rides_on_a_number_reaches_the_first_rank() -> None:
+    value = pickle.loads(pickle.dumps(Carried(0.25, {"ndcg@1": 1.0})))
+    assert (value, value.of, json.dumps(value)) == (0.25, {"ndcg@1": 1.0}, "0.25")
+
+
+# --------------------------------------------------------------------------------------------------- the harness's tasks
+
+THEIRS = """
+task: theirs
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{q}}}}"
+doc_to_target: "{{{{a}}}}"
+generation_kwargs: {{until: ["\\n"]}}
+metric_list:
+  - {{metric: exact_match, aggregation: mean, higher_is_better: true}}
+"""
+
+
+def test_other_tasks_have_what_the_harness_gives_them(tmp_path: Path) -> None:
+    """Their values and standard errors, their order, and their plain keys."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"q": "?", "a": answer}) + "\n" for answer in ("lol", "lol", "x")), "utf-8")
+    (tmp_path / "theirs.yaml").write_text(THEIRS.format(data=data), "utf-8")
+    got = evaluate(["theirs", "nomiracl_de"], "dummy", include_path=[str(tmp_path)], metadata={"mirror": "sample"})
+    theirs = got["results"]["theirs"]
+    assert theirs["exact_match,none"] == pytest.approx(2 / 3)
+    assert theirs["exact_match_stderr,none"] == pytest.approx(mean_stderr([1, 1, 0]))
+    assert {type(key) for key in theirs} == {str}
+    assert "figures" not in (got["configs"]["theirs"]["metadata"] or {})
+
+
+def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
+    ask = evaluator_utils.stderr_for_metric
+    assert ask(metric=mean, bootstrap_iters=10) is mean_stderr
+    assert ask(metric=mean, bootstrap_iters=0) is None
+    assert ask(median, 10) is not None
+    assert ask(metric=len, bootstrap_iters=10) is None
+    assert ask(metric=defined_mean, bootstrap_iters=10)([1.0, None, 0.0]) == 0.5
+    assert ask(metric=defined_mean, bootstrap_iters=0) is None
+    harness_results.extend(evaluator_utils)  # again does nothing
+    assert evaluator_utils.stderr_for_metric is ask
+
+
+def test_a_harness_that_cannot_be_extended_writes_no_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its figures are all there, but for their standard errors."""
+    for name in ("stderr_for_metric", "_compute_task_aggregations"):
+        monkeypatch.setattr(evaluator_utils, name, getattr(evaluator_utils, name).__wrapped__)
+    metadata = {"mirror": "sample", "subset": "relevant"}
+    got = evaluate(["nomiracl"], "grounded-baseline", "strategy=lexical", metadata=metadata, log_samples=False)
+    values = got["results"]["nomiracl_de"]
+    assert (
+        str(values["hallucination_rate,strict"]) == str(got["groups"]["nomiracl"]["hallucination_rate,strict"]) == "N/A"
+    )
+    assert values["error_rate_stderr,strict"] == "N/A"
+    assert got["configs"]["nomiracl_de"]["metadata"]["figures"]["strict"]["error_rate"]["standard_error"] >= 0
+    assert "N/A" in make_table(got)
+    json.dumps(got["results"], default=str, allow_nan=False)
+    assert str(sum([NotDefined(), NotDefined()]) / 2) == "N/A"  # type: ignore[call-overload]
+
+
+# ------------------------------------------------------------------------------------------------------ names of models
+
+
+@pytest.mark.parametrize(
+    ("model", "model_args", "name"),
+    [
+        ("grounded-baseline", {"strategy": "abstain"}, "baseline-abstain"),
+        ("grounded-baseline", "strategy=lexical,batch_size=4", "baseline-lexical"),
+        ("grounded-baseline", None, "baseline-lexical"),
+        ("grounded-baseline", {"strategy": "lexical", "threshold": 0.3}, r"baseline-lexical-[0-9a-f]{6}"),
+        ("replay", {"path": "answers/gpt-4.jsonl.gz"}, r"replay-gpt-4-[0-9a-f]{6}"),
+        ("replay", {"path": "de.jsonl", "model": "org/Orca 2"}, r"replay-de-org_Orca_2-[0-9a-f]{6}"),
+        ("hallucination-detector", {"detector": "lexical"}, "detector-lexical"),
+        ("hallucination-detector", {"detector": "org/some-model"}, r"detector-some-model-[0-9a-f]{6}"),
+        ("hallucination-detector", {"held_out": True}, r"detector-lexical-[0-9a-f]{6}"),
+    ],
+)
+def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_args: Any, name: str) -> None:
+    import re
+
+    found = name_of(model, model_args)
+    assert found is not None
+    assert re.fullmatch(name, found)
+
+
+def test_two_settings_never_share_a_name() -> None:
+    settings: list[tuple[str, dict[str, Any]]] = [
+        *(("grounded-baseline", {"strategy": "lexical", "threshold": t}) for t in (0.3, 0.4)),
+        *(("replay", {"path": path}) for path in ("a/x.jsonl", "b/x.jsonl", "a/x.jsonl.gz")),
+        *(("replay", {"path": "a/x.jsonl", "model": model}) for model in ("a b", "a_b")),
+        *(("hallucination-detector", {"detector": name}) for name in ("a/x", "b/x")),
+    ]
+    assert len({name_of(*setting) for setting in settings}) == len(settings)
+
+
+@pytest.mark.parametrize("model", ["hf", "vllm", "dummy", "CUSTOM", None])
+def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
+    assert name_of(model, {"path": "x", "pretrained": "y"}) is None
