@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from custom_metrics.plain_errors import PlainError
+
 __all__ = ["CorruptSource", "MissingSource"]
 
 
-class MissingSource(FileNotFoundError):
+class MissingSource(PlainError, FileNotFoundError):
     """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded."""
 
 
-class CorruptSource(ValueError):
+class CorruptSource(PlainError, ValueError):
     """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
 
 __all__ = ["GroundedTask"]
@@ -40,7 +41,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         number = number if limit is None else min(number, limit)
         processes = options.get("world_size", 1)
         if number < processes:
-            raise ValueError(
+            raise UsageError(
                 f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
                 f"start at most {number}"
             )

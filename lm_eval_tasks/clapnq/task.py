@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
 from lm_eval_tasks.clapnq.shots import PaperShots, choose
@@ -34,7 +35,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
     def _shots(self) -> list[dict[str, Any]]:
         options = self.config.metadata or {}
         if options.get("split") == "train":
-            raise ValueError(
+            raise UsageError(
                 f"{self.config.task}: the shots are of the train split, which cannot be evaluated with them"
             )
         return choose(*train_questions(options.get("mirror"), self.config.task))

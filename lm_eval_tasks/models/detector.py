@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
 from detector_plugin.detector import Detector, describe, load_detector
 from detector_plugin.filters import as_text
@@ -81,7 +82,7 @@ class HallucinationDetector(DocumentAnswerer):
         for doc in docs:
             missing = [column for column in ("reference", "answer") if column not in doc]
             if missing:
-                raise ValueError(
+                raise UsageError(
                     f"hallucination-detector: the document has no {' and no '.join(missing)}, only "
                     f"{sorted(doc)}. A detector "
                     f"reads answers, it writes none: run it on mfava_detection_* or mushroom_* tasks, and name it with "

@@ -24,9 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.source_errors import MissingSource
 from lm_eval_tasks.tables import read_lines
 
 __all__ = ["Replay"]
@@ -67,7 +69,7 @@ class Replay(DocumentAnswerer):
         batch_size, device, max_batch_size: given by the harness to every model; of no use here.
 
     Raises:
-        FileNotFoundError: nothing is there.
+        MissingSource: nothing is there.
         ValueError: answers of several models and none was named, or no answer at all.
     """
 
@@ -81,7 +83,7 @@ class Replay(DocumentAnswerer):
     ) -> None:
         super().__init__()
         if not path:
-            raise ValueError("replay: say where the answers are: --model_args path=FILE_OR_FOLDER")
+            raise UsageError("replay: say where the answers are: --model_args path=FILE_OR_FOLDER")
         self.path = path
         self.model = model
         self.answers, self.broken = _load(_paths(path), model)
@@ -100,7 +102,7 @@ class Replay(DocumentAnswerer):
             if answer is None:
                 missing[request.task_name] = missing.get(request.task_name, 0) + 1
         if requests and all(answer is None for answer in answers):
-            raise ValueError(
+            raise UsageError(
                 f"replay: none of the {len(requests)} documents of {', '.join(sorted(missing))} has a stored answer in "
                 f"{self.path} ({sum(map(len, self.answers.values()))} answers to {len(self.answers)} ids, e.g. "
                 f"{next(iter(self.answers))!r}; asked for e.g. {_identity(requests[0].doc)!r}). Do task, language, "
@@ -120,7 +122,7 @@ class Replay(DocumentAnswerer):
         named = [answer for answer in stored if answer.task is not None] or stored
         if len({answer.response for answer in named}) > 1:
             sources = ", ".join(sorted({answer.source for answer in named}))
-            raise ValueError(
+            raise UsageError(
                 f"replay: several stored answers to {_identity(request.doc)!r} of {request.task_name} differ ({sources}); "
                 f"name fewer files"
             )
@@ -138,7 +140,7 @@ def _paths(path: str) -> list[Path]:
     else:
         found = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
     if not found:
-        raise FileNotFoundError(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
+        raise MissingSource(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
     return found
 
 
@@ -163,18 +165,18 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
                 if model is None or name is None or name == model:
                     answers.setdefault(identity, []).append(answer)
     if model is None and len(models) > 1:
-        raise ValueError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
+        raise UsageError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
     if model is not None and not models:
         log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers:
         if broken:
-            raise ValueError(
+            raise UsageError(
                 f"replay: none of the {broken} lines of {', '.join(map(str, paths))} is a stored answer. A line is a JSON "
                 f"object with `query_id` or `id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
                 f"and `resps`."
             )
         known = f"; they hold those of {sorted(models)}" if models else ""
-        raise ValueError(
+        raise UsageError(
             f"replay: no answers{f' of model {model!r}' if model else ''} in {', '.join(map(str, paths))}{known}"
         )
     return answers, broken
