@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
+from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
 __all__ = ["GroundedTask"]
 
@@ -18,14 +20,18 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in three things:
+    """A task as YAML makes it, which differs in four things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
     """
+
+    _instances: Any
+    _left_out: frozenset[int] = frozenset()
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
@@ -36,6 +42,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         Raises:
             ValueError: there are fewer questions than processes.
         """
+        self._leave_out(frozenset())
         chosen, limit = options.get("samples"), options.get("limit")
         number = len(chosen) if chosen else len(self.eval_docs)
         number = number if limit is None else min(number, limit)
@@ -61,7 +68,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return digest.hexdigest()[:32]
 
     def apply_filters(self) -> Any:
-        """As the harness does, on answers that can be written."""
+        """As the harness does, on answers that can be written, of documents that were answered."""
+        self._leave_out(unanswered(self._instances or ()))
         mended = 0
         for request in self._instances or ():
             for number, answer in enumerate(request.resps):
@@ -74,3 +82,16 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, mended),
             )
         return super().apply_filters()
+
+    def _leave_out(self, docs: frozenset[int]) -> None:
+        """Leave these out from now on; nothing is kept of those of an earlier run."""
+        self._left_out = docs
+        said = {key: value for key, value in (self.config.metadata or {}).items() if key != LEFT_OUT}
+        if docs:
+            self._instances = [request for request in self._instances or () if request.doc_id not in docs]
+            said[LEFT_OUT] = {"no stored answer": len(docs)}
+        self.config.metadata = said
+
+    def doc_iterator(self, **options: Any) -> Iterator[tuple[int, Any]]:
+        """The documents, as the harness chooses them, but for those that were left unanswered."""
+        return (numbered for numbered in super().doc_iterator(**options) if numbered[0] not in self._left_out)
