@@ -120,7 +120,10 @@ def _add_detect(commands: Commands) -> None:
     detect.add_argument("--reference", type=Path, required=True, metavar="FILE", help="text to hold the answer against")
     detect.add_argument("--answer", required=True, metavar="FILE", help="the answer; `-` reads standard input")
     detect.add_argument("--question", default="", help="what was asked, for detectors that read it")
-    detect.add_argument("--language", help="ISO 639 code of the answer; decides what a word is")
+    detect.add_argument(
+        "--language",
+        help="BCP 47 tag of the answer, e.g. de or zh-Hant: decides what a word is (default: guessed, offline)",
+    )
     _add_detector(detect)
     detect.add_argument("--html", nargs="?", const="-", metavar="FILE", help="an HTML page, printed or written to FILE")
     detect.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
@@ -256,11 +259,12 @@ def _detect(arguments: argparse.Namespace) -> int:
 
     reference = _text(arguments.reference)
     answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))
+    language = _language(arguments.language, answer, reference)
     detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
-    (spans,) = detector.detect([reference], [answer], [arguments.language], [arguments.question])
+    (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if arguments.html is not None:
         caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
-        page = as_html(answer, spans, arguments.language, "Answer with hallucinated spans marked", caption)
+        page = as_html(answer, spans, arguments.language or language, "Answer with hallucinated spans marked", caption)
         if arguments.html in ("-", ""):
             print(page)
         else:
@@ -272,6 +276,21 @@ def _detect(arguments: argparse.Namespace) -> int:
     tagged = render(answer, spans)
     print(as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged)
     return 0
+
+
+def _language(tag: str | None, answer: str, reference: str) -> str | None:
+    """The code of the language that was named; else of the one that is guessed, and said on standard error."""
+    from lm_eval_tasks.language_tags import SURE, code_of, guess
+
+    if tag is not None:
+        return code_of(tag)
+    found = guess(answer, reference)
+    if found.code is None:
+        said = f"cannot be guessed from {found.of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
+    else:
+        said = f"guessed from {found.of}: {found.code} ({found.probability:.0%} sure)"
+    print(f"lm-eval-grounded: language {said}; --language TAG says it", file=sys.stderr)
+    return found.code
 
 
 def _text(path: Path) -> str:
