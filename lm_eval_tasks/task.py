@@ -12,6 +12,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
+from lm_eval_tasks import outcome
 from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
 __all__ = ["GroundedTask"]
@@ -20,13 +21,15 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in four things:
+    """A task as YAML makes it, which differs in five things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - A model that does not fit the task, and a handful of questions, are said in a line of the log
+      (:mod:`lm_eval_tasks.outcome`).
     - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
     """
 
@@ -52,6 +55,10 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
                 f"start at most {number}"
             )
+        if options.get("rank", 0) == 0 and number < outcome.FEW:
+            docs = list(self.eval_docs)
+            evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
+            outcome.say_of_questions(self.config.task, evaluated, docs)
         if options.get("cache_requests"):
             # The harness makes nothing of the tokenizer's name but a part of the cache's key.
             options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-content{self._content(options)}"
@@ -81,7 +88,9 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 "%s: %d answers held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
                 *(self.config.task, mended),
             )
-        return super().apply_filters()
+        filtered = super().apply_filters()
+        outcome.say_of_answers(self.config.task, self.config.filter_list or (), self._instances or ())
+        return filtered
 
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave these out from now on; nothing is kept of those of an earlier run."""
