@@ -36,7 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources.add_argument("--mirror", help="folder to look in, or `sample` (default: LM_EVAL_GROUNDED_MIRROR)")
     sources.add_argument("--missing", action="store_true", help="list only what is missing or unreadable")
     sources.add_argument(
-        "--fetch", metavar="PATTERN", help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'"
+        "--fetch",
+        nargs="+",
+        metavar="PATTERN",
+        help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'",
     )
     sources.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
     sources.set_defaults(run=_sources)
@@ -369,14 +372,19 @@ def _sources(arguments: argparse.Namespace) -> int:
     return 1 if counts.get("unreadable") else 0
 
 
-def _fetch(pattern: str, folder: Path | None) -> int:
+def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
     from tqdm import tqdm
 
     from lm_eval_tasks import sources
 
-    wanted = [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]
-    if not wanted:
-        raise ValueError(f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all")
+    matching = {
+        pattern: [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]
+        for pattern in patterns
+    }
+    for pattern, found in matching.items():
+        if not found:
+            raise ValueError(f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all")
+    wanted = list(dict.fromkeys(file for found in matching.values() for file in found))
     failed = 0
     for file in tqdm(wanted, unit="file", disable=len(wanted) < 2):
         try:

@@ -13,6 +13,8 @@ import csv
 import hashlib
 import logging
 import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -29,9 +31,11 @@ __all__ = [
     "SourceFile",
     "digest",
     "fetch",
+    "fetch_command",
     "fetch_into",
     "files",
     "find",
+    "local_copy",
     "locate",
     "state",
 ]
@@ -188,13 +192,18 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
         One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
         subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
     """
-    folder = mirror_folder(mirror)
-    local = _in_mirror(file, folder) if folder is not None else _cached(file)
-    if local is None or not local.is_file():
+    local = local_copy(file, mirror_folder(mirror))
+    if local is None:
         return "missing", None
     if file.checksum:
         return ("verified" if _has_checksum(local, file.checksum) else "differs"), local
     return ("readable" if _is_readable(local) else "unreadable"), local
+
+
+def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
+    """Where a file lies in a mirror, or without one in the caches of downloads; ``None`` where it does not."""
+    local = _in_mirror(file, folder) if folder is not None else _cached(file)
+    return local if local is not None and local.is_file() else None
 
 
 def _in_mirror(file: SourceFile, folder: Path) -> Path | None:
@@ -284,9 +293,15 @@ def _cached(file: SourceFile) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
+    """What a person types to have files downloaded, all of one call: into a mirror folder, or the caches."""
+    named = " ".join(f"'{file.repository}/{file.path}'" for file in missing)
+    into = f" --into {shlex.quote(str(folder))}" if folder else ""
+    return f"lm-eval-grounded sources --fetch {named}{into}"
+
+
 def _fetch_command(file: SourceFile, folder: Path | None = None) -> str:
-    into = f" --into {folder}" if folder else ""
-    return f"lm-eval-grounded sources --fetch '{file.repository}/{file.path}'{into}"
+    return fetch_command([file], folder)
 
 
 def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:

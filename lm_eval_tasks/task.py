@@ -12,7 +12,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
-from lm_eval_tasks import outcome
+from lm_eval_tasks import needed_files, outcome
 from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
 __all__ = ["GroundedTask"]
@@ -38,6 +38,17 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """The documents, as the harness loads them; files that are missing are said all at once.
+
+        Raises:
+            MissingSource: files that the mirror lacks, or that are in no cache and may not be downloaded.
+        """
+        needed_files.require(
+            self.config.custom_dataset, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})}
+        )
+        super().download(dataset_kwargs, **kwargs)
 
     def build_all_requests(self, **options: Any) -> None:
         """The requests, as the harness builds them or takes them from its cache.
