@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
     sources.set_defaults(run=_sources)
 
+    _add_check(commands)
     _add_retrieve(commands)
     _add_score(commands)
     _add_detect(commands)
@@ -51,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_train(commands)
     _add_agreement(commands)
 
-    arguments = parser.parse_args(argv)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and arguments.run is not _check:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.of_lm_eval = rest
     _show_log()
     try:
         status: int = arguments.run(arguments)
@@ -63,6 +67,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lm-eval-grounded: {error}", file=sys.stderr)
         return 2
     return status
+
+
+def _add_check(commands: Commands) -> None:
+    check = commands.add_parser(
+        "check",
+        usage="lm-eval-grounded check --tasks TASK[,TASK...] [any option of lm_eval]",
+        help="all of an `lm_eval` run but the answers: files, prompts, detector, calibration",
+        description="Takes the options of `lm_eval` (see `lm_eval run --help`) and does everything but generate: looks for "
+        "every file (one command fetches those that are missing), makes the documents and prompts, counts them by the "
+        "model's tokenizer where that is on this machine, loads detector and calibration, and shows a prompt. Nothing is "
+        "downloaded. Exit status 0: the run can start; 1: it cannot; 2: it is not a run.",
+        allow_abbrev=False,
+    )
+    check.set_defaults(run=_check)
 
 
 def _add_retrieve(commands: Commands) -> None:
@@ -342,6 +360,21 @@ def _agreement(arguments: argparse.Namespace) -> int:
     found = compare(arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language)
     print(table(found))
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    # Both are read once, when the libraries are imported.
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    import logging
+
+    from lm_eval_tasks.checking import check
+
+    logging.getLogger("lm_eval").setLevel(logging.WARNING)
+    report = check(arguments.of_lm_eval)
+    for line in report.lines():
+        print(line)
+    return 0 if report.ready else 1
 
 
 def _path(arguments: argparse.Namespace) -> int:
