@@ -87,7 +87,13 @@ class Report:
                 yield from (f"  | {printable(line)}" for line in task.example.splitlines())
         yield ""
         yield from (f"note: {note}" for note in self.notes)
-        yield from (f"problem: {task.task}: {problem}" for task in self.tasks for problem in task.problems)
+        of: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for problem in task.problems:
+                of.setdefault(problem.removeprefix(f"{task.task}: "), []).append(task.task)
+        for problem, tasks in of.items():
+            others = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+            yield f"problem: {tasks[0]}{others}: {problem}"
         yield from (f"problem: {problem}" for problem in self.problems)
         if self.missing:
             yield f"problem: {len(self.missing)} public files are missing:"
