@@ -21,13 +21,15 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in five things:
+    """A task as YAML makes it, which differs in six things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - Public files that are missing are said all at once, with one command that fetches them
+      (:mod:`lm_eval_tasks.needed_files`).
     - A model that does not fit the task, and a handful of questions, are said in a line of the log
       (:mod:`lm_eval_tasks.outcome`).
     - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
