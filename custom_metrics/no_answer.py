@@ -236,7 +236,7 @@ _NAME_WORDS, _NAME_LETTERS = 3, 8
 
 
 def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> bool:
-    if question is None or not _BEYOND_LATIN.search(text):
+    if question is None or text.isascii() or not _BEYOND_LATIN.search(text):
         return False
     counts = scripts(text)
     (script, most), *_ = counts.most_common(1) or [("LATIN", 0)]

@@ -29,7 +29,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import pairwise
+from operator import add
 from statistics import fmean
 
 from custom_metrics.letter_pairs import commonness, latin
@@ -49,7 +49,6 @@ _FEWEST_MARKED, _MARKS, _ODD_MARKS, _MEAN_OF_MARKED = 6, 5, 2, 3.0
 _COMMAND = re.compile(r"\\[A-Za-z]{2}|https?:")  # of LaTeX; an address
 _EDGE = "*_#`~\"'()[]{}<>.,:;!?|="
 _ALPHABETS = frozenset("CYRILLIC GREEK ARABIC HEBREW ARMENIAN GEORGIAN DEVANAGARI BENGALI TELUGU THAI".split())
-_DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"[^\W\d_]{5,}")
 _FORMULA = re.compile(
     r"(?:\d*\(?(?:H|He|Li|Be|B|C|N|O|F|Ne|Na|Mg|Al|Si|P|S|Cl|Ar|K|Ca|Ti|V|Cr|Mn|Fe|Co|Ni|Cu|Zn|As|Br|Ag|Sn|I|Ba|Pt|Au|Hg|Pb|U)"
@@ -75,14 +74,12 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
     if not values:
         return not folded.isascii() and _is_noise_of_letters(head, question, passages)
     mean = fmean(values)
-    plain = all(char.isalpha() or char.isspace() or char not in _SYMBOLS for char in folded) and not _DIGIT.search(
-        folded
-    )
-    if len(values) >= (_FEWEST_LETTERS if plain else _FEWEST) and 2 * len(values) > len("".join(folded.split())):
+    if len(values) >= _FEWEST_LETTERS and 2 * len(values) > len("".join(folded.split())):
         limit = min(_HIGHEST, _LOWEST + _MORE_EACH * (len(values) - _FEWEST_LETTERS))
         if question is not None:
             limit += _MORE_UNRELATED
-        if mean < limit and not _shares_a_word(head, question, passages):
+        enough = len(values) >= _FEWEST or not any(char.isdigit() or char in _SYMBOLS for char in folded)
+        if mean < limit and enough and not _shares_a_word(head, question, passages):
             return True
     if len(values) >= _FEWEST_MARKED and mean < _MEAN_OF_MARKED and _is_full_of_marks(head):
         return not _shares_a_word(head, question, passages)
@@ -117,17 +114,15 @@ def _values() -> dict[str, int]:
 
 
 def _neighbours(text: str) -> list[int]:
-    values = _values()
+    get = _values().get
     found: list[int] = []
     for token in text.split():
-        if _ROMAN.fullmatch(token.strip(_EDGE)):
-            continue
-        if token.isupper() and ((token.isalpha() and len(token) <= _ABBREVIATION) or _FORMULA.fullmatch(token)):
-            continue
         word = token.strip(_EDGE)
-        if word[1:2].isalnum() and _FORMULA.fullmatch(word) and not word.isalpha():
+        if word.isupper() and ((word.isalpha() and len(word) <= _ABBREVIATION) or _ROMAN.fullmatch(word)):
             continue
-        found += [values[a + b] for a, b in pairwise(word) if a + b in values]
+        if not word.isalpha() and word[:1] <= "Z" and _FORMULA.fullmatch(word):
+            continue
+        found += [value for value in map(get, map(add, word, word[1:])) if value is not None]
     return found
 
 

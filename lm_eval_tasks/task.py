@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
+from custom_metrics.broken_run import Answered, signs_of, warning
 from custom_metrics.surrogates import without_surrogates
 
 __all__ = ["GroundedTask"]
@@ -17,13 +19,15 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in three things:
+    """A task as YAML makes it, which differs in four things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - A run that looks broken is warned of, once a task (:mod:`custom_metrics.broken_run`). In a distributed run every rank
+      looks at its own answers; none waits for another.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -72,4 +76,29 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 "%s: %d answers held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
                 *(self.config.task, mended),
             )
-        return super().apply_filters()
+        filtered = super().apply_filters()
+        if self.is_labelled or self.is_generated:
+            answers = [_answered(request.doc, answer) for request in self._instances or () for answer in request.resps]
+            if said := warning(self.config.task, signs_of(answers, self.is_labelled)):
+                log.warning("%s", said)
+        return filtered
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the answers are read as NoMIRACL labels."""
+        pipelines = self.config.filter_list or ()
+        return any(step["function"] == "nomiracl_label" for listed in pipelines for step in listed["filter"])
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the answers are a model's own words, not labels or a text that is given back with tags."""
+        return False
+
+
+def _answered(doc: Mapping[str, Any], response: Any) -> Answered:
+    question = doc.get("query", doc.get("question"))
+    given = doc.get("passages") or ()
+    if any(isinstance(passage, Mapping) for passage in given):  # title and text, as CLAPnq's
+        given = doc.get("groundings") or ()
+    passages = tuple(passage for passage in given if isinstance(passage, str))
+    return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
