@@ -69,6 +69,7 @@ _INSTRUCTION = re.compile(
     r")[.:]?",
     re.IGNORECASE,
 )
+_OFTEN = ("Yes, ", "I don", "\nYes, ", "\nI don")  # no part of a prompt begins so: most answers of a run need no more
 _LEAD = re.compile(r"[\s\"'*“”]*")
 _PASSAGE = re.compile(r"\s*\[(\d{1,3})\]\s*(?=[^\n]{0,120}?\S:\s)")
 _OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\s*", re.IGNORECASE)
@@ -86,6 +87,8 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
         question: of the document.
         passages: of the document, as they stand in the prompt.
     """
+    if text.startswith(_OFTEN):
+        return text
     asked = (question or "").strip()
     start, headed = 0, False
     while True:
