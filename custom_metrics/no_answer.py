@@ -190,20 +190,20 @@ _CODE = re.compile(
     r"(?:async )?def \w+\s*\(|class \w+\s*(?:\([^()\n]{0,80}\))?\s*[:{]"
     r"|import [a-z][\w.]*(?: as \w+|\s*;|\s*\n)"
     r"|from [\w.]+ import \w|#include\b|#!/|(?:public|private|protected) (?:static |final )*(?:class|void|int|String)\b"
-    r"|(?:async )?function\s*\w*\s*\([^()\n]{0,200}\)\s*\{|(?:const|let|var) \w+\s*=|INSERT INTO \w"
+    r"|(?:async )?function\s*\w*\s*\([^()\n]{0,200}\)\s*\{|(?:const|var) \w+\s*=|let \w+\s*=[^\n]{0,200};|INSERT INTO \w"
     r"|SELECT\s[^\n]{1,200}\sFROM\s\w"
-    r"|print\s*\(|console\.log\(|return\b[^\n]{0,200};|(?:if|for|while) ?\([^()\n]{0,200}\) ?\{"
+    r"|print\(|console\.log\(|return\b[^\n]{0,200};|(?:if|for|while) ?\([^()\n]{0,200}\) ?\{"
     r"|using namespace \w|package [\w.]+;"
-    r"|if __name__ ==|int main\(|System\.out\.|[\w.]{1,40} = (?:[\w.]+\(|\[|\{)|@[\w.]+\n\s*(?:async )?def )"
+    r"|if __name__ ==|int main\(|System\.out\.|[\w.]{1,40} = [\[{]|@[\w.]+\n\s*(?:async )?def )"
 )
-_PROSE = re.compile(r"(?:^|\n)[^\W\d_][^\n;{}=<>]*\s[^\n;{}=<>]*\s[^\n;{}=<>]*[.!?。।۔؟](?:\n|$)")
+_CODE_MARKS = frozenset(";{}=<>")
 _ROLE = r"(?:assistant|user|system|human|model|instruction|response|input)"
 _DEBRIS = re.compile(
-    r"(?:[\s|<>\[\]/#:.\"'`*\-]|\ufffd|▁|Ġ|Ċ"
-    r"|<[|\uff5c/][\w\uff5c▁|]{1,40}[|\uff5c]?>|<(?:s|unk|pad|bos|eos|mask|cls|sep|start_of_turn|end_of_turn|extra_id_\d+)>|\[/?(?:INST|SYS|PAD|UNK|CLS|SEP|MASK|BOS|EOS|END)\]|</?s>|<0x[0-9A-F]{2}>"
+    r"<[|\uff5c/][\w\uff5c▁|]{1,40}[|\uff5c]?>|<(?:s|unk|pad|bos|eos|mask|cls|sep|start_of_turn|end_of_turn|extra_id_\d+)>"
+    r"|\[/?(?:INST|SYS|PAD|UNK|CLS|SEP|MASK|BOS|EOS|END)\]|<0x[0-9A-F]{2}>|[ĠĊ▁]"
     r"|\b(?:im_start|im_end|start_header_id|end_header_id|eot_id|endoftext|end_of_text|begin_of_text|start_of_turn|end_of_turn"
     r"|extra_id_\d+|eom_id|INST)\b"
-    rf"|#{{1,4}} ?{_ROLE}\b:?|\b{_ROLE}\s*:|\bassistant\b|\buser\b(?=\s*\n|\s*$)|\bsystem\b(?=\s*\n|\s*$))+",
+    rf"|#{{1,4}} ?{_ROLE}\b:?|\b{_ROLE}:|\bassistant\b|\b(?:user|system)(?=\n|$)",
     re.IGNORECASE,
 )
 _TOKEN_FORM = re.compile(r"[|<>\[\]#:_Ġ▁]|assistant", re.IGNORECASE)
@@ -224,12 +224,17 @@ def _is_markup(text: str) -> bool:
 
 
 def _is_code(text: str) -> bool:
-    start = _CODE.match(text.lstrip())
-    return bool(start) and not _PROSE.search(text.replace("```", "\n"))
+    return bool(_CODE.match(text.lstrip())) and not any(map(_is_prose, text.replace("```", "\n").splitlines()))
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line is a sentence of three words or more, and none of a program."""
+    ends = line.rstrip()[-1:] in tuple(".!?。।۔؟")
+    return ends and line[:1].isalpha() and len(line.split()) >= 3 and _CODE_MARKS.isdisjoint(line)
 
 
 def _is_debris(text: str) -> bool:
-    return _TOKEN_FORM.search(text) is not None and _DEBRIS.fullmatch(text[:READ]) is not None
+    return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_DEBRIS.sub(" ", text))
 
 
 # ------------------------------------------------------------------------------------------------------------- script
