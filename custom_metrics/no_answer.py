@@ -13,7 +13,7 @@
 ``code``          begins as a program does, and no line of prose follows
 ``debris``        special tokens and turn headings of chat templates, also broken ones ("assistant", "im_end|>", "[PAD]")
 ``noise``         characters that make no words, see :mod:`custom_metrics.noise`
-``script``        more than a name (three words; eight letters in scripts without spaces) in a script that neither the
+``script``        more than a name (three words, 30 letters; 8 without spaces, 12 Korean) in a script that neither the
                   question nor its passages nor English use; only where a question is given
 ================  =====================================================================================================
 
@@ -70,10 +70,22 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 _OFTEN = ("Yes, ", "I don", "\nYes, ", "\nI don")  # no part of a prompt begins so: most answers of a run need no more
-_LEAD = re.compile(r"[\s\"'*“”]*")
+_ASKING = "?？؟.;。 \"'”“»"
+_LEAD = re.compile(r"[\s\"'*“”„«»]*")
 _PASSAGE = re.compile(r"\s*\[(\d{1,3})\]\s*(?=[^\n]{0,120}?\S:\s)")
+_FIRST = re.compile(r"\W*CONTEXTS\s*:\s*\[1\]", re.IGNORECASE)
 _OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\s*", re.IGNORECASE)
 _VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.IGNORECASE)
+
+
+def _behind(asked: str, text: str, start: int) -> int | None:
+    """Where a text goes on behind the question and its marks, where that stands at `start`."""
+    end = start + len(asked)
+    if text[start:end].lower() != asked or text[end : end + 1].isalnum():
+        return None
+    while text[end : end + 1] and text[end] in _ASKING:
+        end += 1
+    return end
 
 
 def behind_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
@@ -89,13 +101,13 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
     """
     if text.startswith(_OFTEN):
         return text
-    asked = (question or "").strip()
+    asked = (question or "").strip().rstrip(_ASKING).lower()
     start, headed = 0, False
     while True:
         lead = _LEAD.match(text, start)
         at = lead.end() if lead else start
-        if asked and text.startswith(asked, at):
-            start = at + len(asked)
+        if asked and (end := _behind(asked, text, at)):
+            start = end
             headed = False
         elif part := _INSTRUCTION.match(text, start):
             start = part.end()
@@ -105,7 +117,9 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
         else:
             break
     passage = _PASSAGE.match(text, start)
-    if passage:
+    if start and _FIRST.match(text, start):  # the contexts behind the question, the first without its title
+        headed = True
+    elif passage:
         number, contexts = int(passage[1]), "contexts" in text[:start].lower()
         copied = number == 1 and "\n[2]" in text and bool(passages) and passages[0][:40] in text
         headed = number > (len(passages) or PASSAGES) or contexts or copied
@@ -132,7 +146,8 @@ def _loops(text: str) -> bool:
     words = [token.strip(EDGE + "*_#") for token in tokens]
     for unit in range(1, min(_LONGEST_PERIOD, len(words) // _COPIES) + 1):
         if words[unit:] == words[:-unit]:
-            return any(map(_SUBSTANCE.search, words[:unit])) and not all(word.isdigit() for word in words[:unit])
+            numbers = all(word.isdigit() for word in words[:unit])
+            return any(map(_SUBSTANCE.search, words[:unit])) and (not numbers or len(words) >= 2 * _COPIES * unit)
     joined = "".join(filter(str.isalnum, text.casefold()[: _FEW_TO * 2]))
     if _copies(joined):
         return True
@@ -240,7 +255,8 @@ def _is_debris(text: str) -> bool:
 # ------------------------------------------------------------------------------------------------------------- script
 
 _BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\uff00-\uff60]")
-_NAME_WORDS, _NAME_LETTERS = 3, 8
+_NAME_WORDS, _NAME_LETTERS, _NAME_UNSPACED, _NAME_HANGUL = 3, 30, 8, 12
+_HANGUL = re.compile("[\uac00-\ud7a3]+")
 
 
 def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> bool:
@@ -250,8 +266,9 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
     (script, most), *_ = counts.most_common(1) or [("LATIN", 0)]
     if script == "LATIN" or 2 * most <= counts.total():
         return False
-    unspaced = sum(map(len, NO_SPACES.findall(text)))
-    if len(text.split()) <= _NAME_WORDS and unspaced <= _NAME_LETTERS:
+    unspaced, hangul = (sum(map(len, pattern.findall(text))) for pattern in (NO_SPACES, _HANGUL))
+    within = most <= _NAME_LETTERS and unspaced <= _NAME_UNSPACED and hangul <= _NAME_HANGUL
+    if len(text.split()) <= _NAME_WORDS and within:
         return False
     return not any(script_of(char) == script for char in set("\n".join((question, *passages))))
 
@@ -276,7 +293,8 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
         return "prompt"
     kind = _form(text)
-    if kind is None and is_noise(text, question, passages):
+    plain = _TAG.sub(" ", text) if "<" in text else text
+    if kind is None and is_noise(plain, question, passages):
         kind = "noise"
     elif kind is None and _is_foreign(text, question, passages):
         kind = "script"

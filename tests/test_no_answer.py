@@ -107,6 +107,14 @@ CASES = [
     ("OUTPUT:", "prompt"),
     (QUESTION, "prompt"),
     (f"{QUESTION}\n{QUESTION}\n{QUESTION}", "prompt"),
+    (f"„{QUESTION.lower()}“", "prompt"),
+    (QUESTION.removesuffix("?"), "prompt"),
+    (f"{QUESTION.removesuffix('?')} ist Berlin.", None),
+    ("<html><body><p>Rom</p></body></html>", None),
+    ("1 1 1 1", None),
+    ("1 1 1 1 1 1 1 1 1 1 1 1", "loop"),
+    ("국립중앙박물관", None),
+    ("Владимир Владимирович Путин", None),
     ("Remember to read the contexts carefully.", "prompt"),
     ("User: Wie alt ist er?", "prompt"),
     ("[title]: Berlin [document]: Berlin ist die Hauptstadt", "prompt"),
@@ -317,7 +325,7 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
                     text = final_answer(row["response"])
                     kinds[no_answer(text, question) or no_answer(behind_prompt(text, question)) or "asks back"] += 1
     assert (total, asked) == (48_631, 41_591)
-    assert kinds == {"asks back": 2736, "empty": 158, "prompt": 137, "loop": 80, "noise": 8}
+    assert kinds == {"asks back": 2743, "empty": 158, "prompt": 144, "loop": 80, "noise": 8}
 
 
 def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
