@@ -9,11 +9,12 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from custom_metrics.broken_run import Answered, signs_of, warning
 from custom_metrics.intervals import wilson
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.verdicts import UNREAD
 
-__all__ = ["FEW", "NOTEWORTHY", "not_copies", "say_of_answers", "say_of_questions", "unread"]
+__all__ = ["FEW", "NOTEWORTHY", "not_copies", "say_of_answers", "say_of_questions", "say_where_broken", "unread"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -104,6 +105,30 @@ def say_of_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Seque
         "%s: %d of %d questions in this run: a rate of 0 over so few may be %.2f (95 %% bound)%s",
         *(task, len(chosen), len(docs), high, without),
     )
+
+
+def say_where_broken(task: str, requests: Sequence[Any], labelled: bool) -> None:
+    """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`).
+
+    In a distributed run every rank looks at its own answers; none waits for another.
+
+    Args:
+        task: its name.
+        requests: the task's requests on this rank.
+        labelled: whether answers are read as NoMIRACL labels.
+    """
+    answers = [_answered(request.doc, answer) for request in requests for answer in request.resps]
+    if said := warning(task, signs_of(answers, labelled)):
+        log.warning("%s", said)
+
+
+def _answered(doc: Mapping[str, Any], response: Any) -> Answered:
+    question = doc.get("query", doc.get("question"))
+    given = doc.get("passages") or ()
+    if any(isinstance(passage, Mapping) for passage in given):  # title and text, as CLAPnq's
+        given = doc.get("groundings") or ()
+    passages = tuple(passage for passage in given if isinstance(passage, str))
+    return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
 
 
 def _kinds(docs: Iterable[Mapping[str, Any]]) -> set[str]:

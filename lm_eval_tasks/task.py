@@ -36,6 +36,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
       (:mod:`lm_eval_tasks.needed_files`).
     - A model that does not fit the task, and a handful of questions, are said in a line of the log
       (:mod:`lm_eval_tasks.outcome`).
+    - A run that looks broken is warned of, once a task (:mod:`custom_metrics.broken_run`). In a distributed run every rank
+      looks at its own answers; none waits for another.
     - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
     - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
       (:mod:`lm_eval_tasks.provenance`).
@@ -128,7 +130,20 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             )
         filtered = super().apply_filters()
         outcome.say_of_answers(self.config.task, self.config.filter_list or (), self._instances or ())
+        if self.is_labelled or self.is_generated:
+            outcome.say_where_broken(self.config.task, self._instances or (), self.is_labelled)
         return filtered
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the answers are read as NoMIRACL labels."""
+        pipelines = self.config.filter_list or ()
+        return any(step["function"] == "nomiracl_label" for listed in pipelines for step in listed["filter"])
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the answers are a model's own words, not labels or a text that is given back with tags."""
+        return False
 
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave these out from now on; nothing is kept of those of an earlier run."""
