@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.grounding import CUTOFFS
-from lm_eval_tasks import autoload, metadata, provenance, sources
 from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.logged import logged_questions

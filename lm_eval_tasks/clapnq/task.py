@@ -9,8 +9,8 @@ from typing import Any
 
 from custom_metrics.figures import Figure
 from custom_metrics.grounding import retrieval_figures
-from lm_eval_tasks import sources
 from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
 from lm_eval_tasks.clapnq.shots import PaperShots, choose

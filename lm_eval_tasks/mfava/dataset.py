@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lm_eval_tasks import autoload, metadata, provenance, sources
 from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.detector_settings import settings_of
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
 from lm_eval_tasks.samples import documents_of_samples, record_of_samples

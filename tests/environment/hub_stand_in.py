@@ -18,7 +18,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 TOKEN = "hf_stand_in"
 REVISION = "0" * 40
-_API = re.compile(r"/api/datasets/(?P<repository>[^/]+/[^/]+)/(?P<what>preupload|commit|paths-info|revision|tree)/[^/]+(?:/(?P<below>.+))?")
+_API = re.compile(
+    r"/api/datasets/(?P<repository>[^/]+/[^/]+)/(?P<what>preupload|commit|paths-info|revision|tree)/[^/]+(?:/(?P<below>.+))?"
+)
 _FILE = re.compile(r"/datasets/(?P<repository>[^/]+/[^/]+)/resolve/[^/]+/(?P<path>.+)")
 
 

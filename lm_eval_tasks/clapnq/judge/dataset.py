@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.judging import ASPECTS
-from lm_eval_tasks import autoload, metadata, provenance
 from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import autoload, metadata, provenance
 from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
 
