@@ -78,7 +78,7 @@ def test_the_card_lists_every_task_and_shows_the_table(pushed: tuple[Hub, Path, 
     stand_in, out, _ = pushed
     metadata, text = card(stand_in)
     configs = {entry["config_name"]: entry["data_files"] for entry in metadata["configs"]}
-    # The harness means to list the results, too, but takes their date with its `.json`, and finds that in no file of samples.
+    # The harness means to list the results, too, but takes their date with its `.json`, which no samples file has.
     assert configs.keys() >= {f"{MODEL}__{task}" for task in TASKS}
     names = {path.name for path in out.rglob("*") if path.is_file()}
     for files in configs.values():
