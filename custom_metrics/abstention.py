@@ -41,7 +41,7 @@ from custom_metrics.phrases import (
     search,
 )
 
-__all__ = ["LANGUAGES", "affirms_presence", "denies_presence", "is_abstention"]
+__all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention"]
 
 HEAD, TAIL = 2000, 1000
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
@@ -57,6 +57,7 @@ _NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "æ–‡ç
 _TRIGGERS = frozenset(("abstains", "silent", "lacks"))  # without any of these, no sentence abstains
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
+_SHORT_NO = 2  # letters
 _MASK = "\x00"  # stands for what was quoted
 
 
@@ -84,6 +85,33 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
 def _reads_as_abstention(text: str, language: str | None) -> bool:
     return any(_abstains_in(text, lexicon) for lexicon in _lexicons(text, language))
+
+
+def abstains_elsewhere(text: str, language: str | None) -> bool:
+    """Whether an answer abstains, or says a mere "no", in another language than it was asked for.
+
+    Of all :data:`LANGUAGES`, the two count that the text most looks like; none where it looks most like its own. A "no" of
+    two letters ("ne", "la") is as often a name or a symbol, and does not count; one of a single Han character does.
+
+    Args:
+        text: an answer that neither affirms nor abstains in its own language and in English.
+        language: that language; ``None`` gives ``False``, since :func:`is_abstention` then reads all of them.
+    """
+    own = known(language)
+    if own is None or not text:
+        return False
+    if len(text) > HEAD + TAIL:
+        text = text[:HEAD] + "\n" + text[-TAIL:]
+    likely = likely_languages(text)
+    if likely[0] == own:
+        return False
+    lexicons = [lexicon_of(code) for code in likely if code not in (own, "en")]
+    if not lexicons or any(_affirms_in(text, lexicon) for lexicon in lexicons):
+        return False
+    if any(_abstains_in(text, lexicon) for lexicon in lexicons):
+        return True
+    short = len(text.strip(EDGE)) <= _SHORT_NO and not NO_SPACES.search(text)
+    return not short and any(_denies_in(text, lexicon) for lexicon in lexicons)
 
 
 def _lexicons(text: str, language: str | None) -> list[Lexicon]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.filter import Filter
@@ -39,7 +39,14 @@ class NomiraclLabel(Filter):  # type: ignore[misc]
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         if self.parser == "strict":
             return _each(resps, docs, lambda response, _: nomiracl_label(response))
-        return _each(resps, docs, lambda response, doc: robust_label(response, doc.get("language")))
+        return _each(resps, docs, label_of)
+
+
+def label_of(response: Any, doc: Mapping[str, Any]) -> str:
+    """The robust label of a response to a NoMIRACL document."""
+    question, passages = doc.get("query"), doc.get("passages")
+    passages = [passage for passage in passages if isinstance(passage, str)] if isinstance(passages, list) else ()
+    return robust_label(response, doc.get("language"), question if isinstance(question, str) else None, passages)
 
 
 class Abstention(Filter):  # type: ignore[misc]

@@ -140,8 +140,8 @@ def estimate(
         if calibration is None:
             point = estimated_rate(precision, recall, flagged, total)
             rogan_gladen = math.nan
+            rogan_gladen_again: np.ndarray[Any, Any] | None = None
             estimated_again = precision / recall * shares if recall else np.full(iterations, math.nan)
-            rogan_gladen_again = np.full(iterations, math.nan)
         else:
             calibration = np.asarray(calibration, dtype=float).reshape(-1, 4)
             counts = WordCounts(*calibration.sum(axis=0))
@@ -150,10 +150,10 @@ def estimate(
             # Another seed: with the same one and as many clusters, both would draw the same rows together.
             tp, fp, fn, tn = resampled_sums(calibration, iterations, seed + 1).T
             estimated_again = np.where(tp > 0, (tp + fn) / (tp + fp) * shares, math.nan)  # P/R, with TP cancelled
-            false_positive_rate = fp / (fp + tn)
-            rogan_gladen_again = np.clip(
-                (shares - false_positive_rate) / (tp / (tp + fn) - false_positive_rate), 0.0, 1.0
-            )
+            true_positives, false_positives = tp / (tp + fn), fp / (fp + tn)
+            rogan_gladen_again = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
+            if np.mean((false_positives <= shares) & (shares <= true_positives)) < UNLIKELY:
+                rogan_gladen_again = None
     return Estimates(
         Interval(flagged / total, *spread(shares)),
         _interval(point, estimated_again),
@@ -162,7 +162,8 @@ def estimate(
 
 
 UNLIKELY = 0.1
-"""Where fewer of the expected errors than this go with the flagged share, the answers are unlike all that was annotated."""
+"""Of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated. Where fewer of the drawn errors
+than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
 def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> Estimates:
@@ -219,7 +220,10 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     return reasons
 
 
-def _interval(point: float, resampled: np.ndarray[Any, Any]) -> Interval:
+def _interval(point: float, resampled: np.ndarray[Any, Any] | None) -> Interval:
+    """Bounds of a rate by what was resampled; 0 and 1 where that tells nothing."""
     if math.isnan(point):
         return Interval(math.nan, math.nan, math.nan)
+    if resampled is None:
+        return Interval(point, 0.0, 1.0)
     return Interval(point, *spread(resampled))

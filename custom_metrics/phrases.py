@@ -85,6 +85,7 @@ EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗�
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
 
 
+@lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
 def fold(text: str, marks: bool = False) -> str:
     """Fold what does not distinguish phrases: case, width, apostrophes, quotes, Arabic variants, Markdown, white space.
 

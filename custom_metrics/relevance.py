@@ -2,8 +2,9 @@
 
 :func:`nomiracl_label` is the parser of the released code (``nomiracl`` 1.0.0), to the answer. :func:`robust_label` reads
 what the released parser calls Invalid: reasoning blocks, chat debris, yes and no in the prompt's language, abstentions in
-other words, and answers that simply answer. :func:`process_results` turns a label into the per-document values of the
-rates that the aggregations average (Thakur et al. 2024, section 4):
+other words and languages, and answers that simply answer. What is no answer (:mod:`custom_metrics.no_answer`) stays
+Invalid. :func:`process_results` turns a label into the per-document values of the rates that the aggregations average
+(Thakur et al. 2024, section 4):
 
 - hallucination rate = FP / (FP + TN) over the non-relevant subset,
 - error rate = FN / (FN + TP) over the relevant subset.
@@ -17,8 +18,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.abstention import affirms_presence, denies_presence, is_abstention
-from custom_metrics.response import final_answer
+from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
+from custom_metrics.no_answer import behind_prompt, no_answer
+from custom_metrics.response import after_reasoning, final_answer
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
 
@@ -64,21 +66,30 @@ def nomiracl_label(response: str | None) -> str:
     return ANSWER if len(text) < 10 and _BRACKETED_NUMBER.search(text) else INVALID
 
 
-def robust_label(response: str | None, language: str | None = None) -> str:
+def robust_label(
+    response: str | None, language: str | None = None, question: str | None = None, passages: Sequence[str] = ()
+) -> str:
     """The label a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    What :func:`custom_metrics.response.final_answer` leaves counts, without repetitions of the instruction. An answer that
-    holds both of the prompt's phrases counts as the one it says first; one that judges each context, as "Yes" where it says
-    so of any. An abstention in other words or in the prompt's language, and a "no" in either, is ``"I don't know"``. An
-    answer that simply answers ("Paris", "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the
-    question. Invalid remain what is empty, has no letter or digit, or only turns the task around ("Please answer the
-    question").
+    What :func:`custom_metrics.response.final_answer` leaves counts, without the parts of the prompt that it begins with and
+    without repetitions of the instruction. An answer that holds both of the prompt's phrases counts as the one it says
+    first; one that judges each context, as "Yes" where it says so of any. An abstention in other words, in the prompt's
+    language or in any other with a phrase table, and a "no" in one of them, is ``"I don't know"``. An answer that simply
+    answers ("Paris", "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the question. Invalid
+    remain what only turns the task around ("Please answer the question"), and what is no answer: empty text, a prompt
+    repeated or gone on with, loops, markup, code, chat-template debris, noise, a script out of place. What that is
+    precisely says :mod:`custom_metrics.no_answer`.
 
     Args:
         response: the model's answer.
-        language: ISO 639 code of the prompt's language; ``None`` reads all languages.
+        language: ISO 639 code of the prompt's language, which is read first; ``None`` reads all languages.
+        question: what was asked; without it, less can be known to be no answer.
+        passages: what the prompt gave, as it stands there.
     """
-    text = final_answer(response)
+    final = final_answer(response)
+    text = behind_prompt(final, question, passages)
+    if final and not text:  # the prompt repeated as a whole, and answered? What follows a question of its own was cut
+        text = behind_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text):
         return INVALID
     text = _ECHO.sub(" ", text)
@@ -95,7 +106,9 @@ def robust_label(response: str | None, language: str | None = None) -> str:
         return NO_ANSWER
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
-    return ANSWER
+    if abstains_elsewhere(text, language):
+        return NO_ANSWER
+    return INVALID if no_answer(text, question, passages) else ANSWER
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.detection import WordCounts
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.random_effects import FEWEST_LANGUAGES
 
 __all__ = [
@@ -46,7 +47,7 @@ KINDS = ("real", POOLED, "gold", "silver")
 FORMAT = 1
 
 
-class CalibrationError(ValueError):
+class CalibrationError(UsageError):
     """A calibration that cannot be read, or is of another detector; the message says which, and what to do."""
 
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import Span
 
 __all__ = ["Detector", "UnusableDetector", "describe", "load_detector"]
 
 
-class UnusableDetector(ValueError):
+class UnusableDetector(UsageError):
     """A detector that does not exist, or a model that is none; the message says what there is instead."""
 
 

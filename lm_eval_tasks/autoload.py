@@ -2,10 +2,10 @@
 
 `lm_eval_grounded.pth`, one line in site-packages, runs at every start of Python, so it imports nothing: it puts a finder
 on `sys.meta_path` that imports this module when somebody imports `lm_eval`, and otherwise steps aside. This module then
-waits for six modules of the harness. When one of them has run, the names that this distribution declares as entry points
+waits for seven modules of the harness. When one of them has run, the names that this distribution declares as entry points
 are registered as lazy placeholders, `TaskManager` looks into our folder too (after the harness's own tasks and before
 the user's `--include_path`, which therefore stays the stronger), and our metrics are asked for their own standard errors
-(`lm_eval_tasks.harness_results`).
+(`lm_eval_tasks.harness_results`). Under the harness's command line, our own errors end in one line (`one_line`).
 
 Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks that are found by ``--include_path`` then register what they need themselves
 (:func:`register`). A harness that discovers entry points itself finds the names already there and
@@ -39,7 +39,8 @@ _REGISTRIES = {
 _TASK_MANAGER = "lm_eval.tasks.manager"
 # What the harness makes of our metrics and models: see lm_eval_tasks.harness_results.
 _RESULTS = {"lm_eval.evaluator_utils": "extend", "lm_eval.loggers.evaluation_tracker": "name_models"}
-_WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS))
+_COMMAND_LINE = "lm_eval._cli.harness"
+_WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
 
 
 class _Finder:
@@ -81,6 +82,10 @@ def _extend(module: ModuleType) -> None:
             from lm_eval_tasks import harness_results
 
             getattr(harness_results, _RESULTS[module.__name__])(module)
+        elif module.__name__ == _COMMAND_LINE:
+            from lm_eval_tasks import one_line
+
+            one_line.install()
         else:
             _register(*_REGISTRIES[module.__name__])
             if module.__name__ == "lm_eval.api.metrics":

@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
     sources.set_defaults(run=_sources)
 
+    _add_check(commands)
     _add_retrieve(commands)
     _add_score(commands)
     _add_detect(commands)
@@ -53,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_reproduce(commands)
     _add_separate(commands)
 
-    arguments = parser.parse_args(argv)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and arguments.run is not _check:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.of_lm_eval = rest
     _show_log()
     try:
         status: int = arguments.run(arguments)
@@ -65,6 +69,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lm-eval-grounded: {error}", file=sys.stderr)
         return 2
     return status
+
+
+def _add_check(commands: Commands) -> None:
+    check = commands.add_parser(
+        "check",
+        usage="lm-eval-grounded check --tasks TASK[,TASK...] [any option of lm_eval]",
+        help="all of an `lm_eval` run but the answers: files, prompts, detector, calibration",
+        description="Takes the options of `lm_eval` (see `lm_eval run --help`) and does everything but generate: looks for "
+        "every file (one command fetches those that are missing), makes the documents and prompts, counts them by the "
+        "model's tokenizer where that is on this machine, loads detector and calibration, and shows a prompt. Nothing is "
+        "downloaded. Exit status 0: the run can start; 1: it cannot; 2: it is not a run.",
+        allow_abbrev=False,
+    )
+    check.set_defaults(run=_check)
 
 
 def _add_retrieve(commands: Commands) -> None:
@@ -125,7 +143,10 @@ def _add_detect(commands: Commands) -> None:
     detect.add_argument("--reference", type=Path, required=True, metavar="FILE", help="text to hold the answer against")
     detect.add_argument("--answer", required=True, metavar="FILE", help="the answer; `-` reads standard input")
     detect.add_argument("--question", default="", help="what was asked, for detectors that read it")
-    detect.add_argument("--language", help="ISO 639 code of the answer; decides what a word is")
+    detect.add_argument(
+        "--language",
+        help="BCP 47 tag of the answer, e.g. de or zh-Hant: decides what a word is (default: guessed, offline)",
+    )
     _add_detector(detect)
     detect.add_argument("--html", nargs="?", const="-", metavar="FILE", help="an HTML page, printed or written to FILE")
     detect.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
@@ -288,11 +309,12 @@ def _detect(arguments: argparse.Namespace) -> int:
 
     reference = _text(arguments.reference)
     answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))
+    language = _language(arguments.language, answer, reference)
     detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
-    (spans,) = detector.detect([reference], [answer], [arguments.language], [arguments.question])
+    (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if arguments.html is not None:
         caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
-        page = as_html(answer, spans, arguments.language, "Answer with hallucinated spans marked", caption)
+        page = as_html(answer, spans, arguments.language or language, "Answer with hallucinated spans marked", caption)
         if arguments.html in ("-", ""):
             print(page)
         else:
@@ -304,6 +326,21 @@ def _detect(arguments: argparse.Namespace) -> int:
     tagged = render(answer, spans)
     print(as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged)
     return 0
+
+
+def _language(tag: str | None, answer: str, reference: str) -> str | None:
+    """The code of the language that was named; else of the one that is guessed, and said on standard error."""
+    from lm_eval_tasks.language_tags import SURE, code_of, guess
+
+    if tag is not None:
+        return code_of(tag)
+    found = guess(answer, reference)
+    if found.code is None:
+        said = f"cannot be guessed from {found.of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
+    else:
+        said = f"guessed from {found.of}: {found.code} ({found.probability:.0%} sure)"
+    print(f"lm-eval-grounded: language {said}; --language TAG says it", file=sys.stderr)
+    return found.code
 
 
 def _text(path: Path) -> str:
@@ -367,6 +404,21 @@ def _separate(arguments: argparse.Namespace) -> int:
 
     print(*separate(arguments.path, arguments.output), sep="\n")
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    # Both are read once, when the libraries are imported.
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    import logging
+
+    from lm_eval_tasks.checking import check
+
+    logging.getLogger("lm_eval").setLevel(logging.WARNING)
+    report = check(arguments.of_lm_eval)
+    for line in report.lines():
+        print(line)
+    return 0 if report.ready else 1
 
 
 def _path(arguments: argparse.Namespace) -> int:

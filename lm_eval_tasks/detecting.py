@@ -29,6 +29,11 @@ class DetectingTask(GroundedTask):
         """Whether a detector runs over the answers of this run."""
         return any(step["function"] == FILTER for listed in self.config.filter_list or () for step in listed["filter"])
 
+    @property
+    def is_generated(self) -> bool:
+        """``True``: a detector looks for what a model made up in its own words."""
+        return True
+
     def override_metric(self, metric_name: str) -> None:
         """As the harness does for ``--predict_only``; the detection filter goes too."""
         super().override_metric(metric_name)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import calibrated_name, check_detector
 from lm_eval_tasks import metadata
@@ -59,7 +60,7 @@ def settings_of(
     """
     for name, value in (("detector", detector), ("calibration", calibration)):
         if isinstance(value, (list, dict)):
-            raise ValueError(f"{task}: {name} takes one value, got {value!r}")
+            raise UsageError(f"{task}: {name} takes one value, got {value!r}")
     if calibration_annotations is not None:
         metadata.choice("calibration_annotations", calibration_annotations, calibrations.KINDS, task)
     others = others or {}
@@ -67,7 +68,7 @@ def settings_of(
     if "strategy" in others:  # of grounded-baseline, which has a threshold of its own
         strayed -= {"threshold"}
     if strayed:
-        raise ValueError(
+        raise UsageError(
             f"{task}: {', '.join(sorted(strayed))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
@@ -93,7 +94,7 @@ def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str
     if isinstance(options, Mapping):
         return dict(options)
     if not isinstance(options, str):
-        raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}")
+        raise UsageError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}")
     from lm_eval.utils import simple_parse_args_string
 
     try:
@@ -104,7 +105,7 @@ def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str
             raise ValueError("a part without =")
         return dict(simple_parse_args_string(",".join(parts)))
     except (ValueError, json.JSONDecodeError) as error:
-        raise ValueError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}") from error
+        raise UsageError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}") from error
 
 
 def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:

@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-import difflib
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["OF_DETECTION", "choice", "flag", "positive", "warn_of_misspelt"]
+from custom_metrics.plain_errors import UsageError
 
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+__all__ = ["OF_DETECTION", "choice", "flag", "positive", "refuse_misspelt"]
 
 OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
 """What a user says of the detector that tags a task's answers; also the columns of the documents."""
 
-# What reaches a task without the user's doing: from the YAML, and the commonest model arguments that resemble our keys.
-_NOT_OURS = {"version", "config_source", "max_length", "max_model_len", "max_tokens", "max_gen_toks", "tokenizer"}
+# Real arguments of the harness's models, and keys of other tasks, that are an edit away from one of ours.
+_NOT_OURS = frozenset({"sampler"})
 
 
-def warn_of_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
-    """Log the keys that look like a misspelling of one of ours; all others belong to the model and are ignored."""
-    for key in ignored.keys() - _NOT_OURS - set(known):
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.85)
+def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
+    """Refuse keys that are nearly one of ours; all others belong to the model, or to other tasks, and are ignored.
+
+    A key is nearly one of ours where it differs in capitals, ``-`` and ``_`` alone, or by one edit (a letter too many, too
+    few, wrong, or swapped with its neighbour) in a name of five letters or more, by two in one of ten or more.
+
+    Args:
+        ignored: what a task was given and does not know.
+        known: the names of the task's options.
+        task: for messages.
+
+    Raises:
+        UsageError: there is such a key; the message has the right name.
+    """
+    for key in sorted(ignored.keys() - _NOT_OURS - set(known), key=str):
+        near = _nearest(str(key), known)
         if near:
-            log.warning("%s: --metadata key %r is not known and was ignored; did you mean %r?", task, key, near[0])
+            raise UsageError(f"{task}: --metadata key {key!r} is not known; did you mean {near!r}?")
+
+
+def _nearest(key: str, known: Collection[str]) -> str | None:
+    from rapidfuzz.distance import OSA
+
+    given = _plain(key)
+    best: tuple[int, str] | None = None
+    for name in known:
+        plain = _plain(name)
+        edits = OSA.distance(given, plain)
+        if edits <= (len(plain) >= 5) + (len(plain) >= 10) and (best is None or edits < best[0]):
+            best = (edits, name)
+    return best[1] if best else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
 
 
 def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:
@@ -33,7 +60,7 @@ def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:
         ValueError: it is none of them; the message lists them.
     """
     if value not in allowed:
-        raise ValueError(f"{task}: unknown {name} {value!r}; known are {', '.join(sorted(allowed))}")
+        raise UsageError(f"{task}: unknown {name} {value!r}; known are {', '.join(sorted(allowed))}")
     return str(value)
 
 
@@ -44,7 +71,7 @@ def flag(name: str, value: Any, task: str) -> bool:
         ValueError: it is neither ``true`` nor ``false``.
     """
     if not isinstance(value, bool):
-        raise ValueError(f"{task}: {name} must be true or false, got {value!r}")
+        raise UsageError(f"{task}: {name} must be true or false, got {value!r}")
     return value
 
 
@@ -55,5 +82,5 @@ def positive(name: str, value: Any, task: str) -> int:
         ValueError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{task}: {name} must be a whole number of at least 1, got {value!r}")
+        raise UsageError(f"{task}: {name} must be a whole number of at least 1, got {value!r}")
     return value

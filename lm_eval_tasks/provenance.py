@@ -182,7 +182,11 @@ def of_task(task: Any) -> dict[str, Any]:
     """
     try:
         found = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.asked}
+        unscored = dict((task.config.metadata or {}).get(_UNSCORED) or {})
+        if unscored:
+            found["left_out"] = {**found.get("left_out", {}), **unscored}
         reasons = [*found.pop("not_comparable", []), *_limited(task)]
+        reasons += [f"{number} documents left out: {why}" for why, number in unscored.items()]
         _say(str(task.config.task), tuple(reasons))
         return {**plain(found), "not_comparable": reasons}
     except Exception as error:
@@ -221,7 +225,8 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     return {**of_answers, **of_scoring, "local_files": local_files, "answers": answers}
 
 
-_NOT_GIVEN = ("version", "config_source", "provenance", "figures")
+_UNSCORED = "documents_left_out"  # in a task's metadata: reason to number of documents that no answer was scored of
+_NOT_GIVEN = ("version", "config_source", "provenance", "figures", _UNSCORED)
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import glob
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,6 +95,7 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
         *_versions(results, records.values()),
         *_public_files(records.values(), place, found),
         *_local_files(results, records, told, path),
+        *_encoders(records.values(), told),
         *_detectors(results["config"], configs, records),
     ]
     reasons = dict.fromkeys(reason for record in records.values() for reason in record.get("not_comparable", ()))
@@ -461,6 +462,36 @@ def _find(name: str, places: Any, beside: Path) -> Path | None:
     candidates.append(beside / Path(name).name)
     last = Path(name).name
     return next((place for place in candidates if place.name == last and place.is_file()), None)
+
+
+def _encoders(records: Iterable[Mapping[str, Any]], told: Mapping[str, Any]) -> list[Compared]:
+    """Models that made the vectors of passages, each once; nothing is downloaded."""
+    compared = {}
+    for record in records:
+        retrieval = record.get("retrieval") or {}
+        for said in (retrieval, *(retrieval.get("halves") or ())):
+            if said.get("weights"):
+                what = f"encoder {said.get('model')}@{str(said.get('revision'))[:12]}"
+                compared[what] = _compare_encoder(what, said, told)
+    return list(compared.values())
+
+
+def _compare_encoder(what: str, said: Mapping[str, Any], told: Mapping[str, Any]) -> Compared:
+    from huggingface_hub import snapshot_download
+
+    from lm_eval_tasks.clapnq.retrieval import encoder as encoders
+
+    there = f"sha256 there: {said['weights']} (of its files' sums)"
+    try:
+        encoder = encoders.named(str(said.get("retriever")), told)
+        if encoder.folder is None:
+            cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
+            encoder = replace(encoder, folder=Path(cached))
+        return _compare(what, said["weights"], encoders.weights_of(encoder)[1], "sha256")
+    except sources.CorruptSource as error:
+        return Compared(DIFFERS, what, (there, f"here: {error}"))
+    except (OSError, ValueError) as error:  # no such folder, or not in the cache
+        return Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
 
 
 def _detectors(

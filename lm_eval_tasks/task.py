@@ -13,9 +13,11 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.aggregations import Aggregation
 from custom_metrics.figures import Figure
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
-from lm_eval_tasks import provenance
+from lm_eval_tasks import needed_files, outcome, provenance
 from lm_eval_tasks.harness_results import NotDefined, ordered, reports
+from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
 __all__ = ["GroundedTask"]
 
@@ -23,13 +25,20 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in six things:
+    """A task as YAML makes it, which differs in these things:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
       name, and would take those of other options, another mirror or another version of the prompt.
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
+    - Public files that are missing are said all at once, with one command that fetches them
+      (:mod:`lm_eval_tasks.needed_files`).
+    - A model that does not fit the task, and a handful of questions, are said in a line of the log
+      (:mod:`lm_eval_tasks.outcome`).
+    - A run that looks broken is warned of, once a task (:mod:`custom_metrics.broken_run`). In a distributed run every rank
+      looks at its own answers; none waits for another.
+    - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
     - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
       (:mod:`lm_eval_tasks.provenance`).
     - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``. The harness's table has the
@@ -43,6 +52,9 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     LOGGED_ELSEWHERE: tuple[str, ...] = ()
     """Columns that samples need not hold, as their text stands in the prompt or in ``target``."""
 
+    _instances: Any
+    _left_out: frozenset[int] = frozenset()
+
     def __init__(self, config: dict[str, Any]) -> None:
         self.asked: dict[str, Any] = {}
         self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
@@ -50,12 +62,24 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         # Metric to all documents' values and their figure, for each filter in turn.
         self._seen: dict[str, list[tuple[Sequence[Any], Figure]]] = {}
 
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """The documents, as the harness loads them; files that are missing are said all at once.
+
+        Raises:
+            MissingSource: files that the mirror lacks, or that are in no cache and may not be downloaded.
+        """
+        needed_files.require(
+            self.config.custom_dataset, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})}
+        )
+        super().download(dataset_kwargs, **kwargs)
+
     def build_all_requests(self, **options: Any) -> None:
         """The requests, as the harness builds them or takes them from its cache.
 
         Raises:
             ValueError: there are fewer questions than processes.
         """
+        self._leave_out(frozenset())
         chosen, limit = options.get("samples"), options.get("limit")
         self.asked = {
             "apply_chat_template": bool(options.get("apply_chat_template")),
@@ -66,10 +90,14 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         number = number if limit is None else min(number, limit)
         processes = options.get("world_size", 1)
         if number < processes:
-            raise ValueError(
+            raise UsageError(
                 f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
                 f"start at most {number}"
             )
+        if options.get("rank", 0) == 0 and number < outcome.FEW:
+            docs = list(self.eval_docs)
+            evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
+            outcome.say_of_questions(self.config.task, evaluated, docs)
         if options.get("cache_requests"):
             # The harness makes nothing of the tokenizer's name but a part of the cache's key.
             options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-content{self._content(options)}"
@@ -86,8 +114,9 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return digest.hexdigest()[:32]
 
     def apply_filters(self) -> Any:
-        """As the harness does, on answers that can be written."""
+        """As the harness does, on answers that can be written, of documents that were answered."""
         self._seen = {}
+        self._leave_out(unanswered(self._instances or ()))
         mended = 0
         for request in self._instances or ():
             for number, answer in enumerate(request.resps):
@@ -99,16 +128,41 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 "%s: %d answers held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
                 *(self.config.task, mended),
             )
-        return super().apply_filters()
+        filtered = super().apply_filters()
+        outcome.say_of_answers(self.config.task, self.config.filter_list or (), self._instances or ())
+        if self.is_labelled or self.is_generated:
+            outcome.say_where_broken(self.config.task, self._instances or (), self.is_labelled)
+        return filtered
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the answers are read as NoMIRACL labels."""
+        pipelines = self.config.filter_list or ()
+        return any(step["function"] == "nomiracl_label" for listed in pipelines for step in listed["filter"])
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the answers are a model's own words, not labels or a text that is given back with tags."""
+        return False
+
+    def _leave_out(self, docs: frozenset[int]) -> None:
+        """Leave these out from now on; nothing is kept of those of an earlier run."""
+        self._left_out = docs
+        said = {key: value for key, value in (self.config.metadata or {}).items() if key != LEFT_OUT}
+        if docs:
+            self._instances = [request for request in self._instances or () if request.doc_id not in docs]
+            said[LEFT_OUT] = {"no stored answer": len(docs)}
+        self.config.metadata = said
 
     def provenance(self) -> dict[str, Any]:
         """What is known of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it; tasks add to it."""
         return provenance.of_dataset(self.eval_docs)
 
     def doc_iterator(self, **options: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Documents as the harness iterates over them, each a copy of its own."""
+        """Documents as the harness chooses them, but for those left unanswered, each a copy of its own."""
         for number, doc in super().doc_iterator(**options):
-            yield number, dict(doc)
+            if number not in self._left_out:
+                yield number, dict(doc)
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
         """The values of a document. What its sample need not hold twice is taken out of the document."""

@@ -99,8 +99,8 @@ def read_by_everything(answer: Any) -> None:
     filtered(Abstention, answer, docs["clapnq"])
     assert grounding.process_results_with_retrieval(docs["clapnq"], [final])["length"] == len(final)
     tagged = filtered(HallucinationSpans, final, docs["tagged"], reference="groundings", question="question")
-    flagged, words, _ = hallucination.process_results(docs["tagged"], json.loads(tagged))["hallucinated_share"]
-    assert 0 <= flagged <= words <= len(final.split())
+    share = hallucination.process_results(docs["tagged"], json.loads(tagged))["hallucinated_share"]
+    assert share is None or (0 <= share <= 1 and share.of.flagged <= share.of.words <= len(final.split()))
     tagged = filtered(HallucinationSpans, final, docs["wild"])
     tagged.encode("utf-8")  # it goes into a file
     spans = json.loads(tagged)["spans"]

@@ -81,7 +81,7 @@ def test_the_card_lists_every_task_and_shows_the_table(pushed: tuple[Hub, Path, 
     assert "Evaluation run of lm-eval-grounded/baseline-lexical" in metadata["pretty_name"]
     assert "created from 1 run(s)" in text
     configs = {entry["config_name"]: entry["data_files"] for entry in metadata["configs"]}
-    # The harness means to list the results, too, but takes their date with the `.json` behind it, which no samples have.
+    # The harness means to list the results, too, but takes their date with its `.json`, which no samples file has.
     assert configs.keys() >= {f"{MODEL}__{task}" for task in TASKS}
     names = {path.name for path in out.rglob("*") if path.is_file()}
     for files in configs.values():

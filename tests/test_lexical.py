@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +22,13 @@ from detector_plugin.lexical import LexicalDetector, model
 from detector_plugin.lexical.expected_overlap import most_overlap
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
+from lm_eval_tasks.mfava.reliability import Bin, bins, calibration_error, draw
 
-# What is reached today, rounded down. The bars that were set: IoU 0.52, 0.42, 0.60, 0.58; rho 0.45, 0.38, 0.52, 0.46; gold
-# F1 71. The mFAVA README says which of them are not reached, and by how much.
-IOU_FLOORS = [("de", 0.50), ("es", 0.38), ("fi", 0.59), ("it", 0.65)]
+# What is reached today, rounded down. The bars that were set: IoU 0.52, 0.42, 0.60, 0.58; rho 0.45, 0.38, 0.52, 0.46. The
+# mFAVA README says which of them are not reached, by how much, and what was tried.
+IOU_FLOORS = [("de", 0.50), ("es", 0.38), ("fi", 0.60), ("it", 0.65)]
 RHO_FLOORS = [("de", 0.52), ("es", 0.49), ("fi", 0.56), ("it", 0.63)]
-GOLD_F1 = 70
+GOLD_F1 = 71
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "
@@ -281,6 +283,24 @@ def test_probabilities_are_calibrated_in_languages_never_seen(
     assert held_out_figures["all", "all"]["ece"] <= 0.05
 
 
+def test_the_calibration_error_in_ten_bins() -> None:
+    probabilities = np.array([0.05, 0.05, 0.95, 1.0, 0.5])
+    hallucinated = np.array([False, True, True, True, False])
+    assert bins(probabilities, hallucinated) == [(0.05, 0.5, 2), (0.5, 0.0, 1), (0.975, 1.0, 2)]
+    assert calibration_error(probabilities, hallucinated) == pytest.approx((2 * 0.45 + 0.5 + 2 * 0.025) / 5)
+    assert np.isnan(calibration_error(probabilities[:0], hallucinated[:0]))
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_the_reliability_diagram(tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("matplotlib", reason="plots need lm-eval-grounded[report]")
+    for name in ("one", "two"):
+        draw({"real": [Bin(0.1, 0.2, 10), Bin(0.9, 0.8, 5)]}, tmp_path / f"{name}.{ending}")
+    one, two = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("one", "two"))
+    assert one == two  # the same figures, the same bytes
+    assert {"svg": b"<svg", "png": b"\x89PNG"}[ending] in one
+
+
 def test_the_readme_says_what_the_calibration_says() -> None:
     """The table of the mFAVA README, its columns documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
@@ -325,9 +345,53 @@ def test_a_threshold_is_a_probability(threshold: float) -> None:
 def test_the_weights_can_be_read_with_safetensors() -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     arrays = safetensors.load_file(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
-    forest = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
-    assert len(arrays["nodes"]) == len(forest.roots)
-    assert len(arrays["left"]) == len(forest.left)
+    unasked, asked = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).trees
+    assert len(arrays["nodes"]) == len(unasked.roots) + len(asked.roots) == 300
+    assert len(arrays["feature"]) == len(arrays["number"]) == len(unasked.left) + len(asked.left)
+
+
+LEAF = model.LEAF
+# One leaf that says 1; a split of the first column at 0.5 whose right child splits the second at 0.
+TREES = {
+    "feature": np.array([LEAF, 0, LEAF, 1, LEAF, LEAF], np.uint8),
+    "number": np.array([1, 0.5, 10, 0, 20, 30], np.float32),
+    "nodes": np.array([1, 5], np.uint16),
+}
+
+
+def written(trees: tuple[int, int], **arrays: Any) -> bytes:
+    names = ("first", "second", model.ASKED)
+    calibration = (1.0, 0.0), (2.0, 5.0)
+    settings = {"calibration": calibration, "threshold": 0.4, "spread": 2.0, "names": names, "training": {}}
+    return model.to_bytes({**TREES, **arrays}, trees=trees, **settings)
+
+
+def test_trees_say_the_sum_of_the_leaves() -> None:
+    forest = model.from_bytes(written((2, 0)))
+    rows = np.array([[0.5, 9, -1], [0.6, 0, -1], [0.6, 0.1, -1]], np.float32)
+    assert forest.log_odds(rows).tolist() == [11, 21, 31]
+    assert [trees.depth for trees in forest.trees] == [2, 0]
+
+
+def test_answers_with_a_question_have_trees_and_a_calibration_of_their_own() -> None:
+    forest = model.from_bytes(written((1, 1)))
+    rows = np.array([[0, 0, -9], [0, 0, 4], [1, 1, 4]], np.float32)
+    assert forest.log_odds(rows).tolist() == [1, 2 * 10 + 5, 2 * 30 + 5]
+
+
+@pytest.mark.parametrize(
+    ("trees", "arrays"),
+    [
+        ((1, 2), {}),
+        ((2, 0), {"number": TREES["number"][:5]}),
+        ((2, 0), {"nodes": np.array([1, 6], np.uint16)}),
+        ((2, 0), {"feature": np.array([LEAF, 0, LEAF, 3, LEAF, LEAF], np.uint8)}),  # there are three columns
+        ((2, 0), {"feature": np.array([LEAF, 0, LEAF, 1, 1, LEAF], np.uint8)}),  # a child beyond the last node
+    ],
+)
+def test_trees_that_do_not_hang_together(trees: tuple[int, int], arrays: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="not the weights of a lexical detector"):
+        model.from_bytes(written(trees, **arrays))
 
 
 @pytest.mark.slow

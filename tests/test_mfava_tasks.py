@@ -464,7 +464,7 @@ def test_the_users_command(tmp_path: Path) -> None:
     results = results_of(tmp_path / "out")
     assert results["results"]["mfava_de"]["estimated_rate,answer"] >= 0
     assert results["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
-    assert results["results"]["mfava_de"]["detected_rate,answer"] < 0.02  # it quotes the article
+    assert results["results"]["mfava_de"]["detected_rate,answer"] < 0.03  # it quotes the article
 
 
 GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}

@@ -157,9 +157,100 @@ def test_missing_answers_are_counted_and_empty(
     harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write(tmp_path / "x.jsonl", {"query_id": ids()[0], "subset": "relevant", "response": "I don't know"})
-    results = replay(harness, path, ["nomiracl_de"])["results"]["nomiracl_de"]
+    results = replay(harness, path, ["nomiracl_de"], missing="empty")["results"]["nomiracl_de"]
     assert results["invalid_rate,strict"] == 7 / 8
-    assert "replay: 7 documents of nomiracl_de found no stored answer and count as empty" in caplog.text
+    assert "replay: 7 of 8 documents of nomiracl_de found no stored answer and count as empty" in caplog.text
+
+
+def in_order() -> list[str]:
+    from lm_eval_tasks.nomiracl.dataset import load
+
+    return list(load("de", mirror="sample")["evaluation"]["query_id"])
+
+
+def said(*query_ids: str) -> list[dict[str, str]]:
+    return [{"query_id": i, "response": "Yes, answer is present", "task": "nomiracl_de"} for i in query_ids]
+
+
+def test_missing_answers_are_refused_and_the_ways_out_are_named(harness: Harness, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", *said(*in_order()[1:]))
+    with pytest.raises(ValueError, match="without a stored answer") as caught:
+        replay(harness, path, ["nomiracl_de"])
+    assert str(caught.value) == (
+        f"replay: documents without a stored answer in {path}: 1 of 8 of nomiracl_de. Among --model_args: missing=skip "
+        f"scores only what is there, missing=empty takes the empty answer."
+    )
+    with pytest.raises(ValueError, match="missing='no' is none of refuse, skip, empty"):
+        Replay(path=str(path), missing="no")
+
+
+def test_the_limit_of_a_partial_run_is_recognised(harness: Harness, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", *said(*in_order()[:3]))
+    with pytest.raises(ValueError, match="answers to the first 3, as of a run with --limit 3: say so here too"):
+        replay(harness, path, ["nomiracl_de"])
+    limited = harness(["nomiracl_de"], "replay", f"path={path}", metadata={"mirror": "sample"}, limit=3)
+    assert limited["n-samples"]["nomiracl_de"]["effective"] == 3
+
+
+def test_what_a_partial_run_left_of_several_tasks_is_told_apart(harness: Harness, tmp_path: Path) -> None:
+    first = {"query_id": in_order()[0], "task": "nomiracl_de_role", "response": "x"}
+    path = write(tmp_path / "x.jsonl", *said(*in_order()[:3]), first)
+    with pytest.raises(ValueError, match="without a stored answer") as caught:
+        replay(harness, path, ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat"])
+    assert (
+        "5 of 8 of nomiracl_de, 8 of 8 of nomiracl_de_repeat, 7 of 8 of nomiracl_de_role. Leave nomiracl_de_repeat out of "
+        "--tasks. Stored are the answers to the first documents, as of partial runs: replay nomiracl_de with --limit 3, "
+        "nomiracl_de_role with --limit 1, each alone."
+    ) in str(caught.value)
+    with pytest.raises(ValueError, match="no document of nomiracl_de_repeat has a stored answer"):
+        replay(harness, path, ["nomiracl_de", "nomiracl_de_repeat"], missing="skip")
+
+
+def test_skipped_documents_are_in_no_figure_and_counted(
+    harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A document that is left out has no row, so that no figure, bound, or converter can see it."""
+    path = write(tmp_path / "x.jsonl", *said(*in_order()[1:4]))
+    got = replay(harness, path, ["nomiracl_de"], missing="skip")
+    results = got["results"]["nomiracl_de"]
+    assert (results["sample_len"], got["n-samples"]["nomiracl_de"]) == (3, {"original": 8, "effective": 3})
+    assert [row["doc"]["query_id"] for row in got["samples"]["nomiracl_de"] if row["filter"] == "strict"] == in_order()[
+        1:4
+    ]
+    assert [row["doc_id"] for row in got["samples"]["nomiracl_de"] if row["filter"] == "strict"] == [1, 2, 3]
+    assert (results["hallucination_rate,strict"], results["error_rate,strict"]) == (1.0, 0.0)
+    assert results["invalid_rate,strict"] == 0.0
+    assert got["configs"]["nomiracl_de"]["metadata"]["documents_left_out"] == {"no stored answer": 5}
+    lines = [record.getMessage() for record in caplog.records if "no stored answer" in record.getMessage()]
+    assert lines == ["replay: 5 of 8 documents of nomiracl_de found no stored answer and are left out of its figures"]
+
+
+@pytest.mark.parametrize("task", ["clapnq_rag", "mfava_de", "mushroom_zh", "mfava_detection_de_gold"])
+def test_documents_are_skipped_in_tasks_of_every_kind(task: str, harness: Harness, tmp_path: Path) -> None:
+    whole = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    rows = list({row["doc_id"]: row for row in whole["samples"][task]}.values())
+    kept = rows[1::2]
+    path = write(tmp_path / "x.jsonl", *({"id": row["doc"]["id"], "response": row["resps"][0][0]} for row in kept))
+    got = replay(harness, path, [task], missing="skip")
+    assert {row["doc_id"] for row in got["samples"][task]} == {row["doc_id"] for row in kept}
+    assert got["results"][task]["sample_len"] == len(kept)
+    assert got["configs"][task]["metadata"]["documents_left_out"] == {"no stored answer": len(rows) - len(kept)}
+
+
+def test_a_second_run_of_a_task_starts_with_all_documents(tmp_path: Path) -> None:
+    from lm_eval import evaluator
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.autoload import task_folder
+
+    manager = TaskManager(include_path=[task_folder()], include_defaults=False, metadata={"mirror": "sample"})
+    loaded = manager.load(["nomiracl_de"])
+    path = write(tmp_path / "x.jsonl", *said(*in_order()[1:4]))
+    skipping = evaluator.evaluate(Replay(path=str(path), missing="skip"), loaded)
+    assert skipping["n-samples"]["nomiracl_de"]["effective"] == 3
+    whole = evaluator.evaluate(GroundedBaseline(strategy="abstain"), loaded)
+    assert whole["n-samples"]["nomiracl_de"]["effective"] == 8
+    assert "documents_left_out" not in whole["configs"]["nomiracl_de"]["metadata"]
 
 
 def test_nothing_found_is_an_error_that_shows_both_sides(harness: Harness, tmp_path: Path) -> None:
@@ -241,7 +332,10 @@ def test_released_outputs_give_the_rates_of_the_recorded_labels(
     false_negative, true_positive = n["relevant", no], n["relevant", yes]
 
     results = harness(
-        [f"nomiracl_{language}"], "replay", f"path={path},model={model}", metadata={"mirror": hub, "max_samples": "all"}
+        [f"nomiracl_{language}"],
+        "replay",
+        f"path={path},model={model},missing=empty",
+        metadata={"mirror": hub, "max_samples": "all"},
     )["results"][f"nomiracl_{language}"]
     missing = len(asked) - n.total()
     assert results["sample_len"] == len(asked)

@@ -234,11 +234,13 @@ def test_another_seed_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
     assert "sampled with seed 7, not the paper's 42" in caplog.text
 
 
-def test_a_misspelt_key_is_said_aloud_and_model_arguments_are_not(caplog: pytest.LogCaptureFixture) -> None:
-    load("de", mirror="sample", max_sample=3, pretrained="x", dtype="bfloat16", max_model_len=4096, temperature=0.1)
-    assert [r.message for r in caplog.records if r.levelno == logging.WARNING] == [
-        "nomiracl_de: --metadata key 'max_sample' is not known and was ignored; did you mean 'max_samples'?"
-    ]
+def test_a_misspelt_key_is_an_error_and_model_arguments_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    load("de", mirror="sample", max_samples=3, pretrained="x", dtype="bfloat16", max_model_len=4096, temperature=0.1)
+    assert [r.message for r in caplog.records if r.levelno == logging.WARNING] == []
+    with pytest.raises(
+        ValueError, match=r"^nomiracl_de: --metadata key 'max_sample' is not known; .* 'max_samples'\?$"
+    ):
+        load("de", mirror="sample", max_sample=3)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from lm_eval._cli.harness import HarnessCLI
 
 from lm_eval_tasks import reproduce as module
 from lm_eval_tasks import sources
+from lm_eval_tasks.clapnq.retrieval.encoder import named, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.reproduce import Compared, reproduce, table
 from tests.conftest import command, run
@@ -227,6 +228,35 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
     elsewhere = reproduce(file, mirror="sample")
     assert {one.state for one in elsewhere.compared if "@" in one.what and "/" in one.what} == {"differs"}
+
+
+def test_the_weights_behind_vectors_are_compared(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "encoder"
+    model.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (model / name).write_bytes(name.encode())
+    dense = {
+        "retriever": "dense",
+        "model": "encoder",
+        "revision": None,
+        "weights": weights_of(named("dense", {"encoder": model}))[1],
+    }
+    minilm = {"retriever": "minilm", "model": "all-MiniLM", "revision": "c0ffee", "weights": "4567"}
+    file, results = results_below(world / "out")
+    metadata = results["configs"]["clapnq_rag"]["metadata"]
+    metadata["encoder"] = str(model)
+    metadata["provenance"]["retrieval"] = {"retriever": "hybrid", "halves": [dense, minilm]}
+    hybrid = tmp_path / file.name
+    hybrid.write_text(json.dumps(results), "utf-8")
+    monkeypatch.chdir(world)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "no hub"))
+
+    def encoders() -> dict[str, str]:
+        return {one.what: one.state for one in reproduce(hybrid).compared if one.what.startswith("encoder")}
+
+    assert encoders() == {"encoder encoder@None": "same", "encoder all-MiniLM@c0ffee": "not here"}
+    (model / "model.safetensors").write_bytes(b"others")
+    assert encoders()["encoder encoder@None"] == "differs"
 
 
 def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

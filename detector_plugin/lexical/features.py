@@ -372,20 +372,31 @@ class _Read(NamedTuple):
     question_words: int
 
 
+_TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
+
+
 def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _Read:
     n = plan.n_words
     tokens: list[str] = []
     counted: list[int] = []
     off = np.full(n, np.nan)
-    for number, text in enumerate(normalise("\n".join(plan.texts)).split("\n")):
-        found = TOKEN.findall(text) or [""]  # a dash: no letters, but a row of its own
-        tokens += found
-        counted.append(len(found))
-        if any(token[:1].isdigit() for token in found) and not plan.item_numbers[number]:
-            off[number] = _off(text, index)
+    by_line = normalise("\n".join(plan.texts))
+    first = 0
+    for piece in (*_TOKEN_OR_END.findall(by_line), "\n"):
+        if piece != "\n":
+            tokens.append(piece)
+            continue
+        if len(tokens) == first:
+            tokens.append("")  # a dash: no letters, but a row of its own
+        counted.append(len(tokens) - first)
+        first = len(tokens)
     counts = np.array(counted, np.intp)
     token_starts = np.cumsum(counts) - counts
     word_of = np.repeat(np.arange(n), counts)
+    texts = by_line.split("\n")
+    for number in {word_of[at] for at, token in enumerate(tokens) if token[:1].isdigit()}:
+        if not plan.item_numbers[number]:
+            off[number] = _off(texts[number], index)
 
     known: dict[str, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], np.intp)

@@ -18,52 +18,67 @@ from numpy.typing import NDArray
 
 __all__ = ["Forest", "from_bytes", "load", "to_bytes"]
 
-_TYPES = {"U8": np.uint8, "U16": np.uint16, "I32": np.int32, "F32": np.float32}
+_TYPES = {"U8": np.uint8, "U16": np.uint16, "F32": np.float32}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
 ASKED = "question_words"  # column: negative where there is no question
+LEAF = 255
+"""In the place of a column: a leaf."""
+_FORMAT = "lexical-forest-3"
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
 @dataclass(frozen=True)
-class Forest:
-    """Boosted regression trees; the log odds of a word are the sum of the leaves it ends in, calibrated.
+class Trees:
+    """Boosted regression trees; their say on a word is the sum of the leaves it ends in.
 
     Nodes of all trees stand in one row, a node's right child behind its left one. A leaf is its own left child and sends
     everything there, so that all trees can be walked `depth` steps.
 
     Attributes:
-        calibration: slope and offset of the log odds on the trees' sum (Platt scaling), of answers without and with a
-            question.
-        asked: column that tells whether there is a question: negative without.
-        threshold: probability above which a word is flagged.
-        spread: see :func:`detector_plugin.lexical.expected_overlap.most_overlap`.
         depth: steps from a root to the deepest leaf.
         roots: (trees,) first node of each tree.
         feature: (nodes,) column looked at.
         split: (nodes,) words with a value of at most this go left; infinite in leaves.
         left: (nodes,) left child.
-        value: (nodes,) log odds added by leaves.
-        feature_names: columns, in order, the trees were trained on.
-        version: of the bytes they were read from.
-        training: what they were trained on, for people.
+        value: (nodes,) what leaves add.
     """
 
-    calibration: tuple[tuple[float, float], tuple[float, float]]
-    asked: int
-    threshold: float
-    spread: float
     depth: int
     roots: NDArray[np.int32]
     feature: NDArray[np.int32]
     split: NDArray[np.float32]
     left: NDArray[np.int32]
     value: NDArray[np.float32]
-    feature_names: tuple[str, ...]
-    version: str
-    training: Mapping[str, Any]
 
-    def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,) log odds that each word is hallucinated, from its (n, columns) features."""
+    @classmethod
+    def of(cls, feature: NDArray[np.uint8], number: NDArray[np.float32], sizes: NDArray[np.int64]) -> Trees:
+        """Trees one after the other, each breadth first: `LEAF` or a column, value or split, and their numbers of nodes.
+
+        Raises:
+            ValueError: they are no trees.
+        """
+        leaf = feature == LEAF
+        splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
+        roots = np.cumsum(sizes) - sizes
+        if (2 * (splits[roots + sizes] - splits[roots]) + 1 != sizes).any():
+            raise ValueError("they hold a tree whose splits have not two children each")
+        root_of = np.repeat(roots, sizes)
+        left = np.where(leaf, np.arange(len(leaf)), root_of + 2 * (splits[:-1] - splits[root_of]) + 1)
+        reached = np.zeros(len(leaf), np.int64)
+        for node in range(len(leaf)):
+            if not leaf[node]:
+                reached[left[node] : left[node] + 2] = reached[node] + 1
+        return cls(
+            depth=int(reached.max(initial=0)),
+            roots=roots.astype(np.int32),
+            feature=np.where(leaf, 0, feature).astype(np.int32),
+            split=np.where(leaf, np.float32(np.inf), number).astype(np.float32),
+            left=left.astype(np.int32),
+            value=np.where(leaf, number, np.float32(0)).astype(np.float32),
+        )
+
+    def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(n,) what the trees say of words, from their (n, columns) features."""
         found = np.empty(len(features))
         for start in range(0, len(features), _CHUNK):
             chunk = np.ascontiguousarray(features[start : start + _CHUNK])
@@ -74,8 +89,41 @@ class Forest:
                 looked_at = flat.take(self.feature.take(node) + rows)
                 node = self.left.take(node) + (looked_at > self.split.take(node))
             found[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
-        slope, offset = np.array(self.calibration)[(features[:, self.asked] >= 0).astype(int)].T
-        return np.asarray(found * slope + offset)
+        return found
+
+
+@dataclass(frozen=True)
+class Forest:
+    """What the detector has learned: trees for answers whose question is not known, and trees for those where it is.
+
+    Attributes:
+        trees: without and with a question.
+        calibration: slope and offset of the log odds on the trees' sum (Platt scaling), without and with a question.
+        asked: column that tells whether there is a question: negative without.
+        threshold: probability above which a word is flagged.
+        spread: see :func:`detector_plugin.lexical.expected_overlap.most_overlap`.
+        feature_names: columns, in order, the trees were trained on.
+        version: of the bytes they were read from.
+        training: what they were trained on, for people.
+    """
+
+    trees: tuple[Trees, Trees]
+    calibration: tuple[tuple[float, float], tuple[float, float]]
+    asked: int
+    threshold: float
+    spread: float
+    feature_names: tuple[str, ...]
+    version: str
+    training: Mapping[str, Any]
+
+    def log_odds(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(n,) log odds that each word is hallucinated, from its (n, columns) features."""
+        found = np.empty(len(features))
+        asked = features[:, self.asked] >= 0
+        for trees, (slope, offset), of_those in zip(self.trees, self.calibration, (~asked, asked), strict=True):
+            if of_those.any():
+                found[of_those] = trees.sums(features[of_those]) * slope + offset
+        return found
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated."""
@@ -85,21 +133,27 @@ class Forest:
 def to_bytes(
     arrays: Mapping[str, NDArray[Any]],
     *,
+    trees: tuple[int, int],
     calibration: tuple[tuple[float, float], tuple[float, float]],
     threshold: float,
     spread: float,
-    depth: int,
     names: tuple[str, ...],
     training: Any,
 ) -> bytes:
-    """A forest as the bytes of a safetensors file; the same forest has the same bytes."""
+    """A forest as the bytes of a safetensors file; the same forest has the same bytes.
+
+    Args:
+        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as :meth:`Trees.of` reads them.
+        trees: how many are for answers without a question, and for those with one; they stand in this order.
+        calibration, threshold, spread, names, training: see :class:`Forest`.
+    """
     header: dict[str, Any] = {
         "__metadata__": {
-            "format": "lexical-forest-2",
+            "format": _FORMAT,
+            "trees": json.dumps(trees),
             "calibration": json.dumps(calibration),
             "threshold": repr(threshold),
             "spread": repr(spread),
-            "depth": str(depth),
             "features": " ".join(names),
             "training": json.dumps(training, sort_keys=True),
         }
@@ -129,8 +183,8 @@ def from_bytes(data: bytes) -> Forest:
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
         metadata = header.pop("__metadata__")
-        if metadata["format"] != "lexical-forest-2":
-            raise ValueError(metadata["format"])
+        if metadata["format"] != _FORMAT:
+            raise ValueError(f"their format is {metadata['format']}, not {_FORMAT}")
         body = memoryview(data)[8 + length :]
         arrays: dict[str, NDArray[Any]] = {}
         for name, entry in header.items():
@@ -138,27 +192,26 @@ def from_bytes(data: bytes) -> Forest:
             kind = np.dtype(_TYPES[entry["dtype"]]).newbyteorder("<")
             arrays[name] = np.frombuffer(body[start:end], kind).reshape(entry["shape"])
         sizes = arrays["nodes"].astype(np.int64)
-        roots = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        leaf = arrays["left"] == 0  # no node's left child is its tree's root
-        number = np.arange(len(leaf))
-        offset = np.repeat(roots, sizes)
-        number_or_value = arrays["number"].astype(np.float32)
+        first, second = json.loads(metadata["trees"])
+        if len(sizes) != first + second or not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
+            raise ValueError("they do not hold the trees that they name")
+        if (arrays["feature"] >= len(metadata["features"].split(" ")))[arrays["feature"] != LEAF].any():
+            raise ValueError("they look at columns that they do not name")
+        cut = int(sizes[:first].sum())
         return Forest(
+            trees=(
+                Trees.of(arrays["feature"][:cut], arrays["number"][:cut], sizes[:first]),
+                Trees.of(arrays["feature"][cut:], arrays["number"][cut:], sizes[first:]),
+            ),
             calibration=(_pair(metadata, 0), _pair(metadata, 1)),
             asked=metadata["features"].split(" ").index(ASKED),
             threshold=float(metadata["threshold"]),
             spread=float(metadata["spread"]),
-            depth=int(metadata["depth"]),
-            roots=roots.astype(np.int32),
-            feature=arrays["feature"].astype(np.int32),
-            split=np.where(leaf, np.float32(np.inf), number_or_value).astype(np.float32),
-            left=np.where(leaf, number, arrays["left"] + offset).astype(np.int32),
-            value=np.where(leaf, number_or_value, np.float32(0)).astype(np.float32),
             feature_names=tuple(metadata["features"].split(" ")),
             version=hashlib.sha256(data).hexdigest()[:12],
             training=json.loads(metadata["training"]),
         )
-    except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not the weights of a lexical detector: {error}") from error
 
 

@@ -42,7 +42,7 @@ RECIPE: Mapping[str, Any] = {
 TREES = 150
 SHARE = 0.06  # of mFAVA's words that are learned from: those of one sentence say much the same. Of real answers: all
 REAL = "real"  # annotations of what a model wrote on its own
-REAL_WEIGHT = 2.0  # of all real answers together, as those of mFAVA have 1
+REAL_WEIGHT = (0.5, 2.0)  # of all real answers together, as those of mFAVA have 1; in trees without and with a question
 LENGTH = 0.5  # an answer of n words weighs n to this power
 UNCASED = 0.3  # weight of a real answer read without capitals, of both readings: Hindi, Arabic and Chinese have none
 ASKED = 0.25  # of mFAVA's answers are read with the beginning of their reference for a question, which they have not
@@ -200,7 +200,7 @@ def _train(known: _Words, seed: int) -> bytes:
         odds = np.zeros(len(known.y))
         for fold in range(FOLDS):
             inside = np.isin(known.language, languages[fold::FOLDS])
-            odds[inside] = _grow(known.of(~inside), seed).predict(known.x[inside], raw_score=True, num_threads=1)
+            odds[inside] = _odds(_grow(known.of(~inside), seed), known.x[inside])
         calibration = _calibrated(odds, known)
         slope, offset = np.array(calibration)[_asked(known.x).astype(int)].T
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
@@ -213,7 +213,7 @@ def _train(known: _Words, seed: int) -> bytes:
         "recipe": dict(RECIPE),
         "trees": TREES,
         "share": SHARE,
-        "real_weight": REAL_WEIGHT,
+        "real_weight": list(REAL_WEIGHT),
         "uncased": UNCASED,
         "asked": ASKED,
         "unrelated": UNRELATED,
@@ -225,7 +225,7 @@ def _train(known: _Words, seed: int) -> bytes:
     weights = _export(trees, calibration, threshold, training)
     sample = known.x[:: max(len(known.x) // 1000, 1)]
     slope, offset = np.array(calibration)[_asked(sample).astype(int)].T
-    expected = slope * trees.predict(sample, raw_score=True, num_threads=1) + offset
+    expected = slope * _odds(trees, sample) + offset
     if not np.allclose(model.from_bytes(weights).log_odds(sample), expected, atol=1e-4):
         raise AssertionError("the exported trees do not say what LightGBM's do")
     return weights
@@ -241,34 +241,51 @@ def _spread_out(known: _Words) -> list[str]:
     return sorted(set(known.language.tolist()), key=lambda language: (language not in real, language))
 
 
-def _weights(known: _Words) -> NDArray[np.float64]:
+def _weights(known: _Words, of_real: float) -> NDArray[np.float64]:
     """(words,) such that a language with many answers weighs more than one with few, but not in proportion."""
     _, number = np.unique(known.group, return_inverse=True)
     weight = known.weight / np.sqrt(np.bincount(number, known.weight))[number]
     real = _is_real(known)
     if real.any() and not real.all():
-        weight[real] *= REAL_WEIGHT * weight[~real].sum() / weight[real].sum()
+        weight[real] *= of_real * weight[~real].sum() / weight[real].sum()
     return np.asarray(weight / weight.mean())
 
 
-def _grow(known: _Words, seed: int) -> Any:
+def _grow(known: _Words, seed: int) -> _Pair:
+    """Trees for answers without a question, and for those with one.
+
+    Both learn from all answers, but inserted errors weigh more in the former: nobody asked for mFAVA's texts.
+    """
     import lightgbm
 
     if known.y.all() or not known.y.any():
         raise ValueError("hallucinated and other words are needed to learn from")
-    weight, real = _weights(known), _is_real(known)
+    real = _is_real(known)
     uncased = known.x[real].copy()
     uncased[:, [FEATURE_NAMES.index(name) for name in CASE]] = MISSING
     parameters = {**RECIPE, "seed": seed}
     data = lightgbm.Dataset(
-        np.concatenate([known.x, uncased]),
-        np.concatenate([known.soft, known.soft[real]]),
-        weight=np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]]),
-        params=parameters,
+        np.concatenate([known.x, uncased]), np.concatenate([known.soft, known.soft[real]]), params=parameters
     )
-    return lightgbm.train(parameters, data, TREES)
+    grown = []
+    for of_real in REAL_WEIGHT:
+        weight = _weights(known, of_real)
+        data.set_weight(np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]]))
+        grown.append(lightgbm.train(parameters, data, TREES))
+    return grown[0], grown[1]
 
 
+def _odds(trees: _Pair, x: Matrix) -> NDArray[np.float64]:
+    """(n,) sums of the trees that each word is for."""
+    asked = _asked(x)
+    found = np.zeros(len(x))
+    for of_those, grown in zip((~asked, asked), trees, strict=True):
+        if of_those.any():
+            found[of_those] = grown.predict(x[of_those], raw_score=True, num_threads=1)
+    return found
+
+
+_Pair = tuple[Any, Any]
 _Calibration = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -311,42 +328,37 @@ def _best_threshold(probabilities: NDArray[np.float64], known: _Words) -> float:
     return round(float(_THRESHOLDS[mean >= mean.max() - 0.001].mean()), 2)
 
 
-def _export(trees: Any, calibration: _Calibration, threshold: float, training: Mapping[str, Any]) -> bytes:
-    feature, number, left, sizes = [], [], [], []
-    deepest = 0
-    for tree in trees.dump_model()["tree_info"]:
-        # Each node with its depth; children side by side.
-        order: list[tuple[dict[str, Any], int]] = [(tree["tree_structure"], 0)]
-        place = 0
-        while place < len(order):
-            node, depth = order[place]
-            deepest = max(deepest, depth)
-            if "leaf_value" in node:
-                feature.append(0)
-                left.append(0)
-                number.append(np.float32(node["leaf_value"]))
-            else:
+def _export(trees: _Pair, calibration: _Calibration, threshold: float, training: Mapping[str, Any]) -> bytes:
+    feature, number, sizes = [], [], []
+    counts = []
+    for grown in trees:
+        dumped = grown.dump_model()["tree_info"]
+        counts.append(len(dumped))
+        for tree in dumped:
+            order: list[dict[str, Any]] = [tree["tree_structure"]]  # breadth first, children side by side
+            for node in order:
+                if "leaf_value" in node:
+                    feature.append(model.LEAF)
+                    number.append(np.float32(node["leaf_value"]))
+                    continue
                 split = np.float32(node["threshold"])
                 # A float32 is at most the split if it is at most the float32 below it.
                 if float(split) > node["threshold"]:
                     split = np.nextafter(split, np.float32(-np.inf))
                 feature.append(int(node["split_feature"]))
-                left.append(len(order))
                 number.append(split)
-                order += [(node["left_child"], depth + 1), (node["right_child"], depth + 1)]
-            place += 1
-        sizes.append(len(order))
+                order += [node["left_child"], node["right_child"]]
+            sizes.append(len(order))
     return model.to_bytes(
         {
-            "feature": np.array(feature, np.uint16),
+            "feature": np.array(feature, np.uint8),
             "number": np.array(number, np.float32),
-            "left": np.array(left, np.uint16),
             "nodes": np.array(sizes, np.uint16),
         },
+        trees=(counts[0], counts[1]),
         calibration=calibration,
         threshold=threshold,
         spread=SPREAD,
-        depth=deepest,
         names=FEATURE_NAMES,
         training=training,
     )

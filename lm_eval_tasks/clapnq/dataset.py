@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.grounding import CUTOFFS
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
@@ -85,12 +86,12 @@ def load(
         **{key: others[key] for key in OPTIONS if key in others},
     }.items():
         if isinstance(value, (list, dict)):
-            raise ValueError(f"{task}: {name} takes one value, got {value!r}")
+            raise UsageError(f"{task}: {name} takes one value, got {value!r}")
     metadata.choice("split", split, FILE_SPLIT, task)
     if retriever is not None:
         metadata.choice("retriever", retriever, RETRIEVERS, task)
     metadata.positive("top_k", top_k, task)
-    metadata.warn_of_misspelt(others, ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS), task)
+    metadata.refuse_misspelt(others, ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS), task)
     settings = _detection(task, detector, detector_args, calibration, calibration_annotations, others)
     if samples is not None:
         return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
@@ -111,7 +112,7 @@ def load_task(task_name: str = "clapnq", task_retriever: str | None = None, **kw
     """
     asked = kwargs.pop("retriever", task_retriever)
     if asked != task_retriever:
-        raise ValueError(
+        raise UsageError(
             f"{task_name}: --metadata retriever={asked!r} does not fit: this task's passages come from "
             f"{task_retriever or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
             f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}."
@@ -253,7 +254,7 @@ def _retrieve(
     """
     corpus = open_corpus(mirror)
     if top_k > len(corpus):
-        raise ValueError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
+        raise UsageError(f"{task}: top_k={top_k} is larger than the corpus ({len(corpus)} passages)")
     gold = gold_ids(rows, FILE_SPLIT[split], corpus, mirror, task)
     k = min(max(top_k, *CUTOFFS), len(corpus))
     retriever = open_retriever(name, corpus, options)

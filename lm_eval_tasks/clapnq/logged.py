@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,20 +49,24 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
         if fault:
             raise CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
     log.info("%s: %d questions from %s", task, len(found), samples)
-    rows = [
-        {
-            **{column: doc[column] for column in columns},
-            "target": target_of(doc["answerable"], doc["answers"]),
-            "groundings": [
-                Passage(**{key: passage[key] for key in Passage._fields}).grounding for passage in doc["passages"]
-            ],
-            **settings,
-        }
-        for doc in found
-    ]
+    rows = [_row(doc, columns) | dict(settings) for doc in found]
     retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
     record = record_of_samples(Path(samples), task, retrieval=retrieved)
     return Dataset.from_list(rows, info=provenance.as_info(record))
+
+
+def _row(doc: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """A document with what its sample need not hold, in the order of :func:`lm_eval_tasks.clapnq.dataset.load`: the
+    harness's digest of a document depends on it."""
+    row: dict[str, Any] = {}
+    for column in columns:
+        row[column] = doc[column]
+        if column == "answers":
+            row["target"] = target_of(doc["answerable"], doc["answers"])
+        elif column == "passages":
+            passages = [Passage(**{key: passage[key] for key in Passage._fields}) for passage in doc["passages"]]
+            row["groundings"] = [passage.grounding for passage in passages]
+    return row
 
 
 def _fault(doc: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 from lm_eval.api.samplers import ContextSampler
 
+from custom_metrics.plain_errors import UsageError
+
 __all__ = ["PaperShots", "choose"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -34,7 +36,7 @@ def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> 
     """
     with_answer = [row for row in answerable if row["answers"]]
     if not with_answer or not unanswerable:
-        raise ValueError("clapnq: the train files hold no answerable question with an answer, or no unanswerable one")
+        raise UsageError("clapnq: the train files hold no answerable question with an answer, or no unanswerable one")
     same: Sequence[tuple[str, Callable[[Document], Any]]] = (
         ("the same passage", lambda row: row["passages"][0]),
         ("the same article", lambda row: row["passages"][0]["title"]),
@@ -74,7 +76,7 @@ class PaperShots(ContextSampler):  # type: ignore[misc]
             MissingSource: there are no train files.
         """
         if n not in (1, 2):
-            raise ValueError(
+            raise UsageError(
                 f"{self._task}: --num_fewshot {n}: the settings are 1 (the paper's 1/0: an answerable example) and 2 (its "
                 f"1/1: an unanswerable question for the same passage as well)"
             )

@@ -9,6 +9,7 @@ from typing import Any
 
 from custom_metrics.figures import Figure
 from custom_metrics.grounding import retrieval_figures
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
@@ -40,7 +41,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
     def _shots(self) -> list[dict[str, Any]]:
         options = self.config.metadata or {}
         if options.get("split") == "train":
-            raise ValueError(
+            raise UsageError(
                 f"{self.config.task}: the shots are of the train split, which cannot be evaluated with them"
             )
         with sources.recording() as read:

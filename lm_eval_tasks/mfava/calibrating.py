@@ -77,7 +77,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
 
 
 def _counts(sample: dict[str, Any], path: Path) -> list[int]:
-    counts = sample.get("precision")  # earlier versions had the same under every metric
+    # Earlier versions had the same under every metric.
+    counts = next((sample[metric] for metric in ("precision", "f1") if isinstance(sample.get(metric), list)), None)
     if not isinstance(counts, list) or len(counts) != 4 or not all(isinstance(number, int) for number in counts):
         raise CalibrationError(
             f"{path}, document {sample['doc_id']}: no word counts; was it run with --predict_only? Run the task without."

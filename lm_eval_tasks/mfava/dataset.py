@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.detector_settings import settings_of
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
@@ -73,7 +74,7 @@ def load(
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.warn_of_misspelt(ignored, (*metadata.OF_DETECTION, "mirror", "samples"), task)
+    metadata.refuse_misspelt(ignored, (*metadata.OF_DETECTION, "mirror", "samples"), task)
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     if samples is not None:
         found = documents_of_samples(Path(samples), task, COLUMNS)
@@ -140,7 +141,7 @@ def _documents(language: str, mirror: str | None) -> tuple[tuple[dict[str, Any],
     if seen:
         log.warning("mfava_%s: %s", language, "; ".join(f"{what}: {number}" for what, number in seen.items()))
     if not rows:
-        raise ValueError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(seen)})")
+        raise UsageError(f"mfava_{language}: {path} holds no article with a reference and a question ({dict(seen)})")
     published = f"; the paper's Table 9 has {known.articles}" if known.articles else ""
     record = provenance.Record.of(
         read,

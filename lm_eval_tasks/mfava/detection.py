@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
 from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
@@ -59,7 +60,7 @@ def load(
     metadata.choice("annotations", annotations, ANNOTATIONS, task)
     with_them = [code for code, known in LANGUAGES.items() if (known.gold if annotations == "gold" else known.silver)]
     metadata.choice("language", language, with_them, task)
-    metadata.warn_of_misspelt(ignored, ("mirror",), task)
+    metadata.refuse_misspelt(ignored, ("mirror",), task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     found = documents(language, annotations, str(folder) if folder else None)
@@ -106,7 +107,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
             }
         )
     if not rows:
-        raise ValueError(
+        raise UsageError(
             f"{task}: the file has no annotated answer in {LANGUAGES[language].name} (a mirror may hold a part of the "
             f"public languages: name the tasks of those, e.g. --tasks mfava_detection_de_{annotations})"
         )

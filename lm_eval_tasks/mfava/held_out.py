@@ -1,30 +1,34 @@
 """What the lexical detector finds with weights that saw neither an answer's language nor its model's family.
 
-``python -m lm_eval_tasks.mfava.held_out --mirror DIR [--counts FILE]`` prints the figures and writes each answer's counts.
+``python -m lm_eval_tasks.mfava.held_out --mirror DIR`` prints the figures as rows of the READMEs' tables. ``--plot FILE``
+draws how far the probabilities can be taken at their word, ``--without ar,ur`` trains without several languages, as of one
+script, and reads these.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.character_labels import iou, rho
 from custom_metrics.detection import WordCounts, count_words
+from custom_metrics.intervals import percentile_bounds, resampled_sums
 from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
 from detector_plugin import lexical
 from detector_plugin.lexical.training import REAL, LabelledAnswer, weights_name
+from lm_eval_tasks.mfava.detection import is_unreadable
+from lm_eval_tasks.mfava.reliability import bins, calibration_error, draw
 
-__all__ = ["Reading", "calibration_error", "readings", "summary"]
-
-BINS = 10
+__all__ = ["Reading", "read", "readings", "summary"]
 
 
 @dataclass(frozen=True)
@@ -52,65 +56,86 @@ def readings(documents: Sequence[LabelledAnswer], folder: Path | None = None) ->
         folder: of weights, as ``lm-eval-grounded train`` writes it; default those that ship.
     """
     folder = lexical.WEIGHTS if folder is None else folder
-    loaded: dict[Path, tuple[lexical.LexicalDetector, lexical.LexicalDetector]] = {}
+    loaded: dict[Path, _Pair] = {}
     for document in documents:
         path = folder / weights_name(document.language, document.family)
         if not path.is_file():  # a family that answers in this language alone goes with it
             path = folder / weights_name(document.language)
         if path not in loaded:
-            loaded[path] = lexical.LexicalDetector(weights=path), lexical.LexicalDetector(weights=path, spans="iou")
-        by_word, by_overlap = loaded[path]
-        (probabilities,) = by_word.probabilities(
-            [document.reference], [document.answer], [document.language], [document.question]
-        )
-        found = by_word.marked(document.answer, document.language, probabilities)
-        spans = by_overlap.marked(document.answer, document.language, probabilities)
-        places = words(document.answer, document.language)
-        yield Reading(
-            count_words(document.answer, document.language, document.spans, found),
-            spans,
-            probabilities,
-            np.array([category is not None for category in covered(places, document.spans)], np.bool_),
-        )
+            loaded[path] = _pair(path)
+        yield read(document, *loaded[path])
 
 
-def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> float:
-    """Expected calibration error in ten bins of equal width (Guo et al. 2017)."""
-    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    off = np.bincount(bins, probabilities, BINS) - np.bincount(bins, hallucinated, BINS)
-    return float(np.abs(off).sum() / len(probabilities))
+_Pair = tuple[lexical.LexicalDetector, lexical.LexicalDetector]
+
+
+def _pair(weights: Path) -> _Pair:
+    return lexical.LexicalDetector(weights=weights), lexical.LexicalDetector(weights=weights, spans="iou")
+
+
+def read(document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap: lexical.LexicalDetector) -> Reading:
+    """An answer read by two detectors of the same weights, the second of which marks for overlap."""
+    (probabilities,) = by_word.probabilities(
+        [document.reference], [document.answer], [document.language], [document.question]
+    )
+    found = by_word.marked(document.answer, document.language, probabilities)
+    places = words(document.answer, document.language)
+    return Reading(
+        count_words(document.answer, document.language, document.spans, found),
+        by_overlap.marked(document.answer, document.language, probabilities),
+        probabilities,
+        np.array([category is not None for category in covered(places, document.spans)], np.bool_),
+    )
 
 
 def summary(
     documents: Sequence[LabelledAnswer], found: Sequence[Reading]
 ) -> dict[tuple[str, str], Mapping[str, float]]:
-    """Figures by language and kind of annotation, and under ``("all", kind)`` and ``("all", "all")``."""
+    """Figures by language and kind of annotation, and under ``("all", kind)`` and ``("all", "all")``.
+
+    Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over answers),
+    the share that is hallucinated, the share that is flagged; the expected calibration error; of real answers IoU and rho.
+    Answers whose reference is marks of what a translation model could not write are in their language's row alone.
+    """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, document in enumerate(documents):
-        for key in (
-            (document.language, document.annotations),
-            ("all", document.annotations),
-            ("all", "all"),
-        ):
+        keys = [(document.language, document.annotations)]
+        if not is_unreadable(document.reference):
+            keys += [("all", document.annotations), ("all", "all")]
+        for key in keys:
             groups.setdefault(key, []).append(number)
     table: dict[tuple[str, str], Mapping[str, float]] = {}
     for key, numbers in sorted(groups.items()):
-        counts = WordCounts(*(sum(column) for column in zip(*(found[n].counts for n in numbers), strict=True)))
+        each = np.array([found[n].counts for n in numbers], float)
+        counts = WordCounts(*each.sum(axis=0))
+        low, high = percentile_bounds(_f1(resampled_sums(each)))
         row = {
             "documents": len(numbers),
+            "precision": 100 * counts.precision,
+            "recall": 100 * counts.recall,
             "f1": 100 * counts.f1,
-            "share": counts.prevalence,
-            "flagged": counts.flagged_share,
-            "ece": calibration_error(
-                np.concatenate([found[n].probabilities for n in numbers]),
-                np.concatenate([found[n].hallucinated for n in numbers]),
-            ),
+            "f1_low": 100 * low,
+            "f1_high": 100 * high,
+            "share": 100 * counts.prevalence,
+            "flagged": 100 * counts.flagged_share,
+            "ece": calibration_error(*_words([found[n] for n in numbers])),
         }
         if key[1] == REAL:
             row["iou"] = float(np.mean([_iou(documents[n], found[n]) for n in numbers]))
             row["rho"] = float(np.mean([_rho(documents[n], found[n]) for n in numbers]))
         table[key] = row
     return table
+
+
+def _f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) from (n, 4) `WordCounts`."""
+    tp, fp, fn, _ = counts.T
+    with np.errstate(invalid="ignore"):
+        return np.asarray(2 * tp / (2 * tp + fp + fn))
+
+
+def _words(found: Sequence[Reading]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    return np.concatenate([one.probabilities for one in found]), np.concatenate([one.hallucinated for one in found])
 
 
 def _iou(document: LabelledAnswer, reading: Reading) -> float:
@@ -127,33 +152,55 @@ def _rho(document: LabelledAnswer, reading: Reading) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures, write the counts."""
-    from lm_eval_tasks.mfava.training import labelled_answers
+    """Print the figures, draw the diagram."""
+    from lm_eval_tasks.mfava.training import labelled_answers, readable
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
     parser.add_argument("--weights", type=Path)
-    parser.add_argument("--counts", type=Path)
+    parser.add_argument("--plot", type=Path, help="draw the reliability of the probabilities (.svg, .png)")
+    parser.add_argument("--without", help="languages, as ar,ur: train without any of them, and read these only")
     options = parser.parse_args(arguments)
     documents = labelled_answers(options.mirror)
-    found = list(readings(documents, options.weights))
-    for (language, kind), row in summary(documents, found).items():
-        figures = "  ".join(f"{name} {value:.3f}" for name, value in row.items())
-        sys.stdout.write(f"{language:4} {kind:7} {figures}\n")
-    if options.counts:
-        lines = [
-            json.dumps(
-                {
-                    "language": document.language,
-                    "annotations": document.annotations,
-                    "model": document.model,
-                    "family": document.family,
-                    **reading.counts._asdict(),
-                }
-            )
-            for document, reading in zip(documents, found, strict=True)
-        ]
-        options.counts.write_text("\n".join(lines) + "\n", "utf-8")
+    if options.without:
+        languages = set(options.without.split(","))
+        unseen = [document for document in documents if document.language not in languages]
+        documents = [document for document in documents if document.language in languages]
+        found = _read_without(documents, readable(unseen))
+    else:
+        found = list(readings(documents, options.weights))
+    figures = summary(documents, found)
+    for key, row in figures.items():
+        sys.stdout.write(f"{_line(' '.join(key), row)}\n")
+    gold = [row["f1"] for (language, kind), row in figures.items() if kind == "gold" and language != "all"]
+    if gold:
+        sys.stdout.write(f"mean F1 of {len(gold)} gold languages: {fmean(gold):.1f}\n")
+    if options.plot:
+        names = {"real": "real answers, marked by people", "gold": "inserted errors, marked by people"}
+        draw({label: bins(*_words(_of_kind(documents, found, kind))) for kind, label in names.items()}, options.plot)
+
+
+def _line(name: str, row: Mapping[str, float]) -> str:
+    """A row of the README's tables."""
+    words = f"{row['precision']:.1f} | {row['recall']:.1f}"
+    words += f" | **{row['f1']:.1f}** ({row['f1_low']:.1f} – {row['f1_high']:.1f})"
+    words += f" | {row['share']:.1f} | {row['flagged']:.1f}"
+    overlap = f" | {row['iou']:.3f} | {row['rho']:.3f}" if "iou" in row else ""
+    return f"| {name} | {row['documents']} | {words}{overlap} | {row['ece']:.3f} |"
+
+
+def _of_kind(documents: Sequence[LabelledAnswer], found: Sequence[Reading], kind: str) -> list[Reading]:
+    return [one for document, one in zip(documents, found, strict=True) if document.annotations == kind]
+
+
+def _read_without(documents: Sequence[LabelledAnswer], seen: Sequence[LabelledAnswer]) -> list[Reading]:
+    from detector_plugin.lexical.training import train
+
+    with TemporaryDirectory() as folder:
+        weights = Path(folder) / "lexical.safetensors"
+        weights.write_bytes(train(seen))
+        pair = _pair(weights)
+    return [read(document, *pair) for document in documents]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from lm_eval.api.model import LM
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
 
 __all__ = ["DocumentAnswerer"]
@@ -66,7 +67,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         raise NotImplementedError
 
     def loglikelihood(self, requests: Sequence[Any]) -> NoReturn:
-        raise ValueError(f"{type(self).__name__} has no likelihoods; it runs on generation tasks only")
+        raise UsageError(f"{type(self).__name__} has no likelihoods; it runs on generation tasks only")
 
     def loglikelihood_rolling(self, requests: Sequence[Any]) -> NoReturn:
         self.loglikelihood(requests)

@@ -22,6 +22,7 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.phrases import NO_SPACES
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -60,7 +61,7 @@ class GroundedBaseline(DocumentAnswerer):
     ) -> None:
         super().__init__()
         if strategy not in STRATEGIES:
-            raise ValueError(f"grounded-baseline: unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
+            raise UsageError(f"grounded-baseline: unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
         self.strategy = strategy
         self.threshold = None if threshold is None else float(threshold)
         self.sentences = int(sentences)
@@ -173,13 +174,13 @@ def _question(doc: dict[str, Any]) -> str:
     for column in ("query", "question"):
         if column in doc:
             return str(doc[column])
-    raise ValueError(f"grounded-baseline: the document has no 'query' or 'question', only {sorted(doc)}")
+    raise UsageError(f"grounded-baseline: the document has no 'query' or 'question', only {sorted(doc)}")
 
 
 def _passages(doc: dict[str, Any]) -> list[Passage]:
     if "passages" not in doc:
         if "reference" not in doc:
-            raise ValueError(f"grounded-baseline: the document has no 'passages' or 'reference', only {sorted(doc)}")
+            raise UsageError(f"grounded-baseline: the document has no 'passages' or 'reference', only {sorted(doc)}")
         return [Passage("", str(doc.get("title") or ""), str(doc["reference"]))]
     if "titles" in doc:  # NoMIRACL: texts "title: text", the titles beside them
         pairs = zip(doc["titles"], doc["passages"], strict=True)

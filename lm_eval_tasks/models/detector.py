@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
 from detector_plugin.detector import Detector, describe, load_detector
 from detector_plugin.filters import as_text
@@ -78,14 +79,14 @@ class HallucinationDetector(DocumentAnswerer):
             ValueError: a document has no reference or no answer.
         """
         docs = [request.doc for request in requests]
-        for doc in docs:
-            missing = [column for column in ("reference", "answer") if column not in doc]
+        for request in requests:
+            missing = [column for column in ("reference", "answer") if column not in request.doc]
             if missing:
-                raise ValueError(
-                    f"hallucination-detector: the document has no {' and no '.join(missing)}, only "
-                    f"{sorted(doc)}. A detector "
-                    f"reads answers, it writes none: run it on mfava_detection_* or mushroom_* tasks, and name it with "
-                    f"`--metadata detector=NAME` where another model answers."
+                raise UsageError(
+                    f"hallucination-detector: {request.task_name} asks for answers, and a detector writes none (the "
+                    f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on mfava_detection_* "
+                    f"or mushroom_* tasks, or let another model answer mfava_* or clapnq_* tasks and name it with "
+                    f"`--metadata detector=NAME`."
                 )
         answers = [str(doc["answer"]) for doc in docs]
         spans = self.detector.detect(

@@ -11,6 +11,9 @@ Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
 A stored answer belongs to a document with the same id when nothing else that it says of itself (task, language, subset)
 contradicts the document.
+
+Where documents have no stored answer, nothing is scored: a typing error would look like a bad model. ``missing=skip``
+scores the others only, ``missing=empty`` takes the empty answer for theirs.
 """
 
 from __future__ import annotations
@@ -19,16 +22,19 @@ import glob
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.provenance import local_file
+from lm_eval_tasks.source_errors import MissingSource
 from lm_eval_tasks.tables import read_lines
+from lm_eval_tasks.unanswered import Unanswered
 
 __all__ = ["Replay"]
 
@@ -36,6 +42,8 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl(?:\.gz)?$")
 _UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")
+REFUSE, SKIP, EMPTY = "refuse", "skip", "empty"  # what to do with documents that have no stored answer
+
 _ID_COLUMNS = ("query_id", "id")
 _SAID_OF_ITSELF = ("task", "language", "subset")
 
@@ -65,26 +73,33 @@ class Replay(DocumentAnswerer):
     Args:
         path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
         model: which model's answers, where the files hold those of several.
+        missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
+            no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
+            as ``"empty"`` answers.
         batch_size, device, max_batch_size: given by the harness to every model; of no use here.
 
     Raises:
-        FileNotFoundError: nothing is there.
-        ValueError: answers of several models and none was named, or no answer at all.
+        MissingSource: nothing is there.
+        UsageError: answers of several models and none was named, or no answer at all.
     """
 
     def __init__(
         self,
         path: str | None = None,
         model: str | None = None,
+        missing: str = REFUSE,
         batch_size: Any = None,
         device: Any = None,
         max_batch_size: Any = None,
     ) -> None:
         super().__init__()
         if not path:
-            raise ValueError("replay: say where the answers are: --model_args path=FILE_OR_FOLDER")
+            raise UsageError("replay: say where the answers are: --model_args path=FILE_OR_FOLDER")
+        if missing not in (REFUSE, SKIP, EMPTY):
+            raise UsageError(f"replay: missing={missing!r} is none of {REFUSE}, {SKIP}, {EMPTY}")
         self.path = path
         self.model = model
+        self.missing = missing
         self.paths = _paths(path)
         self.answers, self.broken = _load(self.paths, model)
         if self.broken:
@@ -97,26 +112,73 @@ class Replay(DocumentAnswerer):
         return {"answers_from": [local_file("path", path, below) for path in self.paths]}
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """The stored answers; ``""`` for a document that has none.
+        """The stored answers; where a document has none, what ``missing`` says.
 
         Raises:
-            ValueError: no document at all has a stored answer, or one has several that differ.
+            UsageError: documents without a stored answer and ``missing=refuse``, none of a task's with ``skip``, or none at
+                all; or a document has several answers that differ.
         """
         answers = [self._answer(request) for request in requests]
-        missing: dict[str, int] = {}
-        for request, answer in zip(requests, answers, strict=True):
-            if answer is None:
-                missing[request.task_name] = missing.get(request.task_name, 0) + 1
         if requests and all(answer is None for answer in answers):
-            raise ValueError(
-                f"replay: none of the {len(requests)} documents of {', '.join(sorted(missing))} has a stored answer in "
-                f"{self.path} ({sum(map(len, self.answers.values()))} answers to {len(self.answers)} ids, e.g. "
-                f"{next(iter(self.answers))!r}; asked for e.g. {_identity(requests[0].doc)!r}). Do task, language, "
-                f"subset and ids fit?"
+            raise UsageError(self._nothing_fits(requests))
+        found: dict[str, dict[int, bool]] = {}
+        for request, answer in zip(requests, answers, strict=True):
+            found.setdefault(request.task_name, {})[request.doc_id] = answer is not None
+        incomplete = {task: docs for task, docs in sorted(found.items()) if not all(docs.values())}
+        untouched = [task for task, docs in incomplete.items() if not any(docs.values())]
+        if incomplete and self.missing == REFUSE:
+            raise UsageError(self._refusal(found, incomplete, untouched))
+        if untouched and self.missing == SKIP:
+            raise UsageError(
+                f"replay: no document of {', '.join(untouched)} has a stored answer in {self.path}, which leaves nothing "
+                f"to score; leave it out of --tasks"
             )
-        for task, number in sorted(missing.items()):
-            log.warning("replay: %d documents of %s found no stored answer and count as empty", number, task)
-        return [answer or "" for answer in answers]
+        for task, docs in incomplete.items():
+            number = list(docs.values()).count(False)
+            outcome = "count as empty" if self.missing == EMPTY else "are left out of its figures"
+            log.warning(
+                "replay: %d of %d documents of %s found no stored answer and %s", number, len(docs), task, outcome
+            )
+        instead = Unanswered() if self.missing == SKIP else ""
+        return [instead if answer is None else answer for answer in answers]
+
+    def _nothing_fits(self, requests: Sequence[Any]) -> str:
+        tasks = sorted({request.task_name for request in requests})
+        return (
+            f"replay: none of the {len(requests)} documents of {', '.join(tasks)} has a stored answer in "
+            f"{self.path} ({sum(map(len, self.answers.values()))} answers to {len(self.answers)} ids, e.g. "
+            f"{next(iter(self.answers))!r}; asked for e.g. {_identity(requests[0].doc)!r}). Do task, language, "
+            f"subset and ids fit?"
+        )
+
+    def _refusal(
+        self,
+        found: Mapping[str, Mapping[int, bool]],
+        incomplete: Mapping[str, Mapping[int, bool]],
+        untouched: Sequence[str],
+    ) -> str:
+        counted = [f"{list(docs.values()).count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
+        said = [f"replay: documents without a stored answer in {self.path}: {', '.join(counted)}."]
+        if untouched:
+            said.append(f"Leave {', '.join(untouched)} out of --tasks.")
+        firsts = {task: first_of(docs) for task, docs in incomplete.items() if task not in untouched}
+        limits = {n for n in firsts.values() if n}
+        others = [len(docs) for task, docs in found.items() if task not in incomplete]
+        if len(limits) == 1 and all(firsts.values()) and max(others, default=0) <= min(limits):
+            (limit,) = limits
+            said.append(
+                f"Stored are the answers to the first {limit}, as of a run with --limit {limit}: say so here too."
+            )
+        elif limits:
+            partial = ", ".join(f"{task} with --limit {n}" for task, n in firsts.items() if n)
+            said.append(
+                f"Stored are the answers to the first documents, as of partial runs: replay {partial}, each alone."
+            )
+        way = "Or, among" if len(said) > 1 else "Among"
+        said.append(
+            f"{way} --model_args: missing=skip scores only what is there, missing=empty takes the empty answer."
+        )
+        return " ".join(said)
 
     def _answer(self, request: Any) -> str | None:
         stored = [
@@ -128,11 +190,18 @@ class Replay(DocumentAnswerer):
         named = [answer for answer in stored if answer.task is not None] or stored
         if len({answer.response for answer in named}) > 1:
             sources = ", ".join(sorted({answer.source for answer in named}))
-            raise ValueError(
+            raise UsageError(
                 f"replay: several stored answers to {_identity(request.doc)!r} of {request.task_name} differ ({sources}); "
                 f"name fewer files"
             )
         return named[0].response
+
+
+def first_of(answered: Mapping[int, bool]) -> int | None:
+    """n where the documents that have an answer are the first n, in the order of their numbers; else ``None``."""
+    in_order = [has for _, has in sorted(answered.items())]
+    number = sum(in_order)
+    return number if number and all(in_order[:number]) else None
 
 
 def _identity(doc: dict[str, Any]) -> str | None:
@@ -146,7 +215,7 @@ def _paths(path: str) -> list[Path]:
     else:
         found = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
     if not found:
-        raise FileNotFoundError(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
+        raise MissingSource(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
     return found
 
 
@@ -171,18 +240,18 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
                 if model is None or name is None or name == model:
                     answers.setdefault(identity, []).append(answer)
     if model is None and len(models) > 1:
-        raise ValueError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
+        raise UsageError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
     if model is not None and not models:
         log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers:
         if broken:
-            raise ValueError(
+            raise UsageError(
                 f"replay: none of the {broken} lines of {', '.join(map(str, paths))} is a stored answer. A line is a JSON "
                 f"object with `query_id` or `id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
                 f"and `resps`."
             )
         known = f"; they hold those of {sorted(models)}" if models else ""
-        raise ValueError(
+        raise UsageError(
             f"replay: no answers{f' of model {model!r}' if model else ''} in {', '.join(map(str, paths))}{known}"
         )
     return answers, broken

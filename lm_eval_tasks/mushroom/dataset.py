@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
 from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.mushroom.html_text import decoded
@@ -59,13 +60,13 @@ def load(
     """
     task = f"mushroom_{language}"
     if language in WITHOUT_PAGES:
-        raise ValueError(
+        raise UsageError(
             f"{task}: the public repository has annotated answers in {WITHOUT_PAGES[language]}, but not their Wikipedia "
             f"pages, without which a detector has nothing to go by; languages with pages: {', '.join(LANGUAGES)}"
         )
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, (*SPLITS, BOTH), task)
-    metadata.warn_of_misspelt(ignored, ("split", "mirror"), task)
+    metadata.refuse_misspelt(ignored, ("split", "mirror"), task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": _documents(language, split, str(folder) if folder else None)}
@@ -101,7 +102,7 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
     if left_out or seen:
         log.warning("%s: %s", task, "; ".join(f"{what}: {number}" for what, number in (left_out + seen).items()))
     if not rows:
-        raise ValueError(
+        raise UsageError(
             f"{task}: none of the {without_page} answers of split {split} has its page among the {len(pages)} of {archive} "
             f"(of some languages the repository has the pages of the validation answers only: --metadata split=both takes "
             f"what there is)"

@@ -18,6 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.tables import read_json_lines, read_tsv
@@ -105,11 +106,11 @@ def load(
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, SPLITS, task)
     metadata.choice("subset", subset, (*SUBSETS, "both"), task)
-    metadata.warn_of_misspelt(ignored, _KNOWN, task)
+    metadata.refuse_misspelt(ignored, _KNOWN, task)
     limit = None if max_samples in (None, "all") else metadata.positive("max_samples", max_samples, task)
     metadata.positive("max_passage_tokens", max_passage_tokens, task)
     if isinstance(seed, bool) or not isinstance(seed, int):
-        raise ValueError(f"{task}: seed must be a whole number, got {seed!r}")
+        raise UsageError(f"{task}: seed must be a whole number, got {seed!r}")
     if seed != PAPER_SEED:
         log.warning(
             "%s: the questions are sampled with seed %s, not the paper's %s. (A model argument named `seed` arrives here "
@@ -173,7 +174,7 @@ def _documents(
     _report(task, split, kept, seen)
     if not documents:
         asked = " or ".join(chosen)
-        raise ValueError(f"{task}: no {asked} question of split {split!r} has {PASSAGES} passages ({dict(seen)})")
+        raise UsageError(f"{task}: no {asked} question of split {split!r} has {PASSAGES} passages ({dict(seen)})")
     record = provenance.Record.of(
         read,
         not_comparable=_not_comparable(language, split, limit, seed, max_tokens, tokenizer, kept, sampled),

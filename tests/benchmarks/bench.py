@@ -43,6 +43,7 @@ def report(what: str, value: str, bar: str) -> None:
 def abstention() -> None:
     """F1 on the test answers, and answers a second on one core: distinct ones, so that no cache helps."""
     from custom_metrics.abstention import LANGUAGES, _reads_as_abstention, is_abstention
+    from custom_metrics.phrases import lexicon_of
 
     folder = Path(__file__).parents[1] / "data" / "abstention"
     found = {"unseen": Counter[tuple[bool, bool]](), "tuning": Counter[tuple[bool, bool]]()}
@@ -78,6 +79,17 @@ def abstention() -> None:
         mean = sum(len(text) for text, _ in released) / len(released)
         what = f"abstention, {len(released)} released answers, mean {mean:.0f} characters"
         report(what, f"{len(released) / seconds[0]:,.0f}/s", "")
+        from custom_metrics.relevance import robust_label
+
+        distinct = list(dict.fromkeys(released))
+        for language in LANGUAGES:
+            lexicon_of(language)
+        _reads_as_abstention.cache_clear()
+        with timed() as seconds:
+            for text, language in distinct:
+                robust_label(text, language)
+        what = f"robust label, {len(distinct)} distinct released answers"
+        report(what, f"{len(distinct) / seconds[0]:,.0f}/s", ">= 20,000/s")
     for kilobytes in (10, 100, 1000):
         hostile = f"{kilobytes} " + "i don't know, but the text does not " * (kilobytes * 28)
         with timed() as seconds:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.response import final_answer
 from lm_eval_tasks.samples import read_samples, samples_files, task_of
 from lm_eval_tasks.sources import CorruptSource, MissingSource
@@ -148,7 +149,7 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
     if given is not None:
         names = [_UNFIT.sub("_", str(name)) for name in given]
         if len(names) != len(files) or not _usable(names):
-            raise ValueError(
+            raise UsageError(
                 f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
                 f"ending in _stderr, for {', '.join(str(file) for file, _ in files)}"
             )
@@ -161,7 +162,7 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
         names = [_UNFIT.sub("_", name) for name in candidates]
         if _usable(names):
             return names
-    raise ValueError(
+    raise UsageError(
         f"{task}: the runs cannot be told apart by folder and task ({', '.join(str(file) for file, _ in files)}); "
         f"say judge_names=['one','other']"
     )

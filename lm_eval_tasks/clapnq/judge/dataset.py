@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.judging import ASPECTS
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import autoload, metadata, provenance
 from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
@@ -45,15 +46,15 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     """
     from datasets import Dataset
 
-    metadata.warn_of_misspelt(ignored, _OPTIONS, RATINGS)
+    metadata.refuse_misspelt(ignored, _OPTIONS, RATINGS)
     metadata.flag("judge_reference", judge_reference, RATINGS)
     systems = read_systems(_places(samples, RATINGS), RATINGS)
     if len(systems) > 1:
         files = "\n  ".join(system.file for system in systems)
-        raise ValueError(f"{RATINGS} rates one run; say which of these with --metadata samples=FILE:\n  {files}")
+        raise UsageError(f"{RATINGS} rates one run; say which of these with --metadata samples=FILE:\n  {files}")
     system = read_reference(systems) if judge_reference else systems[0]
     if not system.answers:
-        raise ValueError(f"{RATINGS}: none of the questions in {systems[0].file} has a gold answer")
+        raise UsageError(f"{RATINGS}: none of the questions in {systems[0].file} has a gold answer")
     rows = [
         {
             "id": answered.id,
@@ -103,24 +104,24 @@ def load_pairs(
     """
     from datasets import Dataset
 
-    metadata.warn_of_misspelt(ignored, _OPTIONS, PAIRS)
+    metadata.refuse_misspelt(ignored, _OPTIONS, PAIRS)
     if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
-        raise ValueError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
+        raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
     metadata.positive("judge_seed", judge_seed, PAIRS)
     metadata.flag("judge_reference", judge_reference, PAIRS)
     if judge_names is not None and not isinstance(judge_names, (list, tuple)):
-        raise ValueError(f"{PAIRS}: judge_names must be a list, as in judge_names=['one','other'], got {judge_names!r}")
+        raise UsageError(f"{PAIRS}: judge_names must be a list, as in judge_names=['one','other'], got {judge_names!r}")
     systems = read_systems(_places(samples, PAIRS), PAIRS, judge_names)
     if judge_reference:
         systems.append(read_reference(systems))
     if len(systems) < 2:
-        raise ValueError(
+        raise UsageError(
             f"{PAIRS}: only one run in {systems[0].file}; name two or more, samples=['one','other'], or add "
             f"judge_reference=true to compare it with the gold answers"
         )
     common = [id for id in systems[0].answers if all(id in system.answers for system in systems)]
     if not common:
-        raise ValueError(f"{PAIRS}: no question was answered by all of {', '.join(system.name for system in systems)}")
+        raise UsageError(f"{PAIRS}: no question was answered by all of {', '.join(system.name for system in systems)}")
     every = {id for system in systems for id in system.answers}
     if len(every) > len(common):
         log.warning("%s: %d questions that not all runs answered are left out", PAIRS, len(every) - len(common))
@@ -186,7 +187,7 @@ def _passage(passage: dict[str, str]) -> str:
 
 def _places(samples: Any, task: str) -> list[str]:
     if not samples:
-        raise ValueError(
+        raise UsageError(
             f"{task} judges the answers of an earlier run: --metadata samples=PATH, what `lm_eval --tasks clapnq_... "
             f"--log_samples --output_path PATH` wrote"
         )

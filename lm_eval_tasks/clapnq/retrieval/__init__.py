@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import metadata
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def check_depth(k: int, passages: int) -> None:
         ValueError: k is larger than the corpus.
     """
     if k > passages:
-        raise ValueError(f"clapnq: {k} passages were asked for, but the corpus has only {passages}")
+        raise UsageError(f"clapnq: {k} passages were asked for, but the corpus has only {passages}")
 
 
 class Option(NamedTuple):
@@ -126,7 +127,7 @@ def halves(options: Mapping[str, Any]) -> list[str]:
     """
     names = str(options.get("hybrid") or "minilm+bm25").split("+")
     if len(names) != 2 or len(set(names)) != 2 or "hybrid" in names:
-        raise ValueError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
+        raise UsageError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
     return names
 
 
@@ -154,5 +155,5 @@ def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None 
         MissingSource, CorruptSource: a model or file it needs is not to be had, or damaged.
     """
     if name not in RETRIEVERS:
-        raise ValueError(f"clapnq: unknown retriever {name!r}; known are {', '.join(sorted(RETRIEVERS))}")
+        raise UsageError(f"clapnq: unknown retriever {name!r}; known are {', '.join(sorted(RETRIEVERS))}")
     return RETRIEVERS[name](corpus, options or {})

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
@@ -136,5 +137,5 @@ def _devices(named: Any) -> tuple[str, ...]:
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"clapnq: encoder_device={device} cannot be used: {str(error).splitlines()[0]}") from error
+            raise UsageError(f"clapnq: encoder_device={device} cannot be used: {str(error).splitlines()[0]}") from error
     return devices

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import sources
 from lm_eval_tasks.digests import sha256_of
 
@@ -65,7 +66,7 @@ def named(name: str, options: Mapping[str, Any]) -> Encoder:
         return known if not place else replace(known, folder=_folder(name, place))
     place = options.get("encoder")
     if not place:
-        raise ValueError(
+        raise UsageError(
             f"clapnq: retriever {name} needs a model: encoder=OWNER/NAME (or a folder), and where the model "
             f"wants them query_prefix='...' passage_prefix='...'"
         )
@@ -166,7 +167,7 @@ def load(encoder: Encoder, folder: Path, device: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
-        raise ValueError(
+        raise UsageError(
             f"clapnq: dense retrieval needs sentence-transformers, which cannot be imported ({error}): "
             f"pip install 'lm-eval-grounded[dense]'"
         ) from error
@@ -179,9 +180,9 @@ def load(encoder: Encoder, folder: Path, device: str) -> Any:
             model_kwargs={"use_safetensors": True},
         )
     except Exception as error:  # whatever a file that is no model makes the libraries raise
-        raise ValueError(f"clapnq: {folder} is no sentence-transformers model that loads: {error}") from error
+        raise UsageError(f"clapnq: {folder} is no sentence-transformers model that loads: {error}") from error
     if str(model.similarity_fn_name) not in ("cosine", "dot"):
-        raise ValueError(
+        raise UsageError(
             f"clapnq: {encoder.repository} compares by {model.similarity_fn_name} distance; retrieval here needs a model "
             f"for cosine similarity or dot products"
         )

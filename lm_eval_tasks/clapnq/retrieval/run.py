@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
@@ -31,7 +32,7 @@ class Run:
 
     def __init__(self, corpus: Corpus, path: str | os.PathLike[str] | None) -> None:
         if not path:
-            raise ValueError("clapnq: retriever run needs a TREC run file: run=FILE")
+            raise UsageError("clapnq: retriever run needs a TREC run file: run=FILE")
         self._path = Path(path).expanduser()
         if not self._path.is_file():
             raise MissingSource(f"{self._path.resolve()}: no such run file (run=FILE)")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import checksum, whole_file
 from lm_eval_tasks.clapnq.retrieval.best import best_of
 from lm_eval_tasks.source_errors import CorruptSource
@@ -223,7 +224,7 @@ def _write(path: Path, vectors: Floats) -> None:
     with np.errstate(over="ignore"):  # said below
         halves = np.asarray(vectors).astype(np.float16)
     if not np.isfinite(halves).all():
-        raise ValueError(
+        raise UsageError(
             f"{path.parent}: the model gave numbers that are not finite in float16; is it one for retrieval?"
         )
     with whole_file(path) as partial:

@@ -1,0 +1,151 @@
+"""Does a run look broken? A model that was prompted or cut wrongly still gets numbers; these are the signs that it did.
+
+:func:`signs_of` counts them over the answers of a task, :func:`warning` says what they usually mean. Limits:
+
+- more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
+  :mod:`custom_metrics.no_answer` (CLAPnq, mFAVA);
+- more than a tenth are empty or loop;
+- more than a third have another label under ``strict`` than under ``robust`` (NoMIRACL). Of the eleven models of the
+  released answers, five are above that in some language;
+- all are equal, and there are ten or more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from custom_metrics.no_answer import no_answer
+from custom_metrics.relevance import INVALID, nomiracl_label, robust_label
+from custom_metrics.repetition import is_repetitive
+from custom_metrics.response import after_reasoning, final_answer
+
+__all__ = ["Answered", "Signs", "signs_of", "warning"]
+
+MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
+FEWEST_EQUAL = 10
+
+# kind to what is said of the answers, and what it usually comes from
+_SAID = {
+    "unfinished": "in a reasoning block that never ended",
+    "empty": "empty",
+    "loop": "in a loop",
+    "prompt": "repeating the prompt or going on with it",
+    "debris": "debris of a chat template",
+    "markup": "markup alone",
+    "code": "code alone",
+    "noise": "noise",
+    "script": "in a script that is not the question's",
+    "other": "asking back",
+}
+_TEMPLATE = "a missing --apply_chat_template, or a model that is not tuned to follow instructions"
+_ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)"
+_REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
+_CAUSES = {"unfinished": _REASONING, "empty": _ROOM}
+
+
+class Answered(NamedTuple):
+    """One answer with what it was asked.
+
+    Attributes:
+        response: as the model said it.
+        question: of the document, ``None`` where it has none.
+        passages: of the document, as they stand in the prompt.
+        language: ISO 639 code.
+    """
+
+    response: Any
+    question: str | None = None
+    passages: tuple[str, ...] = ()
+    language: str | None = None
+
+
+class Signs(NamedTuple):
+    """What was counted over the answers of a task.
+
+    Attributes:
+        total: answers.
+        kinds: how many are no answer, by kind: those of :mod:`custom_metrics.no_answer`, ``unfinished`` (a reasoning block
+            that never ended) and ``other`` (Invalid for another reason).
+        invalid: how many are Invalid under ``robust``, or no answer where there are no labels.
+        apart: how many have another label under ``strict``; ``None`` where there are no labels.
+        different: how many different answers there are.
+    """
+
+    total: int
+    kinds: Counter[str]
+    invalid: int
+    apart: int | None
+    different: int
+
+
+def signs_of(answers: Iterable[Answered], labelled: bool = False) -> Signs:
+    """Count the signs of a broken run.
+
+    Args:
+        answers: of a task.
+        labelled: whether they are read as NoMIRACL labels.
+    """
+    kinds: Counter[str] = Counter()
+    texts: set[str] = set()
+    total = invalid = apart = 0
+    for answer in answers:
+        total += 1
+        texts.add(answer.response if isinstance(answer.response, str) else "")
+        kind = _kind(answer, labelled)
+        if labelled:
+            label = robust_label(answer.response, answer.language, answer.question, answer.passages)
+            apart += label != nomiracl_label(answer.response)
+            invalid += label == INVALID
+            if label == INVALID:
+                kind = kind or "other"
+            elif kind != "loop":  # its verdict can be read
+                kind = None
+        else:
+            invalid += kind is not None
+        if kind:
+            kinds[kind] += 1
+    return Signs(total, kinds, invalid, apart if labelled else None, len(texts))
+
+
+def _kind(answer: Answered, labelled: bool) -> str | None:
+    final = final_answer(answer.response)
+    if not final.strip():
+        response = answer.response if isinstance(answer.response, str) else ""
+        return "unfinished" if response.strip() and not after_reasoning(response).strip() else "empty"
+    kind = no_answer(final, answer.question, answer.passages)
+    if kind is None and not labelled and is_repetitive(final, answer.language):
+        return "loop"  # behind a beginning that is an answer
+    return kind
+
+
+def warning(task: str, signs: Signs) -> str | None:
+    """One sentence or two about a run that looks broken, ``None`` where it does not."""
+    total, kinds = signs.total, signs.kinds
+    facts, causes = [], []
+    void = kinds["empty"] + kinds["unfinished"]
+    if total and signs.invalid > MOST_INVALID * total:
+        called = "no answers" if signs.apart is None else "Invalid"
+        facts.append(f"{signs.invalid} of {total} answers are {called} ({_list(kinds)})")
+        causes += [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
+    elif total and void + kinds["loop"] > MOST_EMPTY_OR_LOOPING * total:
+        some = Counter({kind: kinds[kind] for kind in ("unfinished", "empty", "loop") if kinds[kind]})
+        facts.append(f"{void + kinds['loop']} of {total} answers are empty or loop ({_list(some)})")
+        causes += [_CAUSES.get(kind, _TEMPLATE) for kind, _ in some.most_common()]
+    broken = "this run looks broken: " if facts else ""
+    if signs.apart is not None and total and signs.apart > MOST_APART * total:
+        facts.append(
+            f"strict and robust differ on {signs.apart} of {total} answers: they are not in the prompt's own words"
+        )
+        causes.append(_TEMPLATE)
+    if total >= FEWEST_EQUAL and signs.different == 1:
+        facts.append(f"all {total} answers are equal")
+    if not facts:
+        return None
+    reasons = f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes else ""
+    return f"{task}: {broken}{'; '.join(facts)}{reasons}."
+
+
+def _list(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {_SAID[kind]}" for kind, count in kinds.most_common())

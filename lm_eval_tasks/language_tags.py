@@ -1,0 +1,92 @@
+"""The language of a text that somebody holds against another: from a BCP 47 tag, or guessed.
+
+What is known of languages here (how to cut words, how to abstain) goes by ISO 639 codes: ``de`` for ``de-CH``, ``zh`` for
+``cmn-Hans``, ``yue`` for ``zh-yue``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from custom_metrics.plain_errors import UsageError
+
+__all__ = ["SURE", "Guess", "code_of", "guess"]
+
+SURE = 0.8
+"""A guess below this probability is none."""
+
+# Of the distances of CLDR: Wu is at 10 from Chinese, Egyptian Arabic from Arabic; Javanese is at 20 from Indonesian.
+_NEAR = 10
+
+_NO_LANGUAGE = frozenset(
+    ("mis", "mul", "und", "zxx")
+)  # of ISO 639: uncoded, several, undetermined, no linguistic content
+
+
+class Guess(NamedTuple):
+    """A language and how sure it is.
+
+    Attributes:
+        code: ISO 639 code; ``None`` where no guess is sure enough.
+        probability: of the likeliest language, in [0, 1].
+        of: what it was guessed from: ``"the answer"``, or ``"the answer and its reference"``.
+    """
+
+    code: str | None
+    probability: float
+    of: str
+
+
+def code_of(tag: str) -> str:
+    """The ISO 639 code of a BCP 47 tag; where no table here has it, that of the language next to it (``zh`` for ``wuu``).
+
+    Raises:
+        UsageError: it is no tag of a language in the registry of BCP 47.
+    """
+    import langcodes
+
+    if not langcodes.tag_is_valid(tag):
+        raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{_meant(tag)}")
+    code = langcodes.Language.get(tag).language
+    if code is None or code.startswith("x-") or code in _NO_LANGUAGE:
+        raise UsageError(f"{tag!r} names no one language; give its BCP 47 tag, or none to have it guessed")
+    near, _ = langcodes.closest_match(code, _known(), max_distance=_NEAR)
+    return str(code if near == "und" else near)
+
+
+def guess(answer: str, reference: str) -> Guess:
+    """The language of an answer, by py3langid (139 languages, offline); with its reference's help where it is short."""
+    code, probability = _identifier().classify(answer)
+    if probability >= SURE and code not in _NO_LANGUAGE:
+        return Guess(code_of(code), float(probability), "the answer")
+    code, probability = _identifier().classify(f"{answer}\n{reference}")
+    sure = probability >= SURE and code not in _NO_LANGUAGE
+    return Guess(code_of(code) if sure else None, float(probability), "the answer and its reference")
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@lru_cache(maxsize=1)
+def _known() -> list[str]:
+    """Languages with a table of phrases, or a segmenter."""
+    from custom_metrics.phrases import LANGUAGES
+    from custom_metrics.words import SEGMENTERS
+
+    return sorted({*LANGUAGES, *SEGMENTERS})
+
+
+def _meant(name: str) -> str:
+    """For those who wrote a language's English name."""
+    from lm_eval_tasks.mfava.languages import LANGUAGES
+    from lm_eval_tasks.nomiracl.dataset import LANGUAGES as OF_NOMIRACL
+
+    names = {name: code for code, name in OF_NOMIRACL.items()}
+    names |= {language.name.casefold(): code for code, language in LANGUAGES.items()}
+    code = names.get(name.strip().casefold())
+    return f"; did you mean {code!r}?" if code else ""

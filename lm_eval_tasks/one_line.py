@@ -1,0 +1,51 @@
+"""Under ``lm_eval``, an error that its message explains ends in that message: one line, no traceback.
+
+The harness lets errors end the process, behind 40 lines of traceback and more (chained ones, where a download failed). The
+hook here is for :class:`~custom_metrics.plain_errors.PlainError` alone. Every other error goes to the hook that was there
+before, and so do these with the harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+from custom_metrics.plain_errors import PlainError
+
+__all__ = ["install", "one_line"]
+
+
+def install() -> None:
+    """Set ``sys.excepthook``; again does nothing."""
+    before = sys.excepthook
+    if getattr(before, "is_one_line", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        if isinstance(error, PlainError) and not _debugging(trace):
+            print(one_line(error), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
+        else:
+            before(kind, error, trace)
+
+    hook.is_one_line = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
+
+
+def one_line(error: BaseException) -> str:
+    """``lm_eval: error: `` and the message, its line breaks made spaces."""
+    return "lm_eval: error: " + " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _debugging(trace: TracebackType | None) -> bool:
+    """Whether the harness was asked for debug output. ``--verbosity`` (or its YAML key) is in force only after the run, so
+    it is read where the command line keeps it: in the frame of its ``_execute``."""
+    if logging.getLogger("lm_eval").getEffectiveLevel() <= logging.DEBUG:
+        return True
+    return any(
+        str(getattr(frame.f_locals.get("cfg"), "verbosity", "")).upper() == "DEBUG"
+        for frame, _ in traceback.walk_tb(trace)
+        if frame.f_code.co_name == "_execute"
+    )

@@ -1,0 +1,142 @@
+"""What is wrong with the outcome of a run, in one line of the log: a model that does not fit the task, too few questions.
+
+The figures are computed all the same. Each line says which of them say nothing, why, and what to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from custom_metrics.broken_run import Answered, signs_of, warning
+from custom_metrics.intervals import wilson
+from custom_metrics.tagged_text import align, parse
+from custom_metrics.verdicts import UNREAD
+
+__all__ = ["FEW", "NOTEWORTHY", "not_copies", "say_of_answers", "say_of_questions", "say_where_broken", "unread"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+FEW = 10
+"""Questions; below so many, a share says next to nothing: 0 of 9 may be 0.3."""
+
+NOTEWORTHY = 0.2
+"""Share of a task's replies that cannot be used, above which it is said."""
+
+_VERDICT = {"judge_rating": "rating", "judge_preference": "preference"}  # filter: what it reads
+_HOW = "with --apply_chat_template, and max_gen_toks enough for its whole reply (reasoning included)"
+
+
+def say_of_answers(task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any]) -> None:
+    """Log one line where replies are not what the task asked for.
+
+    Args:
+        task: its name.
+        filters: the task's ``filter_list``.
+        requests: the task's requests on this rank, filtered.
+    """
+    for listed in filters:
+        replies = [(request.doc, request.filtered_resps[listed["name"]]) for request in requests]
+        steps = {step["function"] for step in listed["filter"]}
+        verdict = next((said for name, said in _VERDICT.items() if name in steps), None)
+        if verdict is not None:
+            line = unread(verdict, [reply for _, reply in replies])
+        elif replies and {"answer", "spans", "target"} <= replies[0][0].keys():
+            line = not_copies(replies)
+        else:
+            line = None
+        if line:
+            log.warning("%s: %s", task, line)
+
+
+def unread(verdict: str, replies: Sequence[str]) -> str | None:
+    """Where a judge's replies mostly hold no verdict: what that means.
+
+    Args:
+        verdict: ``"rating"`` or ``"preference"``.
+        replies: as the judge filters have read them.
+    """
+    number = sum(reply == UNREAD for reply in replies)
+    if number <= NOTEWORTHY * len(replies):
+        return None
+    rest = (
+        "which leaves none to compute from"
+        if number == len(replies)
+        else f"and the figures are over the other {len(replies) - number}"
+    )
+    return (
+        f"{number} of {len(replies)} replies of the judge hold no {verdict}, {rest}; a judge has to follow instructions: "
+        f"run one {_HOW}"
+    )
+
+
+def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]]) -> str | None:
+    """Where replies in a detection task are mostly not the given answer with tags: what that means.
+
+    Args:
+        replies: documents with an ``answer``, and what the model said.
+    """
+    kinds = [align(*parse(reply), doc["answer"]).kind for doc, reply in replies]
+    number = kinds.count("lost")
+    if number <= NOTEWORTHY * len(kinds):
+        return None
+    return (
+        f"{number} of {len(kinds)} replies are not the given answer with tags, and count as if nothing were flagged, so "
+        f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector), or a "
+        f"language model that gives the answer back: {_HOW}"
+    )
+
+
+def say_of_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str, Any]]) -> None:
+    """Log one line where ``--limit`` or ``--samples`` chose next to nothing.
+
+    Args:
+        task: its name.
+        chosen: the documents that are evaluated.
+        docs: all of them.
+    """
+    if not 0 < len(chosen) < min(FEW, len(docs)):
+        return
+    high = wilson(0, len(chosen))[1]
+    absent = sorted(_kinds(docs) - _kinds(chosen))
+    without = f"; {' and '.join(absent)} are not among them, and the rates over those not defined" if absent else ""
+    log.warning(
+        "%s: %d of %d questions in this run: a rate of 0 over so few may be %.2f (95 %% bound)%s",
+        *(task, len(chosen), len(docs), high, without),
+    )
+
+
+def say_where_broken(task: str, requests: Sequence[Any], labelled: bool) -> None:
+    """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`).
+
+    In a distributed run every rank looks at its own answers; none waits for another.
+
+    Args:
+        task: its name.
+        requests: the task's requests on this rank.
+        labelled: whether answers are read as NoMIRACL labels.
+    """
+    answers = [_answered(request.doc, answer) for request in requests for answer in request.resps]
+    if said := warning(task, signs_of(answers, labelled)):
+        log.warning("%s", said)
+
+
+def _answered(doc: Mapping[str, Any], response: Any) -> Answered:
+    question = doc.get("query", doc.get("question"))
+    given = doc.get("passages") or ()
+    if any(isinstance(passage, Mapping) for passage in given):  # title and text, as CLAPnq's
+        given = doc.get("groundings") or ()
+    passages = tuple(passage for passage in given if isinstance(passage, str))
+    return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
+
+
+def _kinds(docs: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Kinds of questions that have rates of their own."""
+    kinds = set()
+    for doc in docs:
+        if isinstance(doc.get("answerable"), bool):
+            kinds.add("answerable questions" if doc["answerable"] else "unanswerable questions")
+        elif isinstance(doc.get("subset"), str):
+            kinds.add(f"{doc['subset']} questions")
+    return kinds

@@ -1,0 +1,217 @@
+"""``lm-eval-grounded check``: everything of a run but the answers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks import sources
+from lm_eval_tasks.cli import main
+from tests.conftest import command, run
+
+SAMPLE = ("--metadata", "mirror=sample")
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `check` sets for its own process is taken back, and only our tasks are indexed, which saves seconds."""
+    from lm_eval import tasks
+
+    from lm_eval_tasks.autoload import task_folder
+
+    def ours(include_path: str | None, metadata: dict[str, Any]) -> Any:
+        theirs = [include_path] if include_path else []
+        return manager(include_path=[task_folder(), *theirs], include_defaults=False, metadata=metadata)
+
+    manager = tasks.TaskManager
+    monkeypatch.setattr(tasks, "TaskManager", ours)
+    for name in ("TQDM_DISABLE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    for logger in (logging.getLogger("lm_eval"), logging.getLogger("lm_eval.api.task")):
+        monkeypatch.setattr(logger, "level", logger.level)
+
+
+def said(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> list[str]:
+    capsys.readouterr()
+    assert main(["check", *arguments]) == status
+    return capsys.readouterr().out.splitlines()
+
+
+def problems(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("problem: ")]
+
+
+def test_a_run_that_can_start(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, 0, "--tasks", "nomiracl_de,clapnq_rag", "mfava_de", *SAMPLE)
+    assert lines[:3] == [
+        "nomiracl_de: 8 questions; prompts of 2515 to 2617 characters, median 2580; answers of up to 200 tokens",
+        "clapnq_rag: 32 questions; prompts of 1730 to 1965 characters, median 1833; answers of up to 256 tokens",
+        "mfava_de: 9 questions; prompts of 32 to 114 characters, median 87; answers of up to 1024 tokens",
+    ]
+    assert lines[3].startswith("  detector lexical, version ")
+    assert "; calibration lexical.json@" in lines[3]
+    assert [line for line in lines if line.startswith("The first prompt of")] == [
+        f"The first prompt of {task}:" for task in ("nomiracl_de", "clapnq_rag", "mfava_de")
+    ]
+    assert "  | Wann wurde der Kölner Dom fertiggestellt?" in lines
+    assert "note: prompts are counted in characters: no tokenizer is named" in lines[-2]
+    assert lines[-1] == "ready: every file is here, every prompt could be made"
+
+
+def test_the_options_of_lm_eval_are_read_as_it_reads_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wildcards, groups, JSON, several --metadata, --limit."""
+    lines = said(
+        capsys,
+        *(0, "--tasks", "nomiracl_de*", "mfava_detection_gold", "--limit", "3", "--metadata", '{"mirror": "sample"}'),
+        *("--metadata", "subset=relevant", "--gen_kwargs", "max_gen_toks=77"),
+    )
+    names = [line.split(":")[0] for line in lines if " questions; prompts of " in line]
+    assert names[:4] == ["nomiracl_de", "nomiracl_de_explanation", "nomiracl_de_repeat", "nomiracl_de_role"]
+    assert "nomiracl_de: 3 questions" in lines[0]
+    assert lines[0].endswith("answers of up to 77 tokens")
+    assert "mfava_detection_de_gold" in names
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    sample = sources.mirror_folder("sample")
+    assert sample is not None
+    return Path(shutil.copytree(sample, tmp_path / "mirror"))
+
+
+def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(
+    mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = [
+        "miracl/nomiracl/data/german/qrels/test.non_relevant.tsv",
+        "miracl/nomiracl/data/german/corpus.jsonl.gz",
+        "PrimeQA/clapnq/clapnq_dev_unanswerable.jsonl",
+        "PrimeQA/clapnq_passages/passages.tsv",
+        "PrimeQA/clapnq/clapnq_train_answerable.jsonl",  # of the shots
+        "PrimeQA/clapnq/clapnq_train_unanswerable.jsonl",
+    ]
+    for name in gone:
+        (mirror / name).unlink()
+    lines = said(
+        capsys,
+        *(1, "--tasks", "nomiracl_de,nomiracl_de_role,mfava_de,clapnq_rag", "--num_fewshot", "1"),
+        *("--metadata", f"mirror={mirror}"),
+    )
+    assert lines[-10:] == [
+        f"problem: {len(gone)} public files are missing:",
+        *(f"  {name}" for name in gone),
+        "On a machine with internet, this fetches them:",
+        f"  lm-eval-grounded sources --fetch {' '.join(map(repr, gone))} --into {mirror}",
+        "not ready",
+    ]
+    assert "mfava_de: 9 questions" in "\n".join(lines)  # one that is whole is checked all the same
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--tasks", "nomiracl_de", "--metadata", "mirror=sample,max_sample=3"), "did you mean 'max_samples'?"),
+        (("--tasks", "nomiracl_de*", "--metadata", "mirror=nowhere"), "nomiracl_de and 3 more: The mirror folder "),
+        (("--tasks", "mfava_de", "--metadata", "mirror=sample,detector=no/such"), "no/such"),
+        (("--tasks", "mfava_de", "--metadata", "mirror=sample,calibration=no.json"), "no.json"),
+        (("--tasks", "nomiracl_de", *SAMPLE, "--model", "hfff"), "model hfff: ValueError: "),
+        (("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay"), "model replay: replay: say where the answers are"),
+        (
+            ("--tasks", "nomiracl_de", *SAMPLE, "--model", "hallucination-detector"),
+            "hallucination-detector: nomiracl_de asks for answers, and a detector writes none",
+        ),
+    ],
+)
+def test_what_would_end_the_run_is_a_problem(
+    arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(capsys, 1, *arguments)
+    (found,) = problems(lines)
+    assert problem in found
+    assert lines[-1] == "not ready"
+
+
+def test_replay_is_asked_for_every_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from lm_eval_tasks.nomiracl.dataset import load
+
+    ids = load("de", mirror="sample")["evaluation"]["query_id"]
+    rows = [{"query_id": id, "task": "nomiracl_de", "response": "x"} for id in ids[:5]]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay", "--model_args", f"path={tmp_path / 'a.jsonl'}")
+    (found,) = problems(said(capsys, 1, *arguments))
+    assert "3 of 8 of nomiracl_de. Stored are the answers to the first 5" in found
+    said(capsys, 0, *arguments, "--limit", "5")
+
+
+def test_what_is_no_run_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--tasks", "nomiracl_xx"]) == 2
+    assert "Tasks not found: nomiracl_xx" in capsys.readouterr().err
+    assert main(["check"]) == 2
+    assert "say what would be run" in capsys.readouterr().err
+    for arguments in (["check", "--no-such"], ["path", "--no-such"], ["check", "--metadata", "mirror"]):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 2
+
+
+def test_prompts_are_counted_by_the_models_own_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers", reason="counting by a tokenizer needs transformers (extra hf)")
+    pytest.importorskip("torch", reason="the tiny model needs torch (extra hf)")
+    from transformers import AutoTokenizer
+
+    from lm_eval_tasks.nomiracl.dataset import load
+    from tests.environment.tiny_llama import write
+
+    model = write(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={model}")
+    lines = said(capsys, 0, *arguments)
+    prompt = "\n".join(line[4:] for line in lines if line.startswith("  | ")).rstrip("\n")
+    assert load("de", mirror="sample")["evaluation"][0]["query"] in prompt
+    shortest, longest = (int(lines[0].split()[place]) for place in (5, 7))
+    assert "tokens, median" in lines[0]
+    assert shortest <= len(tokenizer(prompt)["input_ids"]) <= longest
+    chat = said(capsys, 0, *arguments, "--apply_chat_template", "--system_instruction", "Answer.")
+    assert "  | <|system|>Answer.<|end|><|user|>I will give you a question" in "\n".join(chat)
+    (found,) = problems(said(capsys, 1, *arguments, "--model_args", f"max_length={longest + 199}"))
+    assert f"the longest has {longest} tokens, an answer up to 200, and the model takes {longest + 199} in all" in found
+    (model / "chat_template.jinja").unlink(missing_ok=True)
+    configuration = json.loads((model / "tokenizer_config.json").read_text("utf-8"))
+    configuration.pop("chat_template", None)
+    (model / "tokenizer_config.json").write_text(json.dumps(configuration), "utf-8")
+    assert problems(said(capsys, 1, *arguments, "--apply_chat_template")) == [
+        "problem: --apply_chat_template: the tokenizer has no chat template"
+    ]
+
+
+def test_a_detector_named_as_the_model_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers", reason="reading a model's configuration needs transformers (extra hf)")
+    configuration = {"architectures": ["ModernBertForTokenClassification"], "model_type": "modernbert"}
+    (tmp_path / "config.json").write_text(json.dumps(configuration), "utf-8")
+    lines = said(capsys, 1, "--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={tmp_path}")
+    (found,) = problems(lines)
+    assert "is a ModernBertForTokenClassification: it marks words and writes no answers" in found
+    assert any(line.startswith("note: prompts are counted in characters: the tokenizer of ") for line in lines)
+
+
+def test_a_tokenizer_that_is_not_here_is_no_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, 0, "--tasks", "nomiracl_de", *SAMPLE, "--model_args", "pretrained=nobody/has-this")
+    assert "characters, median" in lines[0]
+    assert "the tokenizer of nobody/has-this cannot be loaded on this machine" in lines[-2] or "needs" in lines[-2]
+
+
+@pytest.mark.slow
+def test_a_script_goes_by_its_exit_status(tmp_path: Path) -> None:
+    good = [command("lm-eval-grounded"), "check", "--tasks", "nomiracl_de", *SAMPLE]
+    done = run(good, tmp_path, HF_HUB_OFFLINE="0")
+    assert done.stdout.endswith("ready: every file is here, every prompt could be made\n")
+    assert done.stderr == ""
+    bad = run([*good[:4], "--metadata", "mirror=sample,split=tets"], tmp_path, check=False)
+    assert bad.returncode == 1
+    assert "problem: nomiracl_de: unknown split 'tets'" in bad.stdout
+    assert "Traceback" not in bad.stdout + bad.stderr

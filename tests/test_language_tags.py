@@ -1,0 +1,122 @@
+"""The language of an answer: any BCP 47 tag, and a guess where none is given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.language_tags import code_of, guess
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("de", "de"),
+        ("de-CH-1996", "de"),
+        ("DE", "de"),
+        ("de_DE", "de"),
+        ("deu", "de"),
+        ("zh-Hant-TW", "zh"),
+        ("cmn-Hans", "zh"),
+        ("wuu", "zh"),
+        ("zh-yue", "yue"),
+        ("yue-Hant-HK", "yue"),
+        ("sr-Latn", "sr"),
+        ("arb", "ar"),
+        ("arz", "ar"),
+        ("gsw", "de"),
+        ("jv", "jv"),
+        ("zsm", "ms"),
+        ("iw", "he"),
+        ("pes", "fa"),
+        ("en-US-x-mine", "en"),
+        ("hsb", "hsb"),
+        ("nb", "nb"),
+        ("i-klingon", "tlh"),
+    ],
+)
+def test_a_tag_gives_the_code_that_our_tables_know(tag: str, code: str) -> None:
+    assert code_of(tag) == code
+
+
+@pytest.mark.parametrize("tag", ["", "xx", "klingonisch", "de-", "../de", "de\n", "a" * 500, "en-QQQQQ1-", "1", "💥"])
+def test_what_is_no_language_is_refused(tag: str) -> None:
+    with pytest.raises(ValueError, match="is no language; give a BCP 47 tag, such as de, pt-BR"):
+        code_of(tag)
+
+
+@pytest.mark.parametrize(("name", "code"), [("german", "de"), ("Cantonese", "yue"), ("swahili", "sw")])
+def test_the_name_of_a_language_is_answered_with_its_tag(name: str, code: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{code}'"):
+        code_of(name)
+
+
+@pytest.mark.parametrize("tag", ["und", "mul", "zxx", "x-mine"])
+def test_a_tag_of_no_one_language_is_refused(tag: str) -> None:
+    with pytest.raises(ValueError, match="names no one language"):
+        code_of(tag)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_tag_or_a_plain_error(tag: str) -> None:
+    said = repr(tag)
+    try:
+        said = code_of(tag)
+    except ValueError as error:
+        said = said if said in str(error) else ""
+    assert said
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "code", "of"),
+    [
+        ("Die Katze schläft auf dem Sofa.", "", "de", "the answer"),
+        ("係呀，我哋去食飯啦。", "", "yue", "the answer"),
+        ("私たちは東京に行きます。", "", "ja", "the answer"),
+        (
+            "Berlin",
+            "Die Hauptstadt der Bundesrepublik Deutschland ist seit 1990 Berlin.",
+            "de",
+            "the answer and its reference",
+        ),
+        ("", "", None, "the answer and its reference"),
+        ("42", "6 x 7 = 42", None, "the answer and its reference"),
+    ],
+)
+def test_a_language_is_guessed_where_the_text_shows_it(answer: str, reference: str, code: str | None, of: str) -> None:
+    found = guess(answer, reference)
+    assert (found.code, found.of) == (code, of)
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    (tmp_path / "reference.txt").write_text("東京タワーは1958年に完成した。", "utf-8")
+    (tmp_path / "answer.txt").write_text("東京タワーは1889年に完成した。", "utf-8")
+    return ["detect", "--reference", str(tmp_path / "reference.txt"), "--answer", str(tmp_path / "answer.txt")]
+
+
+def test_detect_takes_tags_and_says_what_it_guesses(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "--language", "ja-JP"]) == 0
+    named = capsys.readouterr()
+    assert "guessed" not in named.err
+    assert main(arguments) == 0
+    guessed = capsys.readouterr()
+    assert guessed.out == named.out
+    assert "lm-eval-grounded: language guessed from the answer: ja (100% sure); --language TAG says it\n" in guessed.err
+    assert main([*arguments, "--language", "Japanese"]) == 2
+    assert "'Japanese' is no language" in capsys.readouterr().err
+    assert main([*arguments, "--language", "zh-Hant", "--html"]) == 0
+    assert 'dir="auto" lang="zh-Hant"' in capsys.readouterr().out
+
+
+def test_nothing_is_imported_for_it_before(tmp_path: Path) -> None:
+    code = (
+        "import sys, lm_eval_tasks.cli, lm_eval_tasks.autoload; print({'py3langid', 'langcodes'} & sys.modules.keys())"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

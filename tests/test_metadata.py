@@ -1,0 +1,78 @@
+"""Keys of ``--metadata``: one that is nearly ours is a mistake, every other belongs to somebody else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import lm_eval
+import pytest
+
+from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import metadata
+from lm_eval_tasks.clapnq.judge import dataset as judge
+from lm_eval_tasks.clapnq.retrieval import OPTIONS
+from lm_eval_tasks.nomiracl import dataset as nomiracl
+
+ARGUMENTS = Path(__file__).parent / "data" / "model_arguments.txt"
+CLAPNQ = ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS)
+ALL = sorted({*CLAPNQ, *nomiracl._KNOWN, *judge._OPTIONS})
+
+MISSPELT = [
+    ("topk", "top_k"),
+    ("Top_K", "top_k"),
+    ("top-k", "top_k"),
+    ("detecter", "detector"),
+    ("detector_arg", "detector_args"),
+    ("detectorargs", "detector_args"),
+    ("max_sample", "max_samples"),
+    ("maxsamples", "max_samples"),
+    ("max_smaples", "max_samples"),
+    ("sample", "samples"),
+    ("miror", "mirror"),
+    ("mirrors", "mirror"),
+    ("splits", "split"),
+    ("subsets", "subset"),
+    ("callibration", "calibration"),
+    ("calibration_anotation", "calibration_annotations"),
+    ("querry_prefix", "query_prefix"),
+    ("encoderdevice", "encoder_device"),
+    ("max_passage_token", "max_passage_tokens"),
+    ("judge_refrence", "judge_reference"),
+    ("hybird", "hybrid"),
+    ("bm25split", "bm25_split"),
+]
+
+
+@pytest.mark.parametrize(("given", "meant"), MISSPELT)
+def test_a_key_that_is_nearly_ours_is_an_error_with_the_right_name(given: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        metadata.refuse_misspelt({given: 1}, ALL, "some_task")
+    assert str(caught.value) == f"some_task: --metadata key {given!r} is not known; did you mean {meant!r}?"
+
+
+def arguments_of_models() -> Iterator[str]:
+    """Of every constructor in the harness's folder of models (hf, vllm, sglang, local-chat-completions, openai, ...)."""
+    for file in (Path(lm_eval.__file__).parent / "models").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name in ("__init__", "_create_model"):
+                yield from (argument.arg for argument in (*node.args.args, *node.args.kwonlyargs))
+
+
+def test_model_arguments_and_keys_of_other_tasks_are_left_alone() -> None:
+    listed = [line for line in ARGUMENTS.read_text("utf-8").splitlines() if not line.startswith("#")]
+    theirs = {*" ".join(listed).split(), *arguments_of_models()}
+    assert {"pretrained", "tensor_parallel_size", "base_url", "mem_fraction_static", "top_p"} <= theirs
+    assert len(theirs) > 350
+    metadata.refuse_misspelt(dict.fromkeys(theirs, 1), ALL, "some_task")
+
+
+def test_our_own_keys_are_far_enough_from_one_another() -> None:
+    for known in ALL:
+        metadata.refuse_misspelt({known: 1}, [other for other in ALL if other != known], "some_task")
+
+
+@pytest.mark.parametrize("key", ["", "k", "e6", "ran", "sed", "speed", "runs", "x" * 10_000, "主", "top_k "])
+def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
+    metadata.refuse_misspelt({key: 1}, [known for known in ALL if known != "top_k"], "some_task")

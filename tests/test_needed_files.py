@@ -1,0 +1,115 @@
+"""Which files a task reads is known before it reads them, and all that are missing are said at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks import needed_files, sources
+from lm_eval_tasks.clapnq import dataset as clapnq
+from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mfava import detection
+from lm_eval_tasks.mushroom import dataset as mushroom
+from lm_eval_tasks.nomiracl import dataset as nomiracl
+from tests.conftest import evaluate
+
+DE = {"task_language": "de", "language": "de"}
+OPTIONAL = {"retrieval/dev/question_dev_answerable.tsv"}  # gold passages are found by their text without it
+
+LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (nomiracl.load_task, DE),
+    (nomiracl.load_task, {**DE, "max_samples": "all"}),
+    (nomiracl.load_task, {**DE, "max_samples": "all", "subset": "non_relevant"}),
+    (nomiracl.load_task, {**DE, "max_samples": 2, "subset": "non_relevant"}),
+    (nomiracl.load_task, {**DE, "subset": "relevant"}),
+    (clapnq.load_task, {"task_name": "clapnq_gold"}),
+    (clapnq.load_task, {"task_name": "clapnq_rag", "task_retriever": "bm25", "split": "dev"}),
+    (mfava.load_task, DE),
+    (detection.load_task, {**DE, "task_annotations": "gold"}),
+    (detection.load_task, {**DE, "task_annotations": "silver"}),
+    (mushroom.load_task, {"task_language": "zh"}),
+    (mushroom.load_task, {"task_language": "zh", "split": "validation"}),
+]
+
+
+@pytest.mark.parametrize(("loader", "options"), LOADS)
+def test_the_files_that_are_named_are_those_that_are_read(
+    loader: Callable[..., Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    locate = sources.locate
+
+    def noted(repository: str, path: str, mirror: Any = None) -> Path:
+        read.append(path)
+        return locate(repository, path, mirror)
+
+    monkeypatch.setattr(sources, "locate", noted)
+    for module in (nomiracl, clapnq, mfava, detection):
+        for name in ("_documents", "documents"):
+            if hasattr(getattr(module, name, None), "cache_clear"):
+                getattr(module, name).cache_clear()
+    mushroom._documents.cache_clear()
+    loader(**options, mirror="sample")
+    assert [file.path for file in needed_files.needed(loader, options)] == [
+        path for path in read if path not in OPTIONAL
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loader", "options"),
+    [
+        (nomiracl.load_task, {**DE, "samples": "earlier"}),
+        (nomiracl.load_task, {"task_language": "xx"}),
+        (nomiracl.load_task, {**DE, "split": ["test"]}),
+        (clapnq.load_task, {"split": {}}),
+        (mushroom.load_task, {"task_language": "zh", "split": "no"}),
+        (print, {}),
+        (None, {}),
+    ],
+)
+def test_nothing_is_known_of_options_that_the_loader_refuses(loader: Any, options: dict[str, Any]) -> None:
+    assert needed_files.needed(loader, options) == []
+    needed_files.require(loader, options)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    sample = sources.mirror_folder("sample")
+    assert sample is not None
+    return Path(shutil.copytree(sample, tmp_path / "mirror"))
+
+
+def test_all_missing_files_of_a_task_are_said_at_once(mirror: Path) -> None:
+    german = mirror / "miracl" / "nomiracl" / "data" / "german"
+    for name in ("qrels/test.relevant.tsv", "corpus.jsonl.gz"):
+        (german / name).unlink()
+    with pytest.raises(sources.MissingSource) as caught:
+        evaluate(["nomiracl_de"], "grounded-baseline", metadata={"mirror": str(mirror)})
+    names = [f"miracl/nomiracl/data/german/{name}" for name in ("qrels/test.relevant.tsv", "corpus.jsonl.gz")]
+    assert str(caught.value) == (
+        f"2 public files are not in the mirror {mirror}: {', '.join(names)}. On a machine with internet, `lm-eval-grounded "
+        f"sources --fetch '{names[0]}' '{names[1]}' --into {mirror}` puts them there."
+    )
+    assert [f"{file.repository}/{file.path}" for file in caught.value.files] == names
+
+
+def test_one_missing_file_is_said_as_ever(mirror: Path) -> None:
+    (mirror / "miracl" / "nomiracl" / "data" / "german" / "corpus.jsonl.gz").unlink()
+    with pytest.raises(sources.MissingSource, match=r"^data/german/corpus\.jsonl\.gz of hub repository") as caught:
+        evaluate(["nomiracl_de"], "grounded-baseline", metadata={"mirror": str(mirror)})
+    assert [file.path for file in caught.value.files] == ["data/german/corpus.jsonl.gz"]
+
+
+def test_without_a_mirror_only_what_may_not_be_downloaded_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sources, "local_copy", lambda file, folder: None)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    needed_files.require(nomiracl.load_task, DE)  # what is not here will be downloaded
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(sources.MissingSource, match=r"^5 public files are not here and may not be downloaded"):
+        needed_files.require(nomiracl.load_task, DE)

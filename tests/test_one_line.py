@@ -1,0 +1,139 @@
+"""Errors of ours end ``lm_eval`` in one plain line; other errors, and debug output, keep their traceback."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from custom_metrics.plain_errors import PlainError, UsageError
+from detector_plugin.calibration import CalibrationError
+from detector_plugin.detector import UnusableDetector
+from lm_eval_tasks import one_line
+from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.sources import mirror_folder
+from tests.conftest import command, run
+
+BASELINE = ("--model", "grounded-baseline", "--model_args", "strategy=abstain")
+
+
+def failed(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    done = run([command("lm_eval"), *BASELINE, *arguments], folder, check=False, **environment)
+    assert done.returncode == 1
+    return done
+
+
+@pytest.fixture(scope="module")
+def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sample = mirror_folder("sample")
+    assert sample is not None
+    folder = shutil.copytree(sample, tmp_path_factory.mktemp("mirror") / "mirror")
+    (folder / "miracl" / "nomiracl" / "data" / "german" / "corpus.jsonl.gz").unlink()
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tasks", "metadata", "begin", "end"),
+    [
+        pytest.param(
+            "nomiracl_de",
+            "mirror={mirror}",
+            "lm_eval: error: data/german/corpus.jsonl.gz of hub repository miracl/nomiracl at revision ",
+            "puts it there.",
+            id="a file that the mirror lacks",
+        ),
+        pytest.param(
+            "nomiracl_de",
+            "split=tets",
+            "lm_eval: error: nomiracl_de: unknown split 'tets'; known are dev, test",
+            "test",
+            id="an unknown value",
+        ),
+        pytest.param(
+            "mfava_de",
+            "mirror=sample,detector=nobody/has-this",
+            "lm_eval: error: ",
+            "",
+            id="a detector that there is not",
+        ),
+    ],
+)
+def test_an_error_of_ours_is_one_line(
+    tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path
+) -> None:
+    said = failed(tmp_path, "--tasks", tasks, "--metadata", metadata.format(mirror=mirror_without_corpus)).stderr
+    assert "Traceback" not in said
+    last = said.splitlines()[-1]
+    assert last.startswith(begin)
+    assert last.endswith(end)
+    assert said.count("lm_eval: error: ") == 1
+
+
+@pytest.mark.slow
+def test_the_harness_debug_verbosity_brings_the_traceback_back(tmp_path: Path) -> None:
+    said = failed(tmp_path, "--tasks", "nomiracl_de", "--metadata", "split=tets", "--verbosity", "DEBUG").stderr
+    assert "Traceback (most recent call last)" in said
+    assert said.splitlines()[-1].endswith("UsageError: nomiracl_de: unknown split 'tets'; known are dev, test")
+
+
+@pytest.mark.slow
+def test_an_error_of_somebody_else_keeps_its_traceback(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text("def load(**kwargs):\n    raise ValueError('theirs')\n")
+    (tmp_path / "theirs.yaml").write_text(
+        "task: theirs\ncustom_dataset: !function theirs.load\ntest_split: test\noutput_type: generate_until\n"
+        "doc_to_text: x\ndoc_to_target: x\n"
+    )
+    said = failed(tmp_path, "--tasks", "theirs", "--include_path", str(tmp_path)).stderr
+    assert "Traceback (most recent call last)" in said
+    assert said.splitlines()[-1] == "ValueError: theirs"
+
+
+@pytest.mark.parametrize("kind", [MissingSource, CorruptSource, UnusableDetector, CalibrationError, UsageError])
+def test_the_kinds_that_are_shown_so(kind: type[Exception]) -> None:
+    assert issubclass(kind, PlainError)
+    assert issubclass(kind, (ValueError, FileNotFoundError))  # what callers of the library have caught so far
+    assert one_line.one_line(kind("a:\n  one\n\n  two\n")) == "lm_eval: error: a: one two"
+
+
+def hooked(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
+    before: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: before.append(kind))
+    one_line.install()
+    one_line.install()
+    return before
+
+
+def test_only_our_own_classes_are_taken_from_the_hook_that_was_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = hooked(monkeypatch)
+    monkeypatch.setattr(logging.getLogger("lm_eval"), "level", logging.INFO)
+    for error in (MissingSource("gone"), ValueError("theirs"), FileNotFoundError("x"), KeyboardInterrupt()):
+        sys.excepthook(type(error), error, None)
+    assert before == [ValueError, FileNotFoundError, KeyboardInterrupt]
+    assert capsys.readouterr().err == "lm_eval: error: gone\n"
+
+
+def test_the_debug_level_of_the_log_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = hooked(monkeypatch)
+    logger = logging.getLogger("lm_eval")
+    level = logger.level
+    try:
+        logger.setLevel(logging.DEBUG)  # what LMEVAL_LOG_LEVEL=DEBUG does
+        sys.excepthook(UsageError, UsageError("x"), None)
+    finally:
+        logger.setLevel(level)
+    assert before == [UsageError]
+
+
+def test_a_program_that_uses_the_harness_as_a_library_keeps_its_hook(tmp_path: Path) -> None:
+    code = (
+        "import sys; before = sys.excepthook; import lm_eval, lm_eval.tasks; assert sys.excepthook is before\n"
+        "import lm_eval._cli.harness; assert sys.excepthook is not before"
+    )
+    run([sys.executable, "-c", code], tmp_path)
