@@ -172,6 +172,15 @@ def test_estimates_of_a_small_corpus() -> None:
     assert got == estimate(np.array([[5, 20], [1, 20]]), calibration)  # seeded
 
 
+@pytest.mark.parametrize(("flagged_words", "value"), [(0, 0.0), (8, 0.0), (380, 1.0)])
+def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(flagged_words: int, value: float) -> None:
+    """Calibrated on TPR 0.8 and FPR 0.2, a flagged share of 0, 0.02 or 0.95 means that the answers are unlike the texts."""
+    calibration = np.tile([16, 4, 4, 16], (50, 1))
+    got = estimate(np.tile([flagged_words // 4, 100], (4, 1)), calibration).rogan_gladen
+    assert got[:3] == (value, 0.0, 1.0)
+    assert math.isnan(got.standard_error)
+
+
 def test_without_counts_only_equation_1_is_there() -> None:
     got = estimate(np.array([[5, 20], [1, 20]]), None, precision=0.5819, recall=0.7406)
     assert got.estimated.value == pytest.approx(0.5819 / 0.7406 * 6 / 40)
