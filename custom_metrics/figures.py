@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from custom_metrics.intervals import bootstrap_mean, wilson
-
 __all__ = ["UNDEFINED", "Figure", "counted", "mean_figure", "share_figure"]
 
 
@@ -56,6 +54,8 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
     Args:
         values: one a document; ``None`` where it is not in the denominator.
     """
+    from custom_metrics.intervals import bootstrap_mean  # numpy is not imported before there is something to compute
+
     found = counted(values)
     if not found:
         return UNDEFINED
@@ -64,6 +64,8 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
 
 def share_figure(values: Sequence[float | None]) -> Figure:
     """As :func:`mean_figure`, for values 1.0 (in the share) and 0.0 (not): the bounds are Wilson's."""
+    from custom_metrics.intervals import wilson
+
     found = counted(values)
     if not found:
         return UNDEFINED

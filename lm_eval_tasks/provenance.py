@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks import sources
 from lm_eval_tasks.digests import digests_of, sha256_of
+from lm_eval_tasks.unanswered import LEFT_OUT
 
 if TYPE_CHECKING:
     from datasets import DatasetInfo
@@ -182,7 +183,7 @@ def of_task(task: Any) -> dict[str, Any]:
     """
     try:
         found = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.asked}
-        unscored = dict((task.config.metadata or {}).get(_UNSCORED) or {})
+        unscored = dict((task.config.metadata or {}).get(LEFT_OUT) or {})
         if unscored:
             found["left_out"] = {**found.get("left_out", {}), **unscored}
         reasons = [*found.pop("not_comparable", []), *_limited(task)]
@@ -225,8 +226,7 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     return {**of_answers, **of_scoring, "local_files": local_files, "answers": answers}
 
 
-_UNSCORED = "documents_left_out"  # in a task's metadata: reason to number of documents that no answer was scored of
-_NOT_GIVEN = ("version", "config_source", "provenance", "figures", _UNSCORED)
+_NOT_GIVEN = ("version", "config_source", "provenance", "figures", LEFT_OUT)
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:

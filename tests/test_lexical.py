@@ -252,6 +252,7 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("held_out")
 @pytest.mark.parametrize(("language", "floor"), IOU_FLOORS)
 def test_overlap_on_real_answers_of_a_language_and_family_never_seen(
     held_out_figures: dict[tuple[str, str], Mapping[str, float]], language: str, floor: float
@@ -260,6 +261,7 @@ def test_overlap_on_real_answers_of_a_language_and_family_never_seen(
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("held_out")
 @pytest.mark.parametrize(("language", "floor"), RHO_FLOORS)
 def test_soft_labels_of_real_answers_of_a_language_and_family_never_seen(
     held_out_figures: dict[tuple[str, str], Mapping[str, float]], language: str, floor: float
@@ -268,6 +270,7 @@ def test_soft_labels_of_real_answers_of_a_language_and_family_never_seen(
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("held_out")
 def test_inserted_errors_in_languages_never_seen(
     held_out_figures: dict[tuple[str, str], Mapping[str, float]],
 ) -> None:
@@ -277,6 +280,7 @@ def test_inserted_errors_in_languages_never_seen(
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("held_out")
 def test_probabilities_are_calibrated_in_languages_never_seen(
     held_out_figures: dict[tuple[str, str], Mapping[str, float]],
 ) -> None:

@@ -482,7 +482,7 @@ def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harne
     gold = {language: got[f"mfava_detection_{language}_gold"]["f1,tags"] for language in GOLD_BARS}
     silver = [got[f"mfava_detection_{language}_silver"]["f1,tags"] for language in SILVER]
     assert all(gold[language] >= bar for language, bar in GOLD_BARS.items()), gold
-    assert sum(gold.values()) / 3 >= 0.70
+    assert sum(gold.values()) / 3 >= 0.71
     assert sum(silver) / 12 >= 0.70  # of the unreadable Latin references, too
     calibration = load("lexical")
     for language in GOLD_BARS:  # the shipped calibration is this run

@@ -220,8 +220,10 @@ def test_skipped_documents_are_in_no_figure_and_counted(
     assert [row["doc_id"] for row in got["samples"]["nomiracl_de"] if row["filter"] == "strict"] == [1, 2, 3]
     assert (results["hallucination_rate,strict"], results["error_rate,strict"]) == (1.0, 0.0)
     assert results["invalid_rate,strict"] == 0.0
-    assert got["configs"]["nomiracl_de"]["metadata"]["documents_left_out"] == {"no stored answer": 5}
-    lines = [record.getMessage() for record in caplog.records if "no stored answer" in record.getMessage()]
+    metadata = got["configs"]["nomiracl_de"]["metadata"]
+    assert metadata["documents_left_out"] == metadata["provenance"]["left_out"] == {"no stored answer": 5}
+    assert "5 documents left out: no stored answer" in metadata["provenance"]["not_comparable"]
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("replay:")]
     assert lines == ["replay: 5 of 8 documents of nomiracl_de found no stored answer and are left out of its figures"]
 
 

@@ -349,16 +349,6 @@ def test_picked_documents_are_said(harness: Harness) -> None:
     assert record["not_comparable"][-1] == "3 of 8 documents were asked for (--samples)"
 
 
-def test_documents_that_were_not_scored_are_counted(harness: Harness) -> None:
-    said = {"mirror": "sample", "documents_left_out": {"no stored answer": 3}}
-    got = harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata=said)
-    record = got["configs"]["nomiracl_de"]["metadata"]["provenance"]
-    assert record["left_out"] == {"no stored answer": 3}
-    assert record["not_comparable"][-1] == "3 documents left out: no stored answer"
-    given = provenance.metadata_given(got["configs"]["nomiracl_de"], "strategy=abstain")
-    assert given == {"mirror": "sample"}
-
-
 def test_what_cannot_be_written_down_costs_no_results(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
