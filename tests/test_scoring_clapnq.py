@@ -82,6 +82,8 @@ def test_two_steps_give_the_numbers_and_spans_of_one(
         assert figures["hallucinated_share_stderr,answer"] >= 0
         assert 0 <= figures["rogan_gladen_rate,answer"] <= 1
         mine, theirs = (each["configs"][task]["metadata"] for each in (scored, whole))
+        for side in (mine, theirs):  # that of dense retrieval is there where other tests of this process imported it
+            side["provenance"]["versions"].pop("sentence-transformers", None)
         for part in theirs["provenance"]:
             assert mine["provenance"][part] == theirs["provenance"][part], part
         assert mine["figures"] == theirs["figures"]
