@@ -86,7 +86,7 @@ def test_the_baseline_beside_vllm(tmp_path: Path) -> None:
         tmp_path,
     )
     mfava = results_of(tmp_path / "out")["results"]["mfava_de"]
-    assert mfava["detected_rate,answer"] < 0.02
+    assert mfava["detected_rate,answer"] < 0.03
     assert mfava["abstention_rate,answer"] == 0
 
 
