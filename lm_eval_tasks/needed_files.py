@@ -88,11 +88,11 @@ Places = list[tuple[str, str]]
 
 
 def _nomiracl(options: Options) -> Places:
-    from lm_eval_tasks.nomiracl.dataset import LANGUAGES, REPOSITORY, SUBSETS
+    from lm_eval_tasks.nomiracl.dataset import LANGUAGES, PAPER_SAMPLE, PAPER_SPLIT, REPOSITORY, SUBSETS
 
     folder = f"data/{LANGUAGES[options.get('task_language') or options.get('language', '')]}"
-    split, subset = options.get("split", "test"), options.get("subset", "both")
-    whole = options.get("max_samples", 250) in (None, "all")
+    split, subset = options.get("split", PAPER_SPLIT), options.get("subset", "both")
+    whole = options.get("max_samples", PAPER_SAMPLE) in (None, "all")
     names = []
     for name in SUBSETS:
         read = subset in (name, "both")
