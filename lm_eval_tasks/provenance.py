@@ -2,7 +2,7 @@
 
 A loader makes a :class:`Record` of what it read and left out. It travels with the documents, as the description of their
 ``datasets.Dataset``, so it is there too when documents come from a cache. The task adds its prompt, its detector and what
-of the run the harness does not write down (:func:`of_task`), and :mod:`lm_eval_tasks.reproduce` reads it back.
+of the run the harness does not write down (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
 
 Everything in it is strict JSON, and nothing in it names a place of this machine: public files are named as their source
 names them, files of the user's by their name.

@@ -24,7 +24,7 @@ from custom_metrics.agreement import (
     kendall_tau_b,
     quadratic_weights,
 )
-from lm_eval_tasks.agreement import Comparison, Result, compare, table
+from lm_eval_tasks.commands.work.agreement import Comparison, Result, compare, table
 from tests.conftest import command, run
 
 NAN = math.nan

@@ -20,9 +20,9 @@ from detector_plugin.calibration import CalibrationError, load
 from detector_plugin.display import as_ansi, as_html, printable
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.mfava.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.samples import read_samples, samples_files
-from lm_eval_tasks.scoring import score
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from tests.conftest import command, results_of, run
 
@@ -122,7 +122,7 @@ def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) ->
         "        return super().detect(r, a, l, q)\n"
         "filters.load_detector = lambda name, **options: Slow(**options)\n"
         "from pathlib import Path\n"
-        "from lm_eval_tasks.scoring import score\n"
+        "from lm_eval_tasks.commands.work.scoring import score\n"
         "print(score(Path(sys.argv[1])))\n"
     )
     first = subprocess.Popen([sys.executable, "-c", slow, str(folder), "0.5"], stdout=subprocess.PIPE, text=True)
@@ -298,7 +298,7 @@ def test_each_models_answers_stay_with_it(predicted: Path, tmp_path: Path) -> No
 
 
 def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> None:
-    from lm_eval_tasks.scoring import _move
+    from lm_eval_tasks.commands.work.scoring import _move
 
     partial, folder = tmp_path / "partial", tmp_path / "folder"
     for made in (partial, folder):

@@ -21,10 +21,10 @@ from lm_eval_tasks import atomic, sources
 from lm_eval_tasks.atomic import finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
-from lm_eval_tasks.mfava.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.samples import samples_files
-from lm_eval_tasks.scoring import score
 from lm_eval_tasks.sources import SourceFile
 from tests.conftest import run
 from tests.test_retrieval import ROWS, asked, write_corpus
@@ -292,7 +292,7 @@ def test_no_reader_sees_unfinished_work(tmp_path: Path) -> None:
 SCORING = """
 import os, signal, sys
 from pathlib import Path
-from lm_eval_tasks import scoring
+from lm_eval_tasks.commands.work import scoring
 if sys.argv[2] == "die":
     from lm_eval.loggers import EvaluationTracker
     write = EvaluationTracker.save_results_samples
