@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import importlib.util
 import os
 import pkgutil
 import sys
@@ -53,14 +54,16 @@ def command_names() -> list[str]:
 
 def summary(name: str) -> str:
     """The first line of a command's docstring as ``--help`` shows it; the module is read, not imported."""
-    path = Path(commands.__path__[0], f"{_module(name)}.py")
-    said = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    found = importlib.util.find_spec(_module(name))
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(f"no command {name}")
+    said = ast.get_docstring(ast.parse(Path(found.origin).read_bytes())) or ""
     first = said.partition("\n")[0].rstrip(".")
     return first[:1].lower() + first[1:]
 
 
 def _module(name: str) -> str:
-    return name.replace("-", "_")
+    return f"{commands.__name__}.{name.replace('-', '_')}"
 
 
 class _CommandParser(argparse.ArgumentParser):
@@ -73,7 +76,7 @@ class _CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As of any parser, with the command's arguments, and its ``run`` among the defaults."""
         if self._module is not None:
-            command = importlib.import_module(f"{commands.__name__}.{self._module}")
+            command = importlib.import_module(self._module)
             self._module = None
             self.description = (command.__doc__ or "").partition("\n")[2].strip() or None
             command.add_arguments(self)
