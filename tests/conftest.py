@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.shared_once import shared_once as shared_once  # a fixture
+
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
 
