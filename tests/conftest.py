@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.shared_once import shared_once as shared_once  # a fixture
+pytest_plugins = ["tests.cpu_budget", "tests.shared_once"]
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
