@@ -30,7 +30,6 @@ def detected(shared_once: SharedOnce) -> Path:
     return files_of(shared_once("mfava detected", evaluated))
 
 
-@pytest.mark.slow
 def test_a_calibration_is_made_of_detection_runs(
     detected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,7 +52,6 @@ def test_a_calibration_is_made_of_detection_runs(
     assert set(content) == {"source", "precision", "recall", "false_positive_rate", "prevalence", "documents"}
 
 
-@pytest.mark.slow
 def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"no samples of mushroom_<language>, mfava_detection_<language>_gold"):
         calibration_from_runs([predicted])
@@ -74,7 +72,6 @@ def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path
         calibration_from_runs([other])
 
 
-@pytest.mark.slow
 def test_a_calibration_on_what_was_learned_is_said_to_be_too_good(
     detected: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import shlex
 import shutil
 import subprocess
@@ -53,12 +52,14 @@ def results_below(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def shell(line: str, cwd: Path) -> None:
-    """A line as a person types it, with the commands of this environment."""
-    path = f"{Path(command('lm_eval')).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", line], cwd=cwd, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    """A line as a person types it, with the commands of this environment; a shell reads it, quotes and all."""
+    words = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], capture_output=True, text=True, check=True).stdout
+    named, *arguments = words.split("\0")[:-1]
+    environment = {}
+    while "=" in named:
+        name, _, environment[name] = named.partition("=")
+        named, *arguments = arguments
+    run([command(named), *arguments], cwd, **environment)
 
 
 def without_noise(value: Any) -> Any:

@@ -28,7 +28,6 @@ def predicted(shared_once: SharedOnce) -> Path:
     return only_predicted(shared_once)
 
 
-@pytest.mark.slow
 def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_path: Path) -> None:
     before = results_of(predicted)
     assert before["results"]["mfava_de"]["bypass,answer"] == 999
@@ -68,7 +67,7 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
     assert again.parent == tmp_path / "out"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("processes are started, one of them killed while its detector works")
 def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) -> None:
     """Killed hard while the detector works; the second run asks the detector for what is missing only."""
     folder = copied(predicted, tmp_path / "run")
@@ -106,7 +105,7 @@ def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) ->
     assert len(list(folder.glob("results_*.json"))) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow("thirty languages are run and scored")
 def test_a_group_is_scored_as_a_group(tmp_path: Path) -> None:
     folder = generate(tmp_path / "out", "--predict_only", "--limit", "2", tasks="mfava")
     (written,) = score(folder)
@@ -120,7 +119,6 @@ def test_a_group_is_scored_as_a_group(tmp_path: Path) -> None:
     assert results["n-samples"]["mfava_de"] == {"original": 9, "effective": 2}
 
 
-@pytest.mark.slow
 def test_each_models_answers_stay_with_it(predicted: Path, tmp_path: Path) -> None:
     """The harness's layout: a folder a model."""
     (tmp_path / "all").mkdir()
@@ -138,7 +136,6 @@ def test_each_models_answers_stay_with_it(predicted: Path, tmp_path: Path) -> No
     assert [sorted(task["results"]) for task in tasks] == [["mfava_de", "mfava_zh"], ["mfava_de"]]
 
 
-@pytest.mark.slow
 def test_a_cut_file_is_scored_and_its_number_of_documents_is_in_the_results(tmp_path: Path) -> None:
     whole = "\n".join(json.dumps(sample(number)) for number in range(4))
     write_samples(tmp_path / "s", whole[:-40])

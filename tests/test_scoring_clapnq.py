@@ -55,7 +55,6 @@ def predicted(shared_once: SharedOnce) -> Path:
     return files_of(shared_once("clapnq predicted", run))
 
 
-@pytest.mark.slow
 def test_two_steps_give_the_numbers_and_spans_of_one(
     one_step: Path, predicted: Path, calibration: str, tmp_path: Path
 ) -> None:
@@ -91,7 +90,6 @@ def test_two_steps_give_the_numbers_and_spans_of_one(
     assert {task: third[task] for task in third} == {task: scored["results"][task] for task in third}
 
 
-@pytest.mark.slow
 def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
     folder = generate(tmp_path / "in", "--predict_only", "--num_fewshot", "2", "--limit", "6", tasks="clapnq_gold")
     (written,) = score(folder, output=tmp_path / "out")
@@ -105,7 +103,6 @@ def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
         assert a["prompt_hash"] == b["prompt_hash"]
 
 
-@pytest.mark.slow
 def test_the_command_prints_the_share(predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copied(predicted, tmp_path / "run")
     for path in folder.glob("samples_mfava_*"):

@@ -318,7 +318,7 @@ def of_one_task(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a process imports the harness, scores and is killed")
 @pytest.mark.parametrize("tasks", [1, 2], ids=["one task", "two tasks"])
 def test_score_killed_while_it_writes_is_run_again(tasks: int, predicted: Path, tmp_path: Path) -> None:
     """Its leftovers were read as a second model, or ended every later run with "samples of mfava_de in 2 folders"."""
@@ -333,7 +333,6 @@ def test_score_killed_while_it_writes_is_run_again(tasks: int, predicted: Path, 
     assert len(score(folder)) == 1
 
 
-@pytest.mark.slow
 def test_two_that_score_one_folder_do_not_meet(predicted: Path) -> None:
     from filelock import FileLock
 
@@ -352,7 +351,7 @@ def test_two_that_score_one_folder_do_not_meet(predicted: Path) -> None:
     assert not left.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a process imports the harness, scores and is killed")
 def test_other_options_are_not_answered_with_what_a_killed_run_found(predicted: Path, tmp_path: Path) -> None:
     """The store of a killed run knows the detector's options."""
     folder = of_one_task(predicted)
