@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.environment.started import Started
+
 SHOWN = 15
 
 
@@ -26,8 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process, all its threads, and the processes that it waited for."""
-    return sum(os.times()[:4])
+    """Of this process, all its threads, the processes that it waited for, and the commands that it had run."""
+    return sum(os.times()[:4]) + Started.spent
 
 
 def _counted(item: pytest.Item, phase: str) -> Generator[None, Any, Any]:
@@ -70,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(f"{seconds:7.1f} s {phase:6} {report.nodeid}")
     if over:
         terminalreporter.line(
-            f"{len(over)} of these are not marked slow and used more than {budget:g} s of the processor: make them faster, or "
-            'mark them @pytest.mark.slow("why")',
+            f"These are not marked slow, and each used more than {budget:g} s of the processor: make it faster, or "
+            'mark it @pytest.mark.slow("why")',
             red=True,
         )
