@@ -4,7 +4,8 @@ A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging 
 ``github/<owner>/<name>/<path>`` for GitHub. It is named by ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR``, and
 where it is named it is authoritative: what it lacks is an error, nothing is downloaded. ``mirror=sample`` is the
 miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
-switch) or from GitHub at a pinned commit, and are checked against the checksum in ``source_files.tsv``.
+switch) or from GitHub at a pinned commit, and are checked against the checksum in the ``source_files.tsv`` of the benchmark
+that reads them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ __all__ = [
     "fetch_into",
     "files",
     "find",
+    "know",
     "local_copy",
     "locate",
     "recording",
@@ -113,23 +115,40 @@ def recording() -> Iterator[list[Located]]:
         _RECORD.reset(token)
 
 
+_TABLE = "source_files.tsv"
+_ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
+
+
+def know(folder: Path) -> None:
+    """Let :func:`files` have the ``source_files.tsv`` of a benchmark's folder, too; where it has none, nothing changes."""
+    table = folder.resolve() / _TABLE
+    if table.is_file() and table not in _ours() and table not in _ELSEWHERE:
+        _ELSEWHERE.append(table)
+        files.cache_clear()
+
+
+def _ours() -> list[Path]:
+    return sorted(Path(__file__).resolve().parent.glob(f"*/{_TABLE}"))
+
+
 @lru_cache(maxsize=1)
 def files() -> tuple[SourceFile, ...]:
-    """Every file that the tasks may read, in the order of ``source_files.tsv``."""
-    table = resources.files("lm_eval_tasks").joinpath("source_files.tsv").read_text("utf-8")
-    return tuple(SourceFile(**row) for row in csv.DictReader(table.splitlines(), delimiter="\t"))
+    """Every file that the tasks may read: of each benchmark by name, in the order of its ``source_files.tsv``."""
+    tables = [table.read_text("utf-8") for table in (*_ours(), *_ELSEWHERE)]
+    rows = (row for table in tables for row in csv.DictReader(table.splitlines(), delimiter="\t"))
+    return tuple(SourceFile(**row) for row in rows)
 
 
 def find(repository: str, path: str) -> SourceFile:
     """The file of that repository and path.
 
     Raises:
-        KeyError: it is not in ``source_files.tsv``.
+        KeyError: it is in no ``source_files.tsv``.
     """
     for file in files():
         if file.repository == repository and file.path == path:
             return file
-    raise KeyError(f"{repository}: {path} is not in lm_eval_tasks/source_files.tsv")
+    raise KeyError(f"{repository}: {path} is in no {_TABLE} of a benchmark")
 
 
 def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
@@ -160,7 +179,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
 
     Args:
         repository: ``owner/name``.
-        path: inside the repository; the pair must stand in ``source_files.tsv``.
+        path: inside the repository; the pair must stand in a ``source_files.tsv``.
         mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
 
     Raises:

@@ -15,13 +15,15 @@ from custom_metrics.aggregations import Aggregation
 from custom_metrics.figures import Figure
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
-from lm_eval_tasks import needed_files, outcome, provenance
+from lm_eval_tasks import autoload, needed_files, outcome, provenance
 from lm_eval_tasks.harness_results import NotDefined, ordered, reports
 from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
 __all__ = ["GroundedTask"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]

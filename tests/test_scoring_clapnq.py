@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.detecting import is_tagged
 from lm_eval_tasks.samples import read_samples
-from lm_eval_tasks.scoring import is_tagged, score
+from lm_eval_tasks.scoring import score
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from tests.conftest import command, results_of, run
 from tests.test_scoring import copied, lines, write_samples
