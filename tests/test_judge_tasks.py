@@ -291,7 +291,7 @@ def test_a_folder_that_is_called_reference_is_not_taken_for_the_gold_answers(run
         next((tmp_path / "b").iterdir()), tmp_path / "b" / "samples_clapnq_gold_gpt_2026-01-01T00-00-00.0.jsonl"
     )
     systems = compared(samples=str(tmp_path), judge_reference=True)[0]["systems"]
-    assert sorted(systems) == ["clapnq_gold", "clapnq_gold_gpt", "reference"]
+    assert sorted(systems) == ["b.clapnq_gold_gpt", "reference", "reference.clapnq_gold"]
 
 
 def test_runs_can_be_given_as_a_folder_or_as_a_list_of_files_and_folders(runs: Path, tmp_path: Path) -> None:
