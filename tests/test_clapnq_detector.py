@@ -212,7 +212,7 @@ def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, 
     assert {sample[SHARE] for sample in got["samples"]["clapnq_gold"]} == {None}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a model of transformers reads two settings")
 def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
     pytest.importorskip("transformers")

@@ -204,7 +204,7 @@ def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, tiny: Path) -> 
             assert [found(each) for each in prompt(**{place: text}, chat=chat)] == [turns] * 4
 
 
-@pytest.mark.slow  # loads a model in two processes
+@pytest.mark.slow("a tiny Llama answers twice")
 def test_a_model_as_the_judge_from_the_command_line(runs: Path, tiny: Path, tmp_path: Path) -> None:
     """Random weights talk nonsense: it is counted, and nothing breaks."""
     one, other = files(runs, "full_passage", "lexical")

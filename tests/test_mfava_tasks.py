@@ -435,7 +435,6 @@ def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
 # ------------------------------------------------------------------------------------------------------- the real thing
 
 
-@pytest.mark.slow
 def test_the_users_command(tmp_path: Path) -> None:
     run(
         [
@@ -462,7 +461,7 @@ GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}
 SILVER = ("eu", "fi", "sr", "cs", "ko", "pl", "vi", "fr", "ur", "id", "ca", "la")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("the lexical detector reads the answers of 15 languages")
 def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harness: Harness) -> None:
     """Weights trained without any document of the language (`held_out`); the paper's detector has a gold mean of 66.4."""
     tasks = [f"mfava_detection_{language}_gold" for language in GOLD_BARS]

@@ -354,7 +354,7 @@ def test_any_response_is_survived(harness: Harness, monkeypatch: pytest.MonkeyPa
 FLAGGING_ALL = {"de": (0.3583, 0.0152), "es": (0.1389, 0.04), "fi": (0.4705, 0.0), "it": (0.3544, 0.0)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("scores every published answer of four languages, twice")
 @pytest.mark.parametrize("flagged", [[(0, 10**6, 1.0)], [(2, 11, 0.3), (11, 20, 1 / 3), (30, 10**6, 0.85)]])
 def test_real_answers_score_as_the_published_scorer_has_it(
     hub: str, harness: Harness, monkeypatch: pytest.MonkeyPatch, flagged: list[tuple[int, int, float]]
