@@ -1,11 +1,11 @@
-"""The public files that tasks may read, each at its pinned revision: the table ``source_files.tsv``."""
+"""The public files that tasks may read, each at its pinned revision: the ``source_files.tsv`` of each benchmark."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 
 __all__ = ["SourceFile", "files", "find"]
 
@@ -46,20 +46,37 @@ class SourceFile:
         return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
 
 
+_TABLE = "source_files.tsv"
+_ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
+
+
+def know(folder: Path) -> None:
+    """Let :func:`files` have the ``source_files.tsv`` of a benchmark's folder, too; where it has none, nothing changes."""
+    table = folder.resolve() / _TABLE
+    if table.is_file() and table not in _ours() and table not in _ELSEWHERE:
+        _ELSEWHERE.append(table)
+        files.cache_clear()
+
+
+def _ours() -> list[Path]:
+    return sorted(Path(__file__).resolve().parent.glob(f"*/{_TABLE}"))
+
+
 @lru_cache(maxsize=1)
 def files() -> tuple[SourceFile, ...]:
-    """Every file that the tasks may read, in the order of ``source_files.tsv``."""
-    table = resources.files("lm_eval_tasks").joinpath("source_files.tsv").read_text("utf-8")
-    return tuple(SourceFile(**row) for row in csv.DictReader(table.splitlines(), delimiter="\t"))
+    """Every file that the tasks may read: of each benchmark by name, in the order of its ``source_files.tsv``."""
+    tables = [table.read_text("utf-8") for table in (*_ours(), *_ELSEWHERE)]
+    rows = (row for table in tables for row in csv.DictReader(table.splitlines(), delimiter="\t"))
+    return tuple(SourceFile(**row) for row in rows)
 
 
 def find(repository: str, path: str) -> SourceFile:
     """The file of that repository and path.
 
     Raises:
-        KeyError: it is not in ``source_files.tsv``.
+        KeyError: it is in no ``source_files.tsv``.
     """
     for file in files():
         if file.repository == repository and file.path == path:
             return file
-    raise KeyError(f"{repository}: {path} is not in lm_eval_tasks/source_files.tsv")
+    raise KeyError(f"{repository}: {path} is in no {_TABLE} of a benchmark")

@@ -4,7 +4,8 @@ A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging 
 ``github/<owner>/<name>/<path>`` for GitHub. It is named by ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR``, and
 where it is named it is authoritative: what it lacks is an error, nothing is downloaded. ``mirror=sample`` is the
 miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
-switch) or from GitHub at a pinned commit, and are checked against the checksum in ``source_files.tsv``.
+switch) or from GitHub at a pinned commit, and are checked against the checksum in the ``source_files.tsv`` of the benchmark
+that reads them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lm_eval_tasks.cache import CACHE_VARIABLE, cache_folder
 from lm_eval_tasks.digests import has_checksum
 from lm_eval_tasks.downloads import MIRROR_VARIABLE, downloaded, fetch, fetch_command, is_offline
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.source_files import SourceFile, files, find
+from lm_eval_tasks.source_files import SourceFile, files, find, know
 from lm_eval_tasks.tables import check_end, check_readable
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "files",
     "find",
     "is_offline",
+    "know",
     "local_copy",
     "locate",
     "mirror_folder",
@@ -104,7 +106,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
 
     Args:
         repository: ``owner/name``.
-        path: inside the repository; the pair must stand in ``source_files.tsv``.
+        path: inside the repository; the pair must stand in a ``source_files.tsv``.
         mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
 
     Raises:

@@ -15,7 +15,7 @@ import pytest
 from tests.environment import harness_start
 from tests.environment.started import Started
 
-pytest_plugins = ["tests.cpu_budget", "tests.shared_once"]
+pytest_plugins = ["tests.cpu_budget", "tests.shared_once", "tests.judged"]
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"

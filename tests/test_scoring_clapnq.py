@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.scoring import is_tagged, score
+from lm_eval_tasks.commands.work.scoring import score
+from lm_eval_tasks.detecting import is_tagged
 from lm_eval_tasks.samples import read_samples
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from tests.conftest import results_of
