@@ -17,10 +17,12 @@ def quoted(value: Any) -> str:
 
 
 def shown(text: str) -> str:
+    """A name in a table: on one line, short, and without what could act on a terminal."""
     text = " ".join(printable(text).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def columns_of(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    """The first columns of some rows, for a message."""
     names = dict.fromkeys(name for _, row in rows for name in row)
     return ", ".join(map(quoted, [*names][:12])) + (", ..." if len(names) > 12 else "")

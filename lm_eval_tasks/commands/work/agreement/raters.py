@@ -22,9 +22,11 @@ class Rater(NamedTuple):
 
 
 class Pair(NamedTuple):
+    """Two raters and the items that both judged."""
+
     first: Rater
     second: Rater
-    items: list[Key]  # of both
+    items: list[Key]
 
     @property
     def name(self) -> str:
@@ -83,4 +85,5 @@ def pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
 
 
 def named(key: Key) -> str:
+    """An item in a message: its id, and its aspect where it has one."""
     return quoted(key[0]) + (f" ({quoted(key[1])})" if key[1] else "")

@@ -20,6 +20,7 @@ _ALL = "all aspects"
 
 
 def compare_ratings(pairs: Iterable[Pair], raters: Sequence[Rater], notes: list[str]) -> list[Result]:
+    """Each pair on each aspect, and on all of them together where there are several."""
     ratings = dict.fromkeys(one for rater in raters for one in rater.said.values() if one is not None)
     if len(ratings) > _LARGEST_SCALE:
         some = ", ".join(map(quoted, [*ratings][:3]))

@@ -47,6 +47,7 @@ class Comparison:
 
 
 def estimates_of(tables: Sequence[Table], statistics: Statistics, labels: int) -> dict[str, Estimate]:
+    """Each statistic of the stacked tables of a pair, with its bounds; ``nan`` where it makes no sense."""
     stacked = np.array(tables) if tables else np.zeros((1, labels, labels))
     unknown = Estimate(math.nan, math.nan, math.nan)
     return {name: estimate(stacked, statistic) if statistic else unknown for name, statistic in statistics.items()}

@@ -109,6 +109,7 @@ def numbered(names: Sequence[str], tables: Sequence[list[Row]]) -> list[list[Row
 
 
 def id_of(where: str, row: Mapping[str, Any], column: str) -> str:
+    """The id of a row, as a text."""
     value = row.get(column)
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # as pandas writes whole numbers of a column with gaps

@@ -40,6 +40,7 @@ class Tagged(NamedTuple):
 
 
 def compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[str]) -> list[Result]:
+    """Each pair in each language, word by word."""
     statistics = {"binary kappa": lambda tables: cohen_kappa(any_label(tables)), "category kappa": cohen_kappa}
     results = []
     for pair in pairs:
@@ -99,6 +100,7 @@ def _language(key: Key, pair: Pair) -> str:
 def tagged_of(
     where: str, row: Mapping[str, Any], column: str, text_column: str | None, language: str | None
 ) -> Tagged | None:
+    """The tagged text of a row; ``None`` where there is none."""
     tagged = _text(where, row, column)
     if tagged is None or not tagged.strip():
         return None

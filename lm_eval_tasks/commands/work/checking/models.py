@@ -32,6 +32,7 @@ def model_of(config: EvaluatorConfig, report: Report) -> Any:
 
 
 def measure_for(config: EvaluatorConfig, report: Report) -> Measure:
+    """How the model of a run counts its prompts; what is wrong with its tokenizer goes into the report."""
     measure, why = measure_of(config.model_args)
     if why:
         report.notes.append(f"prompts are counted in characters: {why}")

@@ -25,12 +25,14 @@ class Compared(NamedTuple):
 
 
 def compare(what: str, there: Any, here: Any, kind: str) -> Compared:
+    """One thing there and here: the same, or both sums or versions (`kind`)."""
     if there == here:
         return Compared(SAME, what)
     return Compared(DIFFERS, what, (f"{kind} there: {there}", f"{kind} here:  {here}"))
 
 
 def versions(results: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> list[Compared]:
+    """The versions of the libraries that the records name."""
     from importlib.metadata import PackageNotFoundError, version
 
     def here(name: str) -> str:

@@ -13,6 +13,7 @@ __all__ = ["chosen_tasks", "leaves_of", "metadata_of", "read_results", "record_o
 
 
 def read_results(path: Path) -> dict[str, Any]:
+    """The content of a results file."""
     if path.is_dir():
         known = sorted(found.name for found in path.rglob("results_*.json"))
         raise ValueError(f"{path} is a folder; name a results file" + (f", such as {known[-1]}" if known else ""))
@@ -40,6 +41,7 @@ def record_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_tasks(results: Mapping[str, Any], task: str | None, path: Path) -> list[str]:
+    """The tasks of ours in it, in the order they were run: all, or those of the task or group `task`."""
     order = list(results.get("n-samples") or results["configs"])
     names = [name for name in order if name in results["configs"]]
     if task is not None:
@@ -65,6 +67,7 @@ def chosen_tasks(results: Mapping[str, Any], task: str | None, path: Path) -> li
 
 
 def said_of(config: Mapping[str, Any], key: str) -> Any:
+    """What a task's metadata says of `key`; ``None`` where it says nothing."""
     metadata = config.get("metadata")
     return metadata.get(key) if isinstance(metadata, Mapping) else None
 
@@ -75,6 +78,7 @@ def _failure(config: Mapping[str, Any]) -> str:
 
 
 def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The tasks of a group and of the groups in it; a task is its own."""
     if name not in groups:
         yield name
     for member in groups.get(name, ()):
