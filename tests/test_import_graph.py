@@ -14,8 +14,6 @@ IMPORTS = read(ROOT)
 MODULES = modules(ROOT)
 
 CALL_BACK = {
-    # The import hook: it runs when the harness is imported, long after the module that it calls was not there yet.
-    ("lm_eval_tasks.autoload", "lm_eval_tasks.harness_results"),
     # What it puts around the harness's functions asks whether a task is one of ours.
     ("lm_eval_tasks.harness_results", "lm_eval_tasks.task"),
     # Its command prints figures of the answers that training collects; training itself measures with it.
