@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
+
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
 
