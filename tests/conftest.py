@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.somebodys_package import package, theirs  # noqa: F401
 from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
 # Before anything imports huggingface_hub, which reads them once.
