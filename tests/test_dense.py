@@ -380,31 +380,34 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
 def test_minilm_and_the_hybrid_on_a_part_of_the_mirror(
     hub: str, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten questions that BM25 gets wrong, among those that it ranks first: what model and fusion make of them."""
+    """Eight questions that BM25 gets wrong, among those that it ranks first: what model and fusion make of them."""
     monkeypatch.undo()  # blocks as they are in use
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     everything = open_corpus(hub)
     rows = [row for row in questions_of("dev", hub, "test") if row["answerable"]]
     gold = gold_ids(rows, "dev", everything, hub, "test")
-    questions = [Question(row["id"], row["question"]) for row in rows if gold.get(row["id"])]
-    asked_of = questions
-    rankings = open_retriever("bm25", everything).search(questions, 5)
-    # BM25 finds these last: their words are elsewhere, too.
-    missed = [
-        at for at, (one, found) in enumerate(zip(questions, rankings, strict=True)) if found[0][0] not in gold[one.id]
-    ]
-    questions = [questions[at] for at in missed[:10]]
-    chosen = {id for at in missed[:10] for id in (*ids(rankings[at]), *gold[asked_of[at].id])}
-    passages = [everything.passage(id) for id in sorted(chosen)]
+    everyone = [Question(row["id"], row["question"]) for row in rows if gold.get(row["id"])]
+    by_words = zip(everyone, open_retriever("bm25", everything).search(everyone, 3), strict=True)
+    missed = [(one, ids(found)) for one, found in by_words if found[0][0] not in gold[one.id]][:8]
+    questions = [one for one, _ in missed]
+    chosen = sorted({id for one, found in missed for id in (*found, *gold[one.id])})
+    passages = [everything.passage(id) for id in chosen]
     part = Corpus.open(write_corpus(tmp_path / "part.tsv", [(one.id, one.text, one.title) for one in passages]))
-    figures, best = {}, []
+    assert len(part) == 26
+    figures, best = {}, {}
     for name in ("minilm", "bm25", "hybrid"):
         found = open_retriever(name, part, {"minilm": minilm, "encoder_device": "cpu"}).search(questions, 10)
         each = [retrieval_quality(ids(one), gold[question.id]) for one, question in zip(found, questions, strict=True)]
         figures[name] = [round(float(np.mean([one[metric] for one in each])), 4) for metric in METRICS]
-        if name == "minilm":
-            best = [round(ranking[0][1], 3) for ranking in found]
-    assert (len(part), figures, best) == (54, {}, [])
+        best[name] = [ranking[0][1] for ranking in found]
+    assert figures == {
+        "minilm": [0.875, 0.9375, 0.9375, 0.9375, 1.0],
+        "bm25": [0.125, 0.4077, 0.5099, 0.5099, 0.875],
+        "hybrid": [0.5, 0.7202, 0.7741, 0.7741, 1.0],
+    }
+    # A cosine is off by 2**-11 at most where vectors are rounded to float16; another machine adds up in another order.
+    assert best["minilm"] == pytest.approx([0.5278, 0.5665, 0.4929, 0.7977, 0.7159, 0.6615, 0.5548, 0.6266], abs=1e-3)
+    assert best["hybrid"] == pytest.approx([5 / 6, 2 / 3, 1, 5 / 6, 5 / 6, 1, 5 / 6, 3 / 4])
 
 
 @pytest.mark.slow  # MiniLM reads 5,494 passages: minutes on a CPU
