@@ -86,7 +86,7 @@ def _add_check(commands: Commands) -> None:
 
 
 def _add_retrieve(commands: Commands) -> None:
-    from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS
+    from lm_eval_tasks.clapnq.retrieval import OPTIONS, names
 
     retrieve = commands.add_parser(
         "retrieve",
@@ -94,7 +94,7 @@ def _add_retrieve(commands: Commands) -> None:
         description="Writes a TREC run of every question and prints nDCG and recall beside the paper's Table 4. Dense "
         "vectors are made here once and used by `lm_eval` afterwards; `clapnq_rag_run --metadata run=FILE` reads the run.",
     )
-    retrieve.add_argument("--retriever", required=True, choices=sorted(RETRIEVERS))
+    retrieve.add_argument("--retriever", required=True, choices=names())
     retrieve.add_argument("--split", default="validation", help="validation (also dev; the default) or train")
     retrieve.add_argument("-k", type=int, default=10, help="passages a question in the run (default: 10)")
     retrieve.add_argument("-o", "--output", type=Path, metavar="RUN", help="where the run goes (default: nowhere)")
@@ -248,7 +248,9 @@ def _add_separate(commands: Commands) -> None:
 
 def _add_detector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
+        "--detector",
+        default="lexical",
+        help="lexical, llm, one of another package, or a Hugging Face model (default: lexical)",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 

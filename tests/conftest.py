@@ -14,6 +14,8 @@ import pytest
 
 from tests.environment import harness_start
 from tests.environment.started import Started
+from tests.somebodys_package import package, theirs  # noqa: F401
+from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
 pytest_plugins = ["tests.cpu_budget", "tests.shared_once", "tests.judged"]
 

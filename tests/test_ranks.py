@@ -86,16 +86,10 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) ->
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["greedy", "sampled"])
-def test_a_language_model_in_two_processes(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, sampled: bool
-) -> None:
-    if find_spec("transformers") is None:
-        pytest.skip("the tiny Llama needs transformers (extra hf)")
-    from tests.environment.tiny_llama import write
-
+def test_a_language_model_in_two_processes(tmp_path: Path, llama: Path, sampled: bool) -> None:
     settings: dict[str, Any] = {
         "model": "hf",
-        "model_args": {"pretrained": str(write(tmp_path_factory.mktemp("tiny"))), "device": "cpu", "batch_size": 1},
+        "model_args": {"pretrained": str(llama), "device": "cpu", "batch_size": 1},
         "limit": 5,
         "gen_kwargs": "max_gen_toks=12," + ("do_sample=True,temperature=1.0" if sampled else "do_sample=False"),
     }
