@@ -135,6 +135,8 @@ class Started:
         }
         if any(not name.startswith("LM_EVAL_GROUNDED_") or name == "LM_EVAL_GROUNDED_AUTOLOAD" for name in differ):
             return False
+        if "vllm" in arguments:  # has ideas of its own about how processes start
+            return False
         if arguments[0] == sys.executable:
             return arguments[1] == "-m" and arguments[2] in MODULES
         script = Path(arguments[0])
