@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
 
 ROOT = Path(__file__).parents[2]
-MODULES = {"lm_eval", "lm_eval_tasks.cli"}
+MODULES = {"lm_eval", "lm_eval_tasks.cli", "tests.environment.ranks"}
 SCRIPTS = {"lm_eval", "lm-eval-grounded"}
 
 PRELOADED = """
