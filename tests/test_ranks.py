@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, evaluate
+from tests.conftest import ROOT, evaluate, run
 
 pytestmark = [
     pytest.mark.slow("starts a harness for every rank"),
@@ -36,9 +36,13 @@ def processes(number: int, tmp_path: Path, tasks: list[str] | None = None, **set
         "output": str(tmp_path / f"{number}.json"),
         **settings,
     }
+    command = [sys.executable, "-m", "tests.environment.ranks"]
+    if number == 1 and asked["model"] != "hf":  # nothing that depends on the number of threads
+        done = run([*command, json.dumps({**asked, "rank": 0})], ROOT, check=False)
+        return [(done.returncode, done.stderr)]
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.environment.ranks", json.dumps({**asked, "rank": rank})],
+            [*command, json.dumps({**asked, "rank": rank})],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stderr=subprocess.PIPE,
@@ -112,12 +116,10 @@ def test_a_language_model_in_two_processes(tmp_path: Path, llama: Path, sampled:
 
 
 def test_a_rank_without_a_question_is_an_error_on_every_rank(tmp_path: Path) -> None:
-    """The harness raises it on that rank alone, while the others wait."""
-    started = time.monotonic()
+    """The harness raises it on that rank alone, while the others wait until their time limit, which is another error."""
     for status, errors in processes(2, tmp_path, tasks=["clapnq_gold"], limit=1):
         assert status != 0
         said = "clapnq_gold: 1 questions for 2 processes, and each needs one; raise --limit, or start at most 1"
         assert errors.strip().splitlines()[-1].endswith(f"UsageError: {said}")
-    assert time.monotonic() - started < 200  # the ranks' time limit is 240 s
     (status, errors), *_ = processes(1, tmp_path, tasks=["clapnq_gold"], limit=1)
     assert status == 0, errors[-2000:]
