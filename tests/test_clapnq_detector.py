@@ -157,7 +157,8 @@ import sys
 from tests.conftest import evaluate
 got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
 ours = ("detector_plugin", "lm_eval_tasks.calibrated", "lm_eval_tasks.mfava", "lm_eval_tasks.clapnq.hallucination")
-print([name for name in sys.modules if name.startswith(ours)])
+names_alone = {"detector_plugin"} | {f"detector_plugin.{name}" for name in ("detector", "entry_points", "loading")}
+print([name for name in sys.modules if name.startswith(ours) and name not in names_alone])
 print([key for task in got["results"].values() for key in task if "halluc" in key or "rogan" in key])
 print(["detector" in got["configs"][task]["metadata"]["provenance"] for task in got["configs"]])
 print([step["function"] for step in got["configs"]["clapnq_rag"]["filter_list"][0]["filter"]])
@@ -213,14 +214,10 @@ def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, 
 
 
 @pytest.mark.slow("a model of transformers reads two settings")
-def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, tmp_path: Path) -> None:
+def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, lookup: Path, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
-    pytest.importorskip("transformers")
-    pytest.importorskip("torch")
-    from tests.test_transformers_detector import write_lookup
-
     said = "a cold hot sun is the big moon"
-    metadata = {**SAMPLE, "detector": str(write_lookup(tmp_path / "lookup"))}
+    metadata = {**SAMPLE, "detector": str(lookup)}
     shares = {}
     for task in ("clapnq_gold", "clapnq_rag"):
         documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror="sample")["evaluation"]
