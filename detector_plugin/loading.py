@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from custom_metrics import entry_points
 from custom_metrics.plain_errors import UsageError
-from detector_plugin import entry_points
 from detector_plugin.detector import Detector, UnusableDetector
 
 __all__ = ["calibrated_name", "check_detector", "has_package", "load_detector", "takes"]

@@ -61,7 +61,6 @@ def test_the_interface_of_detectors_imports_no_detector() -> None:
     graph = edges(IMPORTS, MODULES)
     assert {name for name in graph["detector_plugin.detector"] if name.startswith("detector_plugin")} == set()
     assert [name for name in graph["detector_plugin.loading"] if name.startswith("detector_plugin.")] == [
-        "detector_plugin.entry_points",
         "detector_plugin.detector",
         "detector_plugin.transformers",  # what no package has a name for is a model of the hub
     ]

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import detector_plugin
+from custom_metrics import entry_points
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import Span
-from detector_plugin import Detector, UnusableDetector, entry_points, load_detector
+from detector_plugin import Detector, UnusableDetector, load_detector
 from detector_plugin.calibration import Calibration as CalibrationFile
 from detector_plugin.calibration import CalibrationError, measured
 from detector_plugin.loading import calibrated_name, check_detector, has_package, takes
@@ -143,7 +144,7 @@ def test_nothing_is_looked_up_before_it_is_asked_for(theirs: Path, tmp_path: Pat
     """And then the installed packages are read once."""
     code = (
         "import sys, detector_plugin, lm_eval_tasks.clapnq.retrieval\n"
-        "from detector_plugin import entry_points, load_detector\n"
+        "from custom_metrics import entry_points\nfrom detector_plugin import load_detector\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules)\n"
         "load_detector('shouting'); load_detector('lexical'); load_detector('shouting')\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules, 'torch' in sys.modules)"

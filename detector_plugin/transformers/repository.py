@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from custom_metrics.entry_points import DETECTORS, names
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.entry_points import DETECTORS, names
 
 __all__ = ["Repository", "first_line", "library", "require"]
 
