@@ -22,8 +22,8 @@ from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, dense, open_retriever
 from lm_eval_tasks.clapnq.retrieval.encoder import encoders, named, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
-from lm_eval_tasks.commands.work.retrieving import retrieve
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.retrieving import retrieve
 from tests.test_retrieval import METRICS, asked, ids, write_corpus
 from tests.test_vectors import blocks_of_4, kill_when_it_says, never, the_folder, whole  # noqa: F401 -- a fixture
 from tests.tiny_models import copy_of
