@@ -64,7 +64,7 @@ def any_label(tables: Table) -> Table:
 
 def equal_share(tables: Table) -> Table:
     """Share of the units that both raters give the same label: (..., labels, labels) to (...); ``nan`` without units."""
-    cells = np.asarray(tables, dtype=float)
+    cells = np.asarray(tables)
     return _ratio(np.trace(cells, axis1=-2, axis2=-1), cells.sum(axis=(-2, -1)))
 
 
@@ -154,5 +154,5 @@ def _untied_pairs(totals: Table) -> Table:
 
 
 def _ratio(top: Table, bottom: Table) -> Table:
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore"):  # 0/0, never x/0
         return np.asarray(np.where(bottom > 0, top / bottom, np.nan))
