@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def test_a_sum_is_drawn_as_often_as_the_multinomial_says() -> None:
     counts = np.random.default_rng(5).multinomial(3, [1 / 3] * 3, size=40)
     np.testing.assert_array_equal(resampled_sums(clusters, 40, 5), counts @ by_content)
     np.testing.assert_array_equal(resampled_sums(clusters[::-1].tolist(), 40, 5), counts @ by_content)
+    assert resampled_sums(clusters.astype(int), 40, 5).dtype == float
 
 
 def test_resamples_are_2000_with_the_projects_seed() -> None:
@@ -94,7 +96,9 @@ def test_the_mean_of_what_is_defined_is_bootstrapped() -> None:
     ],
 )
 def test_a_spread_has_percentiles_and_the_standard_deviation(resampled: Any, expected: Spread) -> None:
-    found = spread(np.array(resampled, dtype=float))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = spread(np.array(resampled, dtype=float))
     assert found == pytest.approx(expected, nan_ok=True, abs=1e-12)
     assert all(type(part) is float for part in found)
     assert percentile_bounds(np.array(resampled, dtype=float)) == pytest.approx(expected[:2], nan_ok=True, abs=1e-12)

@@ -61,7 +61,7 @@ def test_what_is_expected_is_the_mean_over_languages_of_the_mean_over_models() -
 
 
 def test_draws_are_of_a_t_distribution_about_the_centre_on_the_logit_scale() -> None:
-    """The ratio, alone, by the scalar formulas: spreads of languages and models beyond chance, and Satterthwaite's freedom."""
+    """The ratio, alone, by scalar formulas: spreads beyond chance of languages and models, Satterthwaite's freedom."""
     seed, iterations = 11, 4000
     per_language = []
     chances = []

@@ -72,7 +72,7 @@ def test_time_grows_no_faster_than_the_input(name: str, kind: str) -> None:
 
 def check_growth(name: str, parser: Parser, kind: str) -> None:
     make = parser.growing[kind]
-    length = 2000
+    length = 250
     seconds(parser.read, parser, make(10), 1)  # what is loaded once
     while (short := seconds(parser.read, parser, make(length), 1)) < ENOUGH and length < LONGEST / FACTOR:
         length *= 2

@@ -37,8 +37,8 @@ SETTINGS = Path(__file__).with_name("settings.cfg")
 SHARED = ROOT.parent / "shared"
 
 LEAST_KILLED = 0.90  # of the mutants that are not explained
-LONGEST_TEST = 4.0  # seconds; slower tests are not asked about single mutants
-LONGEST_TESTS = 12.0  # seconds, the tests of one mutant together, the fastest first
+LONGEST_TEST = 1.0  # seconds of CPU time; slower tests are not asked about single mutants
+LONGEST_TESTS = 3.0  # seconds of CPU time, the tests of one mutant together, the fastest first
 
 QUIET = ("--rootdir=.", "-q")
 
@@ -166,7 +166,7 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str]) -> N
 
     def every_module(tester: Forks) -> None:
         began = time.monotonic()
-        for module, data in sorted(files.items()):
+        for module, data in sorted(files.items(), key=lambda entry: (_place(entry[0], modules), entry[0])):
             if not _chosen(module, modules):
                 continue
             again = set(retests.by_module.get(module, ()))
@@ -174,8 +174,8 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str]) -> N
             for name, outcome in data.exit_code_by_key.items():
                 asked = _tests_of(name, outcome, again)
                 if asked is not None:
-                    work.append((sum(state().duration_by_test[test] for test in asked), name, asked))
-            tester.test(data, sorted(work))
+                    work.append((name, asked))
+            tester.test(data, work)
             retests.done(module)
             if work:
                 found = Counter(status(code) for code in data.exit_code_by_key.values())
@@ -195,13 +195,12 @@ def _tests_of(mutant: str, outcome: int | None, changed_files: Collection[str]) 
     from mutmut.state import state
     from mutmut.utils.format_utils import mangled_name_from_mutant_name
 
-    tests = state().tests_by_mangled_function_name.get(mangled_name_from_mutant_name(mutant), set())
-    asked = _within_budget(tests, state().duration_by_test)
+    tests = sorted(state().tests_by_mangled_function_name.get(mangled_name_from_mutant_name(mutant), set()))
     if outcome is None:
-        return asked
+        return tests
     if status(outcome) not in (SURVIVED, UNTESTED):
         return None
-    return [test for test in asked if _file_of(test) in changed_files] or None
+    return [test for test in tests if _file_of(test) in changed_files] or None
 
 
 def _file_of(test: str) -> str:
@@ -221,6 +220,38 @@ def strings_once() -> None:
     ]
 
 
+class Costs:
+    """CPU time of each test in a fresh process, as the processes wrote it down; until then, as mutmut measured it.
+
+    mutmut's own figures are of one process: there the first test that needs a data set loads it for all others.
+    """
+
+    def __init__(self) -> None:
+        self.file = STAGE / "costs.tsv"
+        self.file.touch()
+        self.read_to = 0
+        self.seconds: dict[str, float] = {}
+
+    def within_budget(self, tests: Sequence[str]) -> list[str]:
+        """The fastest of some tests, as far as the budget of one mutant reaches."""
+        from mutmut.state import state
+
+        with self.file.open(encoding="utf-8") as stream:
+            stream.seek(self.read_to)
+            for line in stream:
+                test, _, took = line.rstrip("\n").rpartition("\t")
+                self.seconds[test] = max(float(took), self.seconds.get(test, 0.0))
+            self.read_to = stream.tell()
+        cost = {test: self.seconds.get(test, state().duration_by_test[test]) for test in tests}
+        chosen, spent = [], 0.0
+        for test in sorted(tests, key=lambda name: (cost[name], name)):
+            spent += cost[test]
+            if cost[test] > LONGEST_TEST or (chosen and spent > LONGEST_TESTS):
+                break
+            chosen.append(test)
+        return chosen
+
+
 class Forks:
     """A pytest plugin that collects the tests once and forks a process for each mutant, which runs those it is given.
 
@@ -234,6 +265,7 @@ class Forks:
         self.running: dict[int, tuple[Any, str, float]] = {}
         self.tested = 0
         self.cpu = 0.0
+        self.costs = Costs()
         self.ran = False
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -249,17 +281,18 @@ class Forks:
                 os.kill(process, signal.SIGKILL)
         return True
 
-    def test(self, data: Any, work: Iterable[tuple[float, str, list[str]]]) -> None:
+    def test(self, data: Any, work: Iterable[tuple[str, list[str]]]) -> None:
         """Test mutants of one file; their outcomes are kept as they come."""
-        for seconds, name, tests in work:
+        for name, tests in work:
             if not tests:
                 data.exit_code_by_key[name] = 33  # mutmut's number for "no tests"
                 continue
             while len(self.running) >= self.jobs:
                 self._finish_one()
+            asked = self.costs.within_budget(tests)
             process = os.fork()
             if not process:
-                self._in_child(name, tests, seconds)
+                self._in_child(name, asked)
             self.running[process] = (data, name, time.monotonic())
         while self.running:
             self._finish_one()
@@ -281,7 +314,7 @@ class Forks:
             os.chdir("mutants")
             print(f"  {self.tested} tested, {self.cpu:.0f} s of CPU time", file=sys.__stderr__, flush=True)
 
-    def _in_child(self, mutant: str, tests: Sequence[str], seconds: float) -> None:
+    def _in_child(self, mutant: str, tests: Sequence[str]) -> None:
         from _pytest.runner import runtestprotocol
         from mutmut.mutation.trampoline import set_mutant_under_test
 
@@ -289,7 +322,7 @@ class Forks:
         try:
             gc.disable()
             set_mutant_under_test(mutant)
-            limit = ceil((seconds + 1) * 5)
+            limit = ceil(LONGEST_TESTS * 4)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(limit * 6)  # of the clock: a mutant may wait for something
@@ -297,9 +330,12 @@ class Forks:
             own.mkdir()
             next(iter(self.items.values())).config._tmp_path_factory._basetemp = own  # type: ignore[attr-defined]
             items = [self.items[test] for test in tests if test in self.items]
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
-                    os._exit(1)
+            with self.costs.file.open("a", buffering=1, encoding="utf-8") as costs:
+                for item, following in zip(items, [*items[1:], None], strict=True):
+                    began = time.process_time()
+                    if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
+                        os._exit(1)
+                    costs.write(f"{item.nodeid}\t{time.process_time() - began:.3f}\n")
             code = 0 if items else 33
         finally:
             os._exit(code)
@@ -321,19 +357,13 @@ def selected_tests() -> list[str]:
     return list(config().pytest_add_cli_args_test_selection)
 
 
-def _within_budget(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
-    """The fastest tests, as far as the budget of one mutant reaches."""
-    chosen, spent = [], 0.0
-    for test in sorted(tests, key=lambda name: (seconds[name], name)):
-        spent += seconds[test]
-        if seconds[test] > LONGEST_TEST or (chosen and spent > LONGEST_TESTS):
-            break
-        chosen.append(test)
-    return chosen
-
-
 def _chosen(module: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatch.fnmatch(module, pattern) for pattern in patterns)
+
+
+def _place(module: str, patterns: Sequence[str]) -> int:
+    """The number of the first pattern that a module fits: they are run in the order in which they are named."""
+    return next((place for place, pattern in enumerate(patterns) if fnmatch.fnmatch(module, pattern)), len(patterns))
 
 
 def status(exit_code: int | None) -> str:
