@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from custom_metrics.agreement import cohen_kappa, equal_share, estimate, kendall_tau_b, quadratic_weights
+from custom_metrics.agreement import any_label, cohen_kappa, equal_share, estimate, kendall_tau_b, quadratic_weights
 from custom_metrics.intervals import resampled_sums
 
 TABLES = np.array(
@@ -44,3 +44,9 @@ def test_one_unit_has_a_share_of_equal_labels_and_no_unit_has_none_without_a_war
         assert equal_share(np.array([[1, 0], [0, 0]])) == 1
         assert np.isnan(equal_share(np.zeros((2, 2))))
         assert np.isnan(kendall_tau_b(np.array([[5, 0], [0, 0]])))
+
+
+def test_any_label_of_many_tables_is_that_of_each() -> None:
+    tables = np.arange(27).reshape(3, 3, 3)
+    assert any_label(tables).tolist() == [any_label(table).tolist() for table in tables]
+    assert any_label(tables[0]).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
