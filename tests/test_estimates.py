@@ -64,8 +64,12 @@ def test_a_resample_without_words_or_findings_is_left_out_silently() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = estimate(wild, calibration, iterations=200, seed=5)
+        level = estimate(
+            wild, np.array([[1, 1, 1, 1], [9, 1, 3, 40], [2, 2, 2, 2]]), iterations=200, seed=5
+        ).rogan_gladen
     assert np.isnan(found.estimated[1:]).all()  # a quarter of the resamples finds nothing
     assert found.estimated.value == pytest.approx(12 / 10 * 23 / 146)
+    assert 0 <= level.low <= level.value <= level.high <= 1
 
 
 def pooled(draws: Any, tpr: float = 0.7, fpr: float = 0.1, ratio: float = 1.2) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -37,6 +38,7 @@ SHARE = "a span's probability is between 0 and 1, got {}"
         ([0, 4, "x", 0.5, 1], FORM),
         ([0, 4, "x", "much"], FORM),
         (["a", 4, "x"], FORM),
+        ([math.inf, 4, "x"], FORM),
         (None, FORM),
         ([4, 3, "x"], ORDER),
         ([-1, 3, "x"], ORDER),

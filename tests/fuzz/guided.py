@@ -7,6 +7,7 @@ when it is done or has found something: each parser gets one.
 from __future__ import annotations
 
 import argparse
+import logging
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _guide(name: str, inputs: int) -> int:
     import atheris
+
+    logging.disable(logging.CRITICAL)
 
     with atheris.instrument_imports(include=["custom_metrics", "detector_plugin", "lm_eval_tasks"]):
         from tests.fuzz.parsers import PARSERS

@@ -6,7 +6,6 @@ import contextlib
 import io
 import itertools
 import json
-import logging
 import math
 import os
 import tempfile
@@ -82,7 +81,6 @@ def _file(content: bytes, name: str, read: Callable[[Path], Any]) -> Any:
 
 
 _FOLDER = Path(tempfile.gettempdir()) / "lm-eval-grounded-fuzz"
-logging.getLogger("lm_eval").addFilter(lambda record: False)
 
 # ----------------------------------------------------------------------------------------------------------- checks
 

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +24,14 @@ FEW, FEW_OF_COSTLY = 60, 25
 LONGEST = 400_000  # characters
 ENOUGH = 0.02  # seconds of CPU time: less says more about the clock than about the parser
 FACTOR, AT_MOST = 4, 10.0  # four times the input may take ten times as long; a parser that squares takes sixteen
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Parsers warn of what they pass over; nobody reads 100,000 warnings."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def fuzz_test(parser: Parser) -> Callable[[], None]:

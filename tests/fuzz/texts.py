@@ -48,11 +48,11 @@ WORDS = [
 
 
 def of(pieces: Sequence[str], most: int = 16) -> st.SearchStrategy[str]:
-    """Texts made of pieces of a grammar."""
-    known = st.sampled_from([*pieces, *WORDS, *ODD])
-    cut = known.flatmap(lambda piece: st.integers(0, len(piece)).map(lambda end: piece[:end]))
-    piece = st.one_of(known, known, known, cut, anything)
-    return st.lists(piece, max_size=most).map("".join)
+    """Texts made of pieces of a grammar, whole and cut."""
+    whole = [*pieces, *WORDS, *ODD]
+    cut = [piece[:end] for piece in pieces for end in {len(piece) // 2, len(piece) - 1} if end > 0]
+    known = st.sampled_from([*whole, *whole, *whole, *cut])
+    return st.lists(known | known | known | anything, max_size=most).map("".join)
 
 
 TAG_NAMES = [
