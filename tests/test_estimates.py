@@ -234,3 +234,36 @@ USEFUL = WordCounts(60, 40, 40, 360)  # recall 0.6, false positive rate 0.1, fla
 )
 def test_doubts_are_said_in_full(share: float, calibration: WordCounts, reasons: list[str]) -> None:
     assert doubts(share, calibration) == reasons
+
+
+HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
+
+
+@pytest.mark.parametrize(("counts", "value"), [([4, 5, 0, 5], 0.0), ([5, 0, 5, 9], 1.0)])
+def test_a_share_at_the_edge_of_what_the_errors_allow_is_allowed(counts: list[int], value: float) -> None:
+    """Half of all words flagged, as of those that are fine, or as of those that are hallucinated."""
+    assert estimate(HALF, np.array([counts])).rogan_gladen == approx(Interval(value, value, value, 0.0))
+
+
+def test_errors_at_the_edge_are_allowed_and_so_is_the_least_share_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hallucination, "UNLIKELY", 1.0)
+    assert estimate(HALF, np.array([[9, 1, 1, 9]])).rogan_gladen == approx(Interval(0.5, 0.5, 0.5, 0.0))
+    for draw, value in (([0.9, 0.5, 1.0], 0.0), ([0.5, 0.1, 1.0], 1.0)):
+        monkeypatch.setattr(
+            hallucination, "predicted", lambda *args, draw=draw: pooled([draw] * 2000, draw[0], draw[1])
+        )
+        assert estimate(HALF, pooled={}).rogan_gladen == approx(Interval(value, value, value, 0.0))
+
+
+def test_a_detector_at_the_edge_of_use_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hallucination, "USELESS_BELOW", 0.5)
+    assert doubts(0.5, WordCounts(75, 25, 25, 75)) == []
+
+
+def test_equation_1_is_defined_in_resamples_that_find_a_hallucinated_word() -> None:
+    assert estimate(HALF, np.array([[1, 1, 1, 9]])).estimated == approx(Interval(0.5, 0.5, 0.5, 0.0))
+    found = estimate(
+        HALF, np.array([[1, 1, 1, 9], *[[0, 2, 3, 5]] * 4])
+    ).estimated  # a third of the resamples finds none
+    assert found.value == pytest.approx(0.5 * (1 / 10) / (1 / 14))
+    assert np.isnan(found[1:]).all()
