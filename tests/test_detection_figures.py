@@ -15,6 +15,7 @@ from custom_metrics.carried import Carried
 from custom_metrics.detection import WordCounts, count_categories, count_words
 from custom_metrics.intervals import resampled_sums, spread
 from custom_metrics.spans import CATEGORIES, Span
+from custom_metrics.words import words
 
 COUNTS = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0], [3, 5, 1, 20], [2, 2, 2, 2]]
 RATES = {
@@ -68,6 +69,7 @@ def test_words_are_counted_by_what_both_sides_say() -> None:
     assert found == WordCounts(3, 1, 0, 2)
     assert all(type(count) is int for count in found)
     assert count_words(TEXT, "de", FOUND, GOLD) == WordCounts(3, 0, 1, 2)
+    assert count_words("我不知道", "zh", [Span(0, 1)], []) == WordCounts(0, 0, 1, len(words("我不知道", "zh")) - 1)
 
 
 def test_words_of_a_category_are_true_where_both_say_it() -> None:
@@ -77,6 +79,8 @@ def test_words_of_a_category_are_true_where_both_say_it() -> None:
     assert found["relation"] == (1, 0, 1, 4)
     assert found["invented"] == (0, 2, 0, 4)
     assert found["subjective"] == (0, 0, 0, 6)
+    chinese = count_categories("我不知道", "zh", [Span(0, 1, "entity")], [])
+    assert chinese["entity"] == (0, 0, 1, len(words("我不知道", "zh")) - 1)
 
 
 def doc(text: str, spans: list[Span]) -> dict[str, Any]:
