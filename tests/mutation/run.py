@@ -172,13 +172,14 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str], ever
                 continue
             again = set(retests.by_module.get(module, ()))
             work = []
-            for name, outcome in islice(data.exit_code_by_key.items(), 0, None, every):
+            for number, (name, outcome) in enumerate(data.exit_code_by_key.items()):
+                if outcome is None and number % every:
+                    continue
                 asked = _tests_of(name, outcome, again)
                 if asked is not None:
                     work.append((name, asked))
             tester.test(data, work)
-            if every == 1:
-                retests.done(module)
+            retests.done(module)
             if work:
                 found = Counter(status(code) for code in data.exit_code_by_key.values())
                 said = ", ".join(f"{count} {what}" for what, count in sorted(found.items()))
