@@ -66,7 +66,8 @@ def test_answers_with_labels_count_what_cannot_be_read_and_what_is_said_in_other
         (
             Signs(10, Counter(empty=10), 10, 4, 1),
             "t: this run looks broken: 10 of 10 answers are Invalid (10 empty); strict and robust differ on 4 of 10 "
-            f"answers: they are not in the prompt's own words; all 10 answers are equal. Usual reasons: {ROOM}; {TEMPLATE}.",
+            f"answers: they are not in the prompt's own words; all 10 answers are equal. Usual reasons: {ROOM}; "
+            f"{TEMPLATE}.",
         ),
     ],
 )
