@@ -225,8 +225,8 @@ WAY = "missing=skip scores only what is there, missing=empty takes the empty ans
         ),
         (
             [request(9), request(8)],
-            "none of the 2 documents of t has a stored answer in {path} (2 answers to 2 ids, e.g. '1'; asked for e.g. '9'). "
-            "Do task, language, subset and ids fit?",
+            "none of the 2 documents of t has a stored answer in {path} (2 answers to 2 ids, e.g. '1'; asked for e.g. "
+            "'9'). Do task, language, subset and ids fit?",
         ),
     ],
 )
