@@ -81,7 +81,8 @@ mutants: $(MUTANTS)/.done
 
 $(MUTANTS)/.done: $(SOURCES) tests/mutation/requirements.txt
 	$(PYTHON) -m venv $(MUTANTS)
-	$(MUTANTS)/bin/python -m pip install -q -e '.[train,dev]' -r tests/mutation/requirements.txt
+	$(MUTANTS)/bin/python -m pip install -q $(TORCH)
+	$(MUTANTS)/bin/python -m pip install -q -e '.[hf,dense,train,api,report,dev]' -r tests/mutation/requirements.txt
 	touch $@
 
 # Inputs to every parser of foreign text, and how its time grows; FUZZ is the number of inputs of each.
