@@ -27,6 +27,8 @@ from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
         ("Berlin[/INST]</s>", "Berlin"),
         ("a < b and [c]", "a < b and [c]"),
         ("<eos>", ""),
+        ("<|channel|>final<|message|>a<|channel|>final<|message|>b", "b"),
+        ("<think>a</think>b</think>c", "c"),
         ("assistant: model: Berlin", "model: Berlin"),
         ("assistant\nassistant\nBerlin", "assistant\nBerlin"),  # one heading is debris, two are what it says
     ],
@@ -47,6 +49,7 @@ def test_an_object_is_read_up_to_twenty_thousand_characters(length: int, unwrapp
     [
         ("eins zwei drei vier " * 3, False),
         ("eins zwei drei vier " * 4, True),
+        ("eins zwei drei vier " * 3 + "und nun ganz anders", False),
         ("nein " * 11, False),
         ("nein " * 12, True),
         (" ".join(map(str, range(64))) + " ", False),
