@@ -33,6 +33,8 @@ def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:
     assert score_answer(answer, [complete, precise], [])["recall"] == pytest.approx(2 / 3)
     imprecise = "a b"  # precision 1/2, recall 1: F 2/3, which is less than that of the precise one
     assert score_answer(answer, [imprecise, precise], [])["recall"] == pytest.approx(2 / 3)
+    long = "a b c d e f g h i j k l"  # precision 1, recall 1/3: F 1/2; "a b c" has precision 3/4 and F 6/7
+    assert score_answer(answer, [long, "a b c"], [])["recall"] == 1.0
     nothing = score_answer("a", ["", " "], [])
     assert [math.isnan(nothing[name]) for name in ("rougeL", "recall", "rougeLp")] == [True] * 3
 
