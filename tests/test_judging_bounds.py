@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.intervals import resampled_sums, spread, wilson
-from custom_metrics.judging import f_plus_a, flip_rate, share, win_rate
+from custom_metrics.judging import f_plus_a, flip_rate, process_rating, share, win_rate
 
 
 def test_a_share_of_verdicts_is_resampled_by_question() -> None:
@@ -66,3 +66,12 @@ def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:
         warnings.simplefilter("error")
         assert math.isnan(f_plus_a([("q1", "faithfulness", 4.0)]))
         assert math.isnan(f_plus_a([("q1", "faithfulness", None)]))
+
+
+def test_an_answer_abstains_in_english() -> None:
+    doc = {"id": 1, "aspect": "faithfulness"}
+    rates = [
+        process_rating({**doc, "answer": text}, ["3"])["abstention_rate"]
+        for text in ("I do not know.", "Das weiß ich leider nicht.")
+    ]
+    assert rates == [1.0, 0.0]
