@@ -413,7 +413,7 @@ def report(patterns: Sequence[str], show: bool) -> int:
         print(
             f"{module:<44}{counts.total():>8}"
             + "".join(f"{counts[name]:>10}" for name in columns)
-            + f"{share_killed(counts):>8.1%}"
+            + (f"{share_killed(counts):>8.1%}" if counts.total() > counts[UNKNOWN] else f"{'-':>8}")
         )
     if show:
         for outcome, name, change in left:
