@@ -61,6 +61,17 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     _started.pop().end()
 
 
+@pytest.fixture(autouse=True)
+def _own_environment(_own_world: None) -> Iterator[None]:
+    """What a test or a command in this process sets, the next one does not see: a changed environment ends the forks."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
 @pytest.fixture
 def started() -> Started:
     """What runs the commands of this session."""

@@ -257,8 +257,7 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
 
 def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
     """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
-    from lm_eval_tasks.mfava.training import labelled_answers
-
+    from lm_eval_tasks.labelled_answers import labelled_answers
     from lm_eval_tasks.mfava.held_out import readings, summary
 
     kinds: dict[tuple[str, str], list[Any]] = {key: [] for key in PART}
@@ -433,9 +432,8 @@ def test_trees_that_do_not_hang_together(trees: tuple[int, int], arrays: dict[st
 def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     """And these bytes: features, trees and calibration of the shipped weights are made by the same code."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
-    from lm_eval_tasks.mfava.training import labelled_answers
-
     from detector_plugin.lexical import training
+    from lm_eval_tasks.labelled_answers import labelled_answers
 
     few = [document for document in labelled_answers("sample") if document.language in ("de", "fi")]
     assert {document.annotations for document in few} == {"real", "gold", "silver"}

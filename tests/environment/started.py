@@ -29,6 +29,8 @@ from typing import Any, ClassVar, NoReturn
 
 ROOT = Path(__file__).parents[2]
 MODULES = {"lm_eval", "lm_eval_tasks.cli", "tests.environment.ranks"}
+UNREAD = ("PYTEST_", "TORCHINDUCTOR_")
+"""Starts of variables that no command reads: pytest and torch set them in the process of the tests."""
 SCRIPTS = {"lm_eval", "lm-eval-grounded"}
 
 PRELOADED = """
@@ -131,7 +133,7 @@ class Started:
         differ = {
             name
             for name in self.environment.keys() | environment.keys()
-            if self.environment.get(name) != environment.get(name) and not name.startswith("PYTEST_")
+            if self.environment.get(name) != environment.get(name) and not name.startswith(UNREAD)
         }
         if any(not name.startswith("LM_EVAL_GROUNDED_") or name == "LM_EVAL_GROUNDED_AUTOLOAD" for name in differ):
             return False
