@@ -25,25 +25,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from custom_metrics.phrases import (
-    EDGE,
-    LANGUAGES,
-    NO_SPACES,
-    Hits,
-    Lexicon,
-    ends_with_opener,
-    fold,
-    is_boundary,
-    known,
-    lexicon_of,
-    likely_languages,
-    opener_of,
-    search,
-)
+from custom_metrics.folding import EDGE, NO_SPACES, is_boundary
+from custom_metrics.patterns import Hits
+from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 
 __all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention"]
 
 HEAD, TAIL = 2000, 1000
+LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
 MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
@@ -119,11 +108,11 @@ def _lexicons(text: str, language: str | None) -> list[Lexicon]:
 
 
 def _abstains_in(text: str, lexicon: Lexicon) -> bool:
-    if not _decide(fold(text, lexicon.fold_marks), lexicon):
+    if not _decide(lexicon.fold(text), lexicon):
         return False
     # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
     masked = _mask_titles(text)
-    return masked == text or _decide(fold(masked, lexicon.fold_marks), lexicon)
+    return masked == text or _decide(lexicon.fold(masked), lexicon)
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
@@ -133,10 +122,10 @@ def denies_presence(text: str, language: str | None = None) -> bool:
 
 
 def _denies_in(text: str, lexicon: Lexicon) -> bool:
-    rest = _behind(lexicon.no, fold(text, lexicon.fold_marks).strip(EDGE))
+    rest = _behind(lexicon.no, lexicon.fold(text).strip(EDGE))
     if rest is None:
         return False
-    hits = search(rest, lexicon)
+    hits = lexicon.search(rest)
     if not rest or "present" in hits or (len(rest.split()) <= 4 and not _NAMES.search(text.strip())):
         return True
     # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
@@ -150,7 +139,7 @@ def affirms_presence(text: str, language: str | None = None) -> bool:
 
 
 def _affirms_in(text: str, lexicon: Lexicon) -> bool:
-    head = fold(text, lexicon.fold_marks).strip(EDGE)
+    head = lexicon.fold(text).strip(EDGE)
     if _behind(lexicon.yes, head) is None:
         return False
     first, _ = next(iter(_sentences(head)), (head, False))
@@ -187,13 +176,13 @@ class _Sentence:
 
 
 def _decide(text: str, lexicon: Lexicon) -> bool:
-    text = _mask_quotes(_unquote(_last_answer(text, lexicon).strip()), lexicon)
+    text = _stated(text, lexicon)
     sentences = [_read(part, asks, lexicon) for part, asks in _sentences(text)]
     for sentence in sentences:
         if sentence.bare or not _TRIGGERS.isdisjoint(sentence.hits):
             break
     else:
-        return len(sentences) != 1 and _is_bare(text, lexicon)
+        return len(sentences) != 1 and len(text) <= LONGEST_BARE and _is_bare(text, lexicon.search(text))
     spoke_of_material = abstained = only_bare = alone = False
     answers = 0  # sentences that answer directly, since the last abstention
     statements = 0  # all that do
@@ -219,6 +208,18 @@ def _decide(text: str, lexicon: Lexicon) -> bool:
             statements += 1
         spoke_of_material = spoke_of_material or material
     return abstained and (alone or statements <= MOST_STATEMENTS)
+
+
+def _stated(text: str, lexicon: Lexicon) -> str:
+    """What a folded text says for itself: behind the last "Answer:", without what it quotes."""
+    return _mask_quotes(_unquote(_last_answer(text, lexicon).strip()), lexicon)
+
+
+def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
+    """The folded sentences that decide about a text, and the text as a whole."""
+    stated = _stated(lexicon.fold(text), lexicon)
+    sentences = [sentence for sentence, _ in _sentences(stated)]
+    return [*sentences, stated] if len(sentences) > 1 else sentences
 
 
 def _sentences(text: str) -> list[tuple[str, bool]]:
@@ -250,24 +251,30 @@ def _ends_sentence(text: str, start: int, end: int) -> bool:
 
 
 def _read(text: str, asks: bool, lexicon: Lexicon) -> _Sentence:
-    return _Sentence(text, search(text, lexicon), _is_bare(text, lexicon), asks)
+    hits = lexicon.search(text)
+    return _Sentence(text, hits, _is_bare(text, hits), asks)
 
 
 def _says_something(sentence: _Sentence, lexicon: Lexicon) -> bool:
     """Whether a sentence that does not abstain could be an answer: not about the material, not to the user."""
     if "present" in sentence.hits:
         return True
-    return not ("material" in sentence.hits or "offer" in sentence.hits or _only_openers(sentence.text, lexicon))
+    return not (
+        "material" in sentence.hits
+        or "offer" in sentence.hits
+        or _only_openers(sentence.text, len(sentence.text), sentence.hits)
+    )
 
 
 def _cites(sentence: _Sentence, lexicon: Lexicon) -> bool:
     """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
     start, end = sentence.hits["material"][0]
+    lead = _skip_edge(sentence.text, 0)
     comma = _COMMA.search(sentence.text, end, end + CITED)  # "passage [3]," may stand before it
     return (
         start < CITATION
         and comma is not None
-        and sentence.text.lstrip(EDGE).startswith(lexicon.citing)
+        and any(begin == lead for begin, _ in sentence.hits.get("citing", ()))
         and len(sentence.text) - comma.end() > 8
         and "offer" not in sentence.hits
     )
@@ -295,26 +302,33 @@ def _unquote(text: str) -> str:
     return inner if text.rstrip(".")[-1:] == text[0] and '"' not in inner else text
 
 
-def _is_bare(text: str, lexicon: Lexicon) -> bool:
+def _is_bare(text: str, hits: Hits) -> bool:
     """Whether a sentence is a bare phrase, behind at most three openers."""
-    text = text.strip(EDGE)
-    if text in lexicon.bare:
-        return True
-    if not text or len(text) > 120:
+    ends = len(text.rstrip(EDGE))
+    whole = {start for start, end in hits.get("bare", ()) if end == ends}
+    if not whole:
         return False
+    starts = {_skip_edge(text, 0)}
+    openers = hits.get("openers", ()) if ends <= LONGEST_BARE else ()
     for _ in range(3):
-        opener = opener_of(text, lexicon)
-        if opener is None:
-            return False
-        text = text[len(opener) :].strip(EDGE)
-        if text in lexicon.bare:
+        if whole & starts:
             return True
-    return False
+        starts = {
+            _skip_edge(text, end)
+            for start, end in openers
+            if start in starts and (text[end : end + 1] in EDGE or NO_SPACES.match(text[end - 1]))
+        }
+    return bool(whole & starts)
 
 
-def _only_openers(text: str, lexicon: Lexicon) -> bool:
-    text = text.strip(EDGE)
-    return text in lexicon.openers.get(text[:1], ())
+def _skip_edge(text: str, start: int) -> int:
+    """Where the first character from a place on stands that is no mark."""
+    return len(text) - len(text[start:].lstrip(EDGE))
+
+
+def _only_openers(text: str, end: int, hits: Hits) -> bool:
+    """Whether a sentence up to some place is an opener and no more."""
+    return (_skip_edge(text, 0), len(text[:end].rstrip(EDGE))) in hits.get("openers", ())
 
 
 def _mask_quotes(text: str, lexicon: Lexicon) -> str:
@@ -330,7 +344,7 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     before = match.string[max(0, match.start() - 60) : match.start()].rstrip(" :,-\"'")
     after = match.string[match.end() : match.end() + 3].strip(" .!\"')")
     before = _MARKS.split(before)[-1].strip()
-    own = not before or ends_with_opener(before, lexicon)
+    own = not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
     if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
         return " " + match[0][1:-1] + " "
     return _MASK
@@ -356,7 +370,7 @@ def _abstains(sentence: _Sentence, spoke_of_material: bool, lexicon: Lexicon) ->
         lead = text[:start]
         if start >= first or _COMMA.search(text, end, first):
             break  # the concession is over before the abstention begins
-        if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, lexicon) and not _speaks_of(0, start, hits):
+        if len(lead.strip(EDGE)) > 1 and not _only_openers(text, start, hits) and not _speaks_of(0, start, hits):
             return False  # "Paris, although the text does not say so."
         comma = _COMMA.search(text, last)
         if comma and _is_answer(text[comma.end() :], comma.end(), hits):
