@@ -304,8 +304,10 @@ def _unquote(text: str) -> str:
 
 def _is_bare(text: str, hits: Hits) -> bool:
     """Whether a sentence is a bare phrase, behind at most three openers."""
+    if "bare" not in hits:
+        return False
     ends = len(text.rstrip(EDGE))
-    whole = {start for start, end in hits.get("bare", ()) if end == ends}
+    whole = {start for start, end in hits["bare"] if end == ends}
     if not whole:
         return False
     starts = {_skip_edge(text, 0)}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from custom_metrics.abstention import sentences_of
-from custom_metrics.patterns import Found, Pattern, Word, words_of
+from custom_metrics.patterns import Found, Pattern
 from custom_metrics.phrases import Lexicon
 
 
-def matches(text: str, lexicon: Lexicon) -> Iterator[tuple[Pattern, list[Word]]]:
-    """The patterns that stand in a text, sentence by sentence, and the words that they were found by."""
+def matches(text: str, lexicon: Lexicon) -> Iterator[tuple[Pattern, Found]]:
+    """The patterns that stand in a text, sentence by sentence, and where."""
     for sentence in sentences_of(text, lexicon):
         trace: list[tuple[Pattern, Found]] = []
         lexicon.search(sentence, trace)
-        for pattern, found in trace:
-            yield pattern, [word for word, _, _ in words_of(found)]
+        yield from trace

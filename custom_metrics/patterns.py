@@ -12,17 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from custom_metrics.folding import is_boundary, is_word
 
-__all__ = ["Found", "Hits", "Matcher", "Pattern", "Script", "compile_patterns", "parse", "search", "words_of"]
+__all__ = ["Found", "Hits", "Matcher", "Pattern", "Script", "parse", "search", "sources"]
 
 Hits = dict[str, list[tuple[int, int]]]
 """Kind of phrase to the (start, end) of those found, in order of their ends."""
 
 JOINED, SPACE, GAP = "", " ", "..."
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
+_LETTERS = frozenset(ascii_lowercase)  # no word ends beside one of these
 _KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
 _TOKENS = re.compile(
@@ -188,59 +190,6 @@ def _word(text: str, folded: Fold) -> Word | None:
     return Word(literal, text.startswith("*"), text.endswith("*")) if literal else None
 
 
-class _Step(NamedTuple):
-    """How one word moves on in the trie."""
-
-    joint: str
-    gap: int  # characters that a gap before it may have
-    bound_left: bool  # a word must begin where it begins
-    bound_right: bool
-    grows_left: bool  # the match goes on to the end of its word
-    grows_right: bool
-    starts_clause: bool
-    word: Word
-    node: _Node
-
-
-@dataclass(slots=True, eq=False)
-class _Node:
-    """Where patterns stand that have the same elements so far."""
-
-    ends: list[Pattern] = field(default_factory=list)
-    kinds: tuple[str, ...] = ()
-    steps: dict[tuple[Any, ...], _Node] = field(default_factory=dict)
-
-
-class Found(NamedTuple):
-    """Where a pattern, or its first elements, stand in a text; the words are linked backwards."""
-
-    start: int
-    end: int
-    word: Word
-    before: Found | None
-
-
-@dataclass(slots=True)
-class _Entry:
-    """What the automaton knows of a literal."""
-
-    literal: str
-    whole: bool = True  # no pattern wants it as a part of a word
-    first: list[_Step] = field(default_factory=list)
-    follow: dict[_Node, list[_Step]] = field(default_factory=dict)
-
-
-Matcher = Any
-"""A compiled set of patterns, for :func:`search`."""
-
-
-def words_of(found: Found | None) -> Iterator[tuple[Word, int, int]]:
-    """The words that a pattern was found by, the last one first, and where each stands."""
-    while found is not None:
-        yield found.word, found.end - len(found.word.literal), found.end
-        found = found.before
-
-
 class Script(NamedTuple):
     """How a table's language is written."""
 
@@ -248,56 +197,145 @@ class Script(NamedTuple):
     gap: int  # characters that " ... " may stand for
 
 
-def compile_patterns(patterns: Iterable[tuple[Pattern, Script]]) -> Matcher:
-    """Make the matcher of patterns, each with the script of its table."""
-    import ahocorasick
+class _Edge(NamedTuple):
+    """What leads from one node of the trie to the next."""
 
-    root = _Node()
-    entries: dict[str, _Entry] = {}
-    for pattern, script in patterns:
-        node = root
-        for place, element in enumerate(pattern.elements):
-            joined = place + 1 < len(pattern.elements) and pattern.elements[place + 1].joint == JOINED
-            key = (element, joined, pattern.starts_clause and not place, script)
-            after = node.steps.get(key)
-            if after is None:
-                after = node.steps[key] = _Node()
-                for word in element.words:
-                    entry = entries.get(word.literal)
-                    if entry is None:
-                        entry = entries[word.literal] = _Entry(word.literal)
-                    step = _step(word, key, node is root, after)
-                    entry.whole = entry.whole and step.bound_left and step.bound_right
-                    if node is root:
-                        entry.first.append(step)
-                    else:
-                        entry.follow.setdefault(node, []).append(step)
-            node = after
-        if pattern not in node.ends:
-            node.ends.append(pattern)
-            node.kinds = tuple(dict.fromkeys((*node.kinds, pattern.kind)))
-    automaton = ahocorasick.Automaton()
-    for literal, entry in entries.items():
-        automaton.add_word(literal, entry)
-    automaton.make_automaton()
-    return automaton
+    element: Element
+    first: bool
+    joined_behind: bool
+    starts_clause: bool
+    script: Script
 
 
-def _step(word: Word, key: tuple[Element, bool, bool, Script], first: bool, node: _Node) -> _Step:
-    element, joined_behind, starts_clause, script = key
-    free_left = word.open_left and script.spaces
-    free_right = word.open_right and script.spaces
-    joined_before = element.joint == JOINED and not first
-    return _Step(
-        element.joint,
-        script.gap,
-        script.spaces and not free_left and not joined_before,
-        script.spaces and not free_right and not joined_behind,
-        free_left and not joined_before,
-        free_right and not joined_behind,
-        starts_clause,
-        word,
-        node,
+@dataclass(slots=True, eq=False)
+class _Node:
+    """Where all patterns stand that have had the same elements."""
+
+    ends: list[Pattern] = field(default_factory=list)
+    steps: dict[_Edge, _Node] = field(default_factory=dict)
+
+
+class _Move(NamedTuple):
+    """Where a word leads, from a state."""
+
+    joint: str
+    gap: int
+    starts_clause: bool
+    grows_left: bool  # the match goes on to the end of its word
+    grows_right: bool
+    state: _State
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    """The nodes that one place of a text stands at. Its moves are found when they are first needed."""
+
+    nodes: tuple[_Node, ...]
+    kinds: tuple[str, ...]
+    gap: bool  # whether a pattern goes on behind a gap, behind a space, or without one
+    space: bool
+    joined: bool
+    adjacent: bool  # behind a space, or without one
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """What the automaton knows of a literal."""
+
+    literal: str
+    whole: bool = True  # no pattern wants it as a part of a word
+    open_left: bool = False  # some pattern wants it at the end of a word
+    follows: bool = False  # some pattern has it behind its first element
+    first: list[tuple[_Move, ...] | None] = field(default_factory=lambda: [None] * 4)
+    """Where it leads at the start of a pattern, by whether a word begins (1) and ends (2) with it."""
+    moves: tuple[dict[_State, tuple[_Move, ...]], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
+    """The same behind the start, by the state before."""
+
+
+Found = tuple[int, int, str, Any]
+"""Where a pattern, or its first elements, stand in a text: start, end, last literal, and what was found before."""
+
+
+class Matcher:
+    """A compiled set of patterns, for :func:`search`."""
+
+    __slots__ = ("_classes", "_states", "automaton", "root")
+
+    def __init__(self, patterns: Iterable[tuple[Pattern, Script]]) -> None:
+        """Compile patterns, each with the script of its table."""
+        import ahocorasick
+
+        root = _Node()
+        self._classes: dict[frozenset[Word], dict[str, tuple[Word, ...]]] = {}
+        self._states: dict[tuple[_Node, ...], _State] = {}
+        entries: dict[str, _Entry] = {}
+        seen: set[_Edge] = set()
+        for pattern, script in patterns:
+            node = root
+            for place, element in enumerate(pattern.elements):
+                joined = place + 1 < len(pattern.elements) and pattern.elements[place + 1].joint == JOINED
+                edge = _Edge(element, not place, joined, pattern.starts_clause and not place, script)
+                if edge not in seen:
+                    seen.add(edge)
+                    self._enter(edge, entries)
+                node = node.steps.setdefault(edge, _Node())
+            if pattern not in node.ends:
+                node.ends.append(pattern)
+        self.root = self._state((root,))
+        self.automaton = ahocorasick.Automaton()
+        for literal, entry in entries.items():
+            self.automaton.add_word(literal, (literal, len(literal), entry.whole, entry))
+        self.automaton.make_automaton()
+
+    def _enter(self, edge: _Edge, entries: dict[str, _Entry]) -> None:
+        by_literal: dict[str, tuple[Word, ...]] = {}
+        for word in edge.element.words:
+            by_literal[word.literal] = (*by_literal.get(word.literal, ()), word)
+            entry = entries.get(word.literal)
+            if entry is None:
+                entry = entries[word.literal] = _Entry(word.literal)
+            entry.open_left |= word.open_left
+            entry.follows |= not edge.first
+            if entry.whole:
+                entry.whole = all(_bounds(word, edge))
+        self._classes[edge.element.words] = by_literal
+
+    def _state(self, nodes: tuple[_Node, ...]) -> _State:
+        state = self._states.get(nodes)
+        if state is None:
+            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern in node.ends))
+            joints = frozenset(edge.element.joint for node in nodes for edge in node.steps)
+            state = self._states[nodes] = _State(
+                nodes, kinds, GAP in joints, SPACE in joints, JOINED in joints, bool(joints - {GAP})
+            )
+        return state
+
+    def moves(self, state: _State, entry: _Entry, left: bool, right: bool) -> tuple[_Move, ...]:
+        """Where a word leads from a state, given whether a word begins and ends with it."""
+        nodes: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
+        for node in state.nodes:
+            for edge, after in node.steps.items():
+                for word in self._classes[edge.element.words].get(entry.literal, ()):
+                    bound_left, bound_right = _bounds(word, edge)
+                    if (left or not bound_left) and (right or not bound_right):
+                        joined = edge.element.joint == JOINED and not edge.first
+                        key = (
+                            edge.element.joint,
+                            edge.script.gap,
+                            edge.starts_clause,
+                            not left and word.open_left and edge.script.spaces and not joined,
+                            not right and word.open_right and edge.script.spaces and not edge.joined_behind,
+                        )
+                        nodes.setdefault(key, {})[after] = None
+        return tuple(_Move(*key, self._state(tuple(reached))) for key, reached in nodes.items())
+
+
+def _bounds(word: Word, edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text must begin and end where this word does."""
+    joined = edge.element.joint == JOINED and not edge.first
+    return (
+        edge.script.spaces and not word.open_left and not joined,
+        edge.script.spaces and not word.open_right and not edge.joined_behind,
     )
 
 
@@ -308,61 +346,99 @@ def search(text: str, matcher: Matcher, trace: list[tuple[Pattern, Found]] | Non
         trace: filled with every pattern found and the words it was found by, for explanations.
     """
     hits: Hits = {}
-    active: dict[_Node, list[Found]] = {}
-    size = len(text)
-    for last, entry in matcher.iter(text):
-        literal = entry.literal
+    gapped: dict[_State, tuple[Found, ...]] = {}  # states behind which a gap may follow: their last two places
+    waiting: dict[int, list[tuple[_State, Found]]] = {}  # other states, by where the next word must begin
+    padded = text + " "  # so that there is a character at both ends
+    for last, (literal, size, whole, entry) in matcher.automaton.iter(text):
         end = last + 1
-        start = end - len(literal)
-        left = start == 0 or text[start - 1] == " " or is_boundary(text[start - 1], literal[0])
-        if entry.whole and not left:
+        start = end - size
+        # the first two conditions decide nearly always, and cost a third of the last one
+        character = padded[start - 1]
+        left = character == " " or (character not in _LETTERS and is_boundary(character, text[start]))
+        if whole and not left:
             continue
-        right = end == size or text[end] == " " or is_boundary(text[end], literal[-1])
-        if entry.whole and not right:
+        character = padded[end]
+        right = character == " " or (character not in _LETTERS and is_boundary(character, text[last]))
+        if whole and not right:
             continue
-        reached: list[tuple[_Node, Found]] = []
-        for step in entry.first:
-            if (left or not step.bound_left) and (right or not step.bound_right):
-                if step.starts_clause and not _at_clause_start(text, start, hits):
-                    continue
-                begin = start if left or not step.grows_left else _word_start(text, start)
-                stop = end if right or not step.grows_right else _word_end(text, end)
-                reached.append((step.node, Found(begin, stop, step.word, None)))
-        if active and entry.follow:
-            for node in active if len(active) < len(entry.follow) else entry.follow:
-                if node in active and node in entry.follow:
-                    for step in entry.follow[node]:
-                        if (left or not step.bound_left) and (right or not step.bound_right):
-                            begin = start if left or not step.grows_left else _word_start(text, start)
-                            before = _before(active[node], step, text, begin)
-                            if before is not None:
-                                stop = end if right or not step.grows_right else _word_end(text, end)
-                                reached.append((step.node, Found(before.start, stop, step.word, before)))
-        for node, found in reached:
-            for kind in node.kinds:
-                hits.setdefault(kind, []).append((found.start, found.end))
+        mask = left + 2 * right
+        moves = entry.first[mask]
+        if moves is None:
+            moves = entry.first[mask] = matcher.moves(matcher.root, entry, left, right)
+        reached = (
+            [
+                (
+                    move.state,
+                    (
+                        _word_start(text, start) if move.grows_left else start,
+                        _word_end(text, end) if move.grows_right else end,
+                        literal,
+                        None,
+                    ),
+                )
+                for move in moves
+                if not move.starts_clause or _at_clause_start(text, start, hits)
+            ]
+            if moves
+            else []
+        )
+        if gapped and entry.follows:
+            known = entry.moves[mask]
+            for state, places in gapped.items():
+                moves = known.get(state)
+                if moves is None:
+                    moves = known[state] = matcher.moves(state, entry, left, right)
+                for joint, gap, _, grows_left, grows_right, after in moves:
+                    if joint == GAP:
+                        begin = _word_start(text, start) if grows_left else start
+                        for place in places:  # the last one counts: so the work stays linear
+                            if 0 <= begin - place[1] <= gap:
+                                stop = _word_end(text, end) if grows_right else end
+                                reached.append((after, (place[0], stop, literal, place)))
+                                break
+        if waiting and entry.follows:
+            for begin in (start,) if left or not entry.open_left else {start, _word_start(text, start)}:
+                for state, place in waiting.get(begin, ()):
+                    known = entry.moves[mask]
+                    moves = known.get(state)
+                    if moves is None:
+                        moves = known[state] = matcher.moves(state, entry, left, right)
+                    for joint, _, _, _, grows_right, after in moves:
+                        if joint != GAP and begin - place[1] == len(joint):
+                            stop = _word_end(text, end) if grows_right else end
+                            reached.append((after, (place[0], stop, literal, place)))
+        for state, place in reached:
+            for kind in state.kinds:
+                if kind in hits:
+                    hits[kind].append((place[0], place[1]))
+                else:
+                    hits[kind] = [(place[0], place[1])]
             if trace is not None:
-                trace += [(pattern, found) for pattern in node.ends]
-            if node.steps:
-                active.setdefault(node, []).append(found)
+                trace += [(pattern, place) for node in state.nodes for pattern in node.ends]
+            if state.gap:
+                former = gapped.get(state)
+                gapped[state] = (place, former[0]) if former else (place,)
+            if state.adjacent:
+                if state.joined:
+                    waiting.setdefault(place[1], []).append((state, place))
+                if state.space and padded[place[1]] == " ":
+                    waiting.setdefault(place[1] + 1, []).append((state, place))
     if "except" in hits:
         _spare(hits)
     return hits
 
 
-def _before(founds: list[Found], step: _Step, text: str, start: int) -> Found | None:
-    """The last of the places reached from which a word at `start` goes on."""
-    gap = step.gap if step.joint == GAP else len(step.joint)
-    for found in reversed(founds):
-        between = start - found.end
-        if between > gap + _LONGEST:
-            return None
-        if step.joint == GAP:
-            if 0 <= between <= gap:
-                return found
-        elif between == gap and (not gap or text[found.end] == " "):
-            return found
-    return None
+def sources(pattern: Pattern, found: Found) -> Iterator[tuple[str, str]]:
+    """The part and the item of every word that a pattern was found by."""
+    place: Found | None = found
+    for element in reversed(pattern.elements):
+        if place is None:
+            return
+        literal, before = place[2], place[3]
+        for word in element.words:
+            if word.literal == literal:
+                yield from word.sources
+        place = before
 
 
 _LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from custom_metrics.folding import EDGE, fold, is_boundary
-from custom_metrics.patterns import Found, Hits, Matcher, Pattern, Row, Script, compile_patterns, parse, search
+from custom_metrics.patterns import Found, Hits, Matcher, Pattern, Row, Script, parse, search
 
 __all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "likely_languages", "phrases"]
 
@@ -112,7 +112,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
             words[key].update(dict.fromkeys(filter(None, (folded(word).strip(EDGE) for word in table.get(key, [])))))
     markers = "|".join(sorted(map(re.escape, words["answer_marker"]), key=len, reverse=True))
     return Lexicon(
-        matcher=compile_patterns((pattern, script(table)) for table in tables for pattern in patterns(table, folded)),
+        matcher=Matcher((pattern, script(table)) for table in tables for pattern in patterns(table, folded)),
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),

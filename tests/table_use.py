@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from custom_metrics.abstention import HEAD, TAIL, is_abstention
 from custom_metrics.abstention_explained import matches
+from custom_metrics.patterns import sources
 from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrases
 
 DATA = Path(__file__).parent / "data" / "abstention"
@@ -55,10 +56,10 @@ def used(language: str) -> set[tuple[str, str]]:
     for text, abstains in examples(language):
         if is_abstention(text, language) is not abstains:
             continue
-        for pattern, words in matches(text[: HEAD + TAIL], lexicon):
+        for pattern, place in matches(text[: HEAD + TAIL], lexicon):
             if abstains or pattern.kind not in TRIGGERS:
                 found.add((pattern.kind, pattern.written))
-                found |= {source for word in words for source in word.sources}
+                found |= set(sources(pattern, place))
         folded = lexicon.fold(text)
         for key in WORD_KEYS:
             for phrase in table.get(key, []):
