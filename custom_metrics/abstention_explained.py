@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from custom_metrics.abstention import sentences_of
-from custom_metrics.patterns import Found, Pattern
+from custom_metrics.patterns import Found
 from custom_metrics.phrases import Lexicon
 
 
-def matches(text: str, lexicon: Lexicon) -> Iterator[tuple[Pattern, Found]]:
+def matches(text: str, lexicon: Lexicon) -> Iterator[Found]:
     """The patterns that stand in a text, sentence by sentence, and where."""
     for sentence in sentences_of(text, lexicon):
-        trace: list[tuple[Pattern, Found]] = []
+        trace: list[Found] = []
         lexicon.search(sentence, trace)
         yield from trace

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.folding import is_boundary, is_word
 
-__all__ = ["Found", "Hits", "Matcher", "Pattern", "Script", "parse", "search", "sources"]
+__all__ = ["Found", "Hits", "Matcher", "Pattern", "Place", "Script", "parse", "search", "sources"]
 
 Hits = dict[str, list[tuple[int, int]]]
 """Kind of phrase to the (start, end) of those found, in order of their ends."""
@@ -198,7 +198,7 @@ class Script(NamedTuple):
 
 
 class _Edge(NamedTuple):
-    """What leads from one node of the trie to the next."""
+    """What leads from one node of the trie to the next: an element, and how it stands to those around it."""
 
     element: Element
     first: bool
@@ -209,33 +209,25 @@ class _Edge(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """Where all patterns stand that have had the same elements."""
+    """Where all patterns stand that end with the same elements."""
 
-    ends: list[Pattern] = field(default_factory=list)
+    begun: list[Pattern] = field(default_factory=list)
+    """Patterns that have no element before."""
     steps: dict[_Edge, _Node] = field(default_factory=dict)
-
-
-class _Move(NamedTuple):
-    """Where a word leads, from a state."""
-
-    joint: str
-    gap: int
-    starts_clause: bool
-    grows_left: bool  # the match goes on to the end of its word
-    grows_right: bool
-    state: _State
 
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """The nodes that one place of a text stands at. Its moves are found when they are first needed."""
+    """The nodes that one place of a text stands at, and what stands between it and the word before."""
 
     nodes: tuple[_Node, ...]
-    kinds: tuple[str, ...]
-    gap: bool  # whether a pattern goes on behind a gap, behind a space, or without one
-    space: bool
-    joined: bool
-    adjacent: bool  # behind a space, or without one
+    joint: str
+    gap: int
+    starts_clause: bool
+    grows_left: bool  # the word that led here goes on to its beginning
+    grows_right: bool
+    kinds: tuple[str, ...]  # of patterns that are whole
+    fed_by: frozenset[str]  # literals that may stand before
 
 
 @dataclass(slots=True, eq=False)
@@ -244,44 +236,58 @@ class _Entry:
 
     literal: str
     whole: bool = True  # no pattern wants it as a part of a word
-    open_left: bool = False  # some pattern wants it at the end of a word
-    follows: bool = False  # some pattern has it behind its first element
-    first: list[tuple[_Move, ...] | None] = field(default_factory=lambda: [None] * 4)
-    """Where it leads at the start of a pattern, by whether a word begins (1) and ends (2) with it."""
-    moves: tuple[dict[_State, tuple[_Move, ...]], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
-    """The same behind the start, by the state before."""
+    leads: bool = False  # some pattern has a word behind it
+    last: list[tuple[_State, ...] | None] = field(default_factory=lambda: [None] * 4)
+    """The states of a text that ends with it, by whether a word begins (1) and ends (2) with it."""
+    before: tuple[dict[_State, tuple[_State, ...]], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
+    """The same before other words, by the state behind it."""
 
 
-Found = tuple[int, int, str, Any]
-"""Where a pattern, or its first elements, stand in a text: start, end, last literal, and what was found before."""
+class Place(NamedTuple):
+    """Where a literal stands in a text."""
+
+    start: int
+    end: int
+    literal: str
 
 
 class Matcher:
-    """A compiled set of patterns, for :func:`search`."""
+    """A compiled set of patterns, for :func:`search`.
 
-    __slots__ = ("_classes", "_states", "automaton", "root")
+    Patterns are followed from their last element to the first: most words begin some pattern, few end one.
+    States are made when a text first needs them, so compiling costs little more than listing the words.
+    """
+
+    __slots__ = ("_classes", "_root", "_states", "automaton")
 
     def __init__(self, patterns: Iterable[tuple[Pattern, Script]]) -> None:
         """Compile patterns, each with the script of its table."""
         import ahocorasick
 
-        root = _Node()
+        self._root = _Node()
         self._classes: dict[frozenset[Word], dict[str, tuple[Word, ...]]] = {}
-        self._states: dict[tuple[_Node, ...], _State] = {}
+        self._states: dict[Any, _State] = {}
         entries: dict[str, _Entry] = {}
         seen: set[_Edge] = set()
         for pattern, script in patterns:
-            node = root
-            for place, element in enumerate(pattern.elements):
-                joined = place + 1 < len(pattern.elements) and pattern.elements[place + 1].joint == JOINED
+            node = self._root
+            joined = False
+            for place in range(len(pattern.elements) - 1, -1, -1):
+                element = pattern.elements[place]
                 edge = _Edge(element, not place, joined, pattern.starts_clause and not place, script)
+                joined = element.joint == JOINED
                 if edge not in seen:
                     seen.add(edge)
                     self._enter(edge, entries)
-                node = node.steps.setdefault(edge, _Node())
-            if pattern not in node.ends:
-                node.ends.append(pattern)
-        self.root = self._state((root,))
+                if node is not self._root:
+                    for word in element.words:
+                        entries[word.literal].leads = True
+                after = node.steps.get(edge)
+                if after is None:
+                    after = node.steps[edge] = _Node()
+                node = after
+            if pattern not in node.begun:
+                node.begun.append(pattern)
         self.automaton = ahocorasick.Automaton()
         for literal, entry in entries.items():
             self.automaton.add_word(literal, (literal, len(literal), entry.whole, entry))
@@ -294,40 +300,38 @@ class Matcher:
             entry = entries.get(word.literal)
             if entry is None:
                 entry = entries[word.literal] = _Entry(word.literal)
-            entry.open_left |= word.open_left
-            entry.follows |= not edge.first
             if entry.whole:
                 entry.whole = all(_bounds(word, edge))
         self._classes[edge.element.words] = by_literal
 
-    def _state(self, nodes: tuple[_Node, ...]) -> _State:
-        state = self._states.get(nodes)
-        if state is None:
-            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern in node.ends))
-            joints = frozenset(edge.element.joint for node in nodes for edge in node.steps)
-            state = self._states[nodes] = _State(
-                nodes, kinds, GAP in joints, SPACE in joints, JOINED in joints, bool(joints - {GAP})
-            )
-        return state
-
-    def moves(self, state: _State, entry: _Entry, left: bool, right: bool) -> tuple[_Move, ...]:
-        """Where a word leads from a state, given whether a word begins and ends with it."""
-        nodes: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
-        for node in state.nodes:
+    def states(self, state: _State | None, literal: str, left: bool, right: bool) -> tuple[_State, ...]:
+        """The states before a word, given the one behind it and whether a word of the text begins and ends with it."""
+        reached: dict[tuple[Any, ...], dict[_Node, None]] = {}
+        for node in state.nodes if state else (self._root,):
             for edge, after in node.steps.items():
-                for word in self._classes[edge.element.words].get(entry.literal, ()):
+                for word in self._classes[edge.element.words].get(literal, ()):
                     bound_left, bound_right = _bounds(word, edge)
                     if (left or not bound_left) and (right or not bound_right):
                         joined = edge.element.joint == JOINED and not edge.first
                         key = (
                             edge.element.joint,
-                            edge.script.gap,
+                            edge.script.gap if edge.element.joint == GAP else len(edge.element.joint),
                             edge.starts_clause,
                             not left and word.open_left and edge.script.spaces and not joined,
                             not right and word.open_right and edge.script.spaces and not edge.joined_behind,
                         )
-                        nodes.setdefault(key, {})[after] = None
-        return tuple(_Move(*key, self._state(tuple(reached))) for key, reached in nodes.items())
+                        reached.setdefault(key, {})[after] = None
+        return tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
+
+    def _state(self, key: tuple[Any, ...], nodes: tuple[_Node, ...]) -> _State:
+        state = self._states.get((key, nodes))
+        if state is None:
+            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern in node.begun))
+            before = (self._classes[edge.element.words] for node in nodes for edge in node.steps)
+            fed_by = frozenset(literal for words in before for literal in words)
+            state = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, fed_by)
+            self._states[key, nodes] = state
+        return state
 
 
 def _bounds(word: Word, edge: _Edge) -> tuple[bool, bool]:
@@ -339,15 +343,17 @@ def _bounds(word: Word, edge: _Edge) -> tuple[bool, bool]:
     )
 
 
-def search(text: str, matcher: Matcher, trace: list[tuple[Pattern, Found]] | None = None) -> Hits:
+_Past = dict[str, list[tuple[int, int, _Entry, int]]]  # literal to its places: start, end, what it is, and its borders
+
+
+def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
     """The patterns in a folded text.
 
     Args:
         trace: filled with every pattern found and the words it was found by, for explanations.
     """
     hits: Hits = {}
-    gapped: dict[_State, tuple[Found, ...]] = {}  # states behind which a gap may follow: their last two places
-    waiting: dict[int, list[tuple[_State, Found]]] = {}  # other states, by where the next word must begin
+    past: _Past = {}
     padded = text + " "  # so that there is a character at both ends
     for last, (literal, size, whole, entry) in matcher.automaton.iter(text):
         end = last + 1
@@ -361,84 +367,94 @@ def search(text: str, matcher: Matcher, trace: list[tuple[Pattern, Found]] | Non
         right = character == " " or (character not in _LETTERS and is_boundary(character, text[last]))
         if whole and not right:
             continue
-        mask = left + 2 * right
-        moves = entry.first[mask]
-        if moves is None:
-            moves = entry.first[mask] = matcher.moves(matcher.root, entry, left, right)
-        reached = (
-            [
-                (
-                    move.state,
-                    (
-                        _word_start(text, start) if move.grows_left else start,
-                        _word_end(text, end) if move.grows_right else end,
-                        literal,
-                        None,
-                    ),
-                )
-                for move in moves
-                if not move.starts_clause or _at_clause_start(text, start, hits)
-            ]
-            if moves
-            else []
-        )
-        if gapped and entry.follows:
-            known = entry.moves[mask]
-            for state, places in gapped.items():
-                moves = known.get(state)
-                if moves is None:
-                    moves = known[state] = matcher.moves(state, entry, left, right)
-                for joint, gap, _, grows_left, grows_right, after in moves:
-                    if joint == GAP:
-                        begin = _word_start(text, start) if grows_left else start
-                        for place in places:  # the last one counts: so the work stays linear
-                            if 0 <= begin - place[1] <= gap:
-                                stop = _word_end(text, end) if grows_right else end
-                                reached.append((after, (place[0], stop, literal, place)))
-                                break
-        if waiting and entry.follows:
-            for begin in (start,) if left or not entry.open_left else {start, _word_start(text, start)}:
-                for state, place in waiting.get(begin, ()):
-                    known = entry.moves[mask]
-                    moves = known.get(state)
-                    if moves is None:
-                        moves = known[state] = matcher.moves(state, entry, left, right)
-                    for joint, _, _, _, grows_right, after in moves:
-                        if joint != GAP and begin - place[1] == len(joint):
-                            stop = _word_end(text, end) if grows_right else end
-                            reached.append((after, (place[0], stop, literal, place)))
-        for state, place in reached:
-            for kind in state.kinds:
-                if kind in hits:
-                    hits[kind].append((place[0], place[1]))
-                else:
-                    hits[kind] = [(place[0], place[1])]
-            if trace is not None:
-                trace += [(pattern, place) for node in state.nodes for pattern in node.ends]
-            if state.gap:
-                former = gapped.get(state)
-                gapped[state] = (place, former[0]) if former else (place,)
-            if state.adjacent:
-                if state.joined:
-                    waiting.setdefault(place[1], []).append((state, place))
-                if state.space and padded[place[1]] == " ":
-                    waiting.setdefault(place[1] + 1, []).append((state, place))
+        borders = left + 2 * right
+        states = entry.last[borders]
+        if states is None:
+            states = entry.last[borders] = matcher.states(None, literal, left, right)
+        for state in states:
+            begin = _word_start(text, start) if state.grows_left else start
+            stop = _word_end(text, end) if state.grows_right else end
+            if state.kinds and (not state.starts_clause or _at_clause_start(text, start, hits)):
+                for kind in state.kinds:
+                    if kind in hits:
+                        hits[kind].append((begin, stop))
+                    else:
+                        hits[kind] = [(begin, stop)]
+                if trace is not None:
+                    trace += _whole(state, (Place(begin, stop, literal),))
+            if past and not state.fed_by.isdisjoint(past):
+                _look_back(text, Place(begin, stop, literal), state, past, matcher, hits, trace)
+        if entry.leads:
+            if literal in past:
+                past[literal].append((start, end, entry, borders))
+            else:
+                past[literal] = [(start, end, entry, borders)]
     if "except" in hits:
         _spare(hits)
     return hits
 
 
-def sources(pattern: Pattern, found: Found) -> Iterator[tuple[str, str]]:
+def _look_back(
+    text: str, place: Place, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+) -> None:
+    """Find the patterns that end with a word, whose earlier words stand before it.
+
+    Of the places of one word the nearest counts, so the work stays linear.
+    """
+    found: set[str] = set()
+    seen: set[tuple[_State, str, int]] = set()
+    todo: list[tuple[_State, tuple[Place, ...]]] = [(state, (place,))]
+    while todo:
+        behind, places = todo.pop()
+        edge = places[0].start
+        for literal, positions in past.items():
+            if literal not in behind.fed_by:
+                continue
+            for start, end, entry, borders in reversed(positions):
+                if end > edge:
+                    continue
+                known = entry.before[borders]
+                states = known.get(behind)
+                if states is None:
+                    states = known[behind] = matcher.states(behind, literal, bool(borders & 1), borders > 1)
+                for before in states:
+                    stop = _word_end(text, end) if before.grows_right else end
+                    between = edge - stop
+                    if behind.joint == GAP:
+                        if not 0 <= between <= behind.gap:
+                            continue
+                    elif between != behind.gap or (between and text[stop] != " "):
+                        continue
+                    begin = _word_start(text, start) if before.grows_left else start
+                    path = (Place(begin, stop, literal), *places)
+                    if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
+                        for kind in before.kinds:
+                            if kind not in found:
+                                found.add(kind)
+                                hits.setdefault(kind, []).append((begin, place.end))
+                        if trace is not None:
+                            trace += _whole(before, path)
+                    if before.fed_by and (before, literal, start) not in seen:
+                        seen.add((before, literal, start))
+                        todo.append((before, path))
+                break
+
+
+Found = tuple[Pattern, tuple[Place, ...]]
+"""A pattern, and the words that it was found by."""
+
+
+def _whole(state: _State, places: tuple[Place, ...]) -> Iterator[Found]:
+    return ((pattern, places) for node in state.nodes for pattern in node.begun)
+
+
+def sources(found: Found) -> Iterator[tuple[str, str]]:
     """The part and the item of every word that a pattern was found by."""
-    place: Found | None = found
-    for element in reversed(pattern.elements):
-        if place is None:
-            return
-        literal, before = place[2], place[3]
+    pattern, places = found
+    for element, place in zip(pattern.elements, places, strict=True):
         for word in element.words:
-            if word.literal == literal:
+            if word.literal == place.literal:
                 yield from word.sources
-        place = before
 
 
 _LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time

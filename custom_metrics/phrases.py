@@ -53,7 +53,7 @@ class Lexicon:
         folded = fold(text, self.fold_marks)
         return folded.translate(self.same) if self.same else folded
 
-    def search(self, folded: str, trace: list[tuple[Pattern, Found]] | None = None) -> Hits:
+    def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
         """The phrases in a folded text; see :func:`custom_metrics.patterns.search`."""
         return search(folded, self.matcher, trace)
 

@@ -56,10 +56,11 @@ def used(language: str) -> set[tuple[str, str]]:
     for text, abstains in examples(language):
         if is_abstention(text, language) is not abstains:
             continue
-        for pattern, place in matches(text[: HEAD + TAIL], lexicon):
+        for match in matches(text[: HEAD + TAIL], lexicon):
+            pattern = match[0]
             if abstains or pattern.kind not in TRIGGERS:
                 found.add((pattern.kind, pattern.written))
-                found |= set(sources(pattern, place))
+                found |= set(sources(match))
         folded = lexicon.fold(text)
         for key in WORD_KEYS:
             for phrase in table.get(key, []):
