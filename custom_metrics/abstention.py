@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from custom_metrics.folding import EDGE, NO_SPACES, is_boundary
-from custom_metrics.patterns import Hits
+from custom_metrics.matching import Hits
 from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 
 __all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention"]

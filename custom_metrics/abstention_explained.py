@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from custom_metrics.abstention import sentences_of
-from custom_metrics.patterns import Found
+from custom_metrics.matching import Found
 from custom_metrics.phrases import Lexicon
 
 

@@ -14,7 +14,8 @@ from importlib import resources
 from typing import Any
 
 from custom_metrics.folding import EDGE, fold, is_boundary
-from custom_metrics.patterns import Found, Hits, Matcher, Pattern, Row, Script, parse, search
+from custom_metrics.matching import Found, Hits, Matcher, Script, search
+from custom_metrics.patterns import Pattern, Row, parse
 
 __all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "likely_languages", "phrases"]
 
@@ -54,7 +55,7 @@ class Lexicon:
         return folded.translate(self.same) if self.same else folded
 
     def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
-        """The phrases in a folded text; see :func:`custom_metrics.patterns.search`."""
+        """The phrases in a folded text; see :func:`custom_metrics.matching.search`."""
         return search(folded, self.matcher, trace)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from custom_metrics.abstention import HEAD, TAIL, is_abstention
 from custom_metrics.abstention_explained import matches
-from custom_metrics.patterns import sources
+from custom_metrics.matching import sources
 from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrases
 
 DATA = Path(__file__).parent / "data" / "abstention"

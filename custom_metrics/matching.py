@@ -1,0 +1,447 @@
+"""Find the patterns of phrase tables in a text.
+
+All words of all patterns stand in one Aho-Corasick automaton, so a text is read once, whatever the number of patterns. Patterns
+are then followed from their last word to the first: most words begin some pattern, few end one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from string import ascii_lowercase
+from typing import Any, NamedTuple
+
+from custom_metrics.folding import is_boundary, is_word
+from custom_metrics.patterns import GAP, JOINED, Element, Pattern, Word
+
+__all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
+
+MOST = 200
+"""Words that two neighbours may make together. A long word is found for nothing, and costs a microsecond to compile."""
+LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time
+_CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
+_LETTERS = frozenset(ascii_lowercase)  # no word ends beside one of these
+_KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
+
+Hits = dict[str, list[tuple[int, int]]]
+"""Kind of phrase to the (start, end) of those found, in order of their ends."""
+
+
+class Script(NamedTuple):
+    """How a table's language is written."""
+
+    spaces: bool  # words stand between spaces
+    gap: int  # characters that " ... " may stand for
+
+
+class Place(NamedTuple):
+    """Where a literal stands in a text."""
+
+    start: int
+    end: int
+    literal: str
+
+
+Found = tuple[Pattern, tuple[Place, ...], tuple["_Class", ...]]
+"""A pattern, the places that it was found by, and the words that fit there."""
+
+_Words = tuple[Word, ...]  # that make one literal together
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    """The literals that fit at one place of a pattern."""
+
+    words: dict[str, list[_Words]]
+    opens: bool  # some of the words have an open end
+
+    @classmethod
+    def of(cls, words: Iterable[Word]) -> _Class:
+        found: dict[str, list[_Words]] = {}
+        opens = False
+        for word in words:
+            found.setdefault(word.literal, []).append((word,))
+            opens |= word.open_left or word.open_right
+        return cls(found, opens)
+
+
+class _Edge(NamedTuple):
+    """What leads from one node of the trie to the one before: a class, and how it stands to its neighbours."""
+
+    words: _Class
+    joint: str  # to the element before
+    first: bool
+    joined_behind: bool
+    starts_clause: bool
+    script: Script
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """Where all patterns stand that end with the same elements."""
+
+    begun: list[tuple[Pattern, tuple[_Class, ...]]] = field(default_factory=list)
+    """Patterns that have no element before."""
+    steps: dict[_Edge, _Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    """The nodes that one place of a text stands at, and what stands between it and the word before."""
+
+    nodes: tuple[_Node, ...]
+    joint: str
+    gap: int
+    starts_clause: bool
+    grows_left: bool  # the word that led here goes on to its beginning
+    grows_right: bool
+    kinds: tuple[str, ...]  # of patterns that are whole
+    before: frozenset[str]  # literals that may stand before
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """What the automaton knows of a literal."""
+
+    literal: str
+    whole: bool  # no pattern wants it as a part of a word
+    leads: bool = False  # some pattern has a word behind it
+    opens: bool = False  # some pattern takes any ending
+    last: dict[int, tuple[_State, ...]] | None = None
+    """The states of a text that ends with it, by its borders."""
+    before: dict[tuple[int, _State], tuple[_State, ...]] | None = None
+    """The same before other words, by its borders and the state behind it."""
+
+
+class Matcher:
+    """A compiled set of patterns, for :func:`search`.
+
+    States are made when a text first needs them, so compiling costs little more than listing the words.
+    """
+
+    __slots__ = ("_root", "_states", "automaton")
+
+    def __init__(self, patterns: Iterable[tuple[Pattern, Script]]) -> None:
+        """Compile patterns, each with the script of its table."""
+        import ahocorasick
+
+        self._root = _Node()
+        self._states: dict[Any, _State] = {}
+        entries: dict[str, _Entry] = {}
+        entered: set[_Edge] = set()
+        classes = _Classes()
+        for pattern, script in patterns:
+            for row in classes.rows(pattern):
+                node = self._root
+                joined = False
+                for place in range(len(row) - 1, -1, -1):
+                    joint, words = row[place]
+                    edge = _Edge(words, joint, not place, joined, pattern.starts_clause and not place, script)
+                    joined = joint == JOINED
+                    if edge not in entered:
+                        entered.add(edge)
+                        _enter(edge, entries)
+                    if node is not self._root:
+                        for literal in words.words:
+                            entries[literal].leads = True
+                    after = node.steps.get(edge)
+                    if after is None:
+                        after = node.steps[edge] = _Node()
+                    node = after
+                node.begun.append((pattern, tuple(words for _, words in row)))
+        self.automaton = ahocorasick.Automaton()
+        for literal, entry in entries.items():
+            self.automaton.add_word(literal, (literal, len(literal), entry.whole, entry))
+        self.automaton.make_automaton()
+
+    def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
+        """The states before a word, given the one behind it.
+
+        Args:
+            borders: 1 where a word of the text begins with it, plus 2 where one ends with it.
+        """
+        known: dict[Any, tuple[_State, ...]]
+        if state is None:
+            known = entry.last = entry.last or {}
+        else:
+            known = entry.before = entry.before or {}
+        left, right = bool(borders & 1), borders > 1
+        reached: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
+        for node in state.nodes if state else (self._root,):
+            for edge, after in node.steps.items():
+                for words in edge.words.words.get(entry.literal, ()):
+                    bound_left, bound_right = _bounds(words, edge)
+                    if (left or not bound_left) and (right or not bound_right):
+                        joined = edge.joint == JOINED and not edge.first
+                        key = (
+                            edge.joint,
+                            edge.script.gap if edge.joint == GAP else len(edge.joint),
+                            edge.starts_clause,
+                            not left and words[0].open_left and edge.script.spaces and not joined,
+                            not right and words[-1].open_right and edge.script.spaces and not edge.joined_behind,
+                        )
+                        reached.setdefault(key, {})[after] = None
+        states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
+        known[borders if state is None else (borders, state)] = states
+        return states
+
+    def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
+        state = self._states.get((key, nodes))
+        if state is None:
+            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun))
+            before = frozenset(literal for node in nodes for edge in node.steps for literal in edge.words.words)
+            state = self._states[key, nodes] = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, before)
+        return state
+
+
+class _Classes:
+    """The classes of a matcher's patterns: a part has one, and the product of two neighbours has one."""
+
+    def __init__(self) -> None:
+        self._parts: dict[frozenset[Word], tuple[_Class, _Class | None, _Class | None]] = {}
+        self._products: dict[tuple[_Class, str, _Class], _Class] = {}
+
+    def rows(self, pattern: Pattern) -> list[tuple[tuple[str, _Class], ...]]:
+        """The joints and classes of a pattern, small products of neighbours without a gap written out.
+
+        Words with an open end stay apart: what they go on with is not known.
+        """
+        rows: list[tuple[tuple[str, _Class], ...]] = [()]
+        for element in pattern.elements:
+            every, closed, opened = self._part(element)
+            longer: list[tuple[tuple[str, _Class], ...]] = []
+            for row in rows:
+                joint, last = row[-1] if row else (GAP, None)
+                if last is None or last.opens or closed is None or element.joint == GAP or len(last.words) * len(closed.words) > MOST:
+                    longer.append((*row, (element.joint, every)))
+                else:
+                    longer.append((*row[:-1], (joint, self._product(last, element.joint, closed))))
+                    if opened is not None:
+                        longer.append((*row, (element.joint, opened)))
+            rows = longer
+            if closed is not None and opened is not None:  # only the closed ones can be multiplied with what follows
+                rows = [
+                    split
+                    for row in rows
+                    for split in (
+                        ((*row[:-1], (row[-1][0], closed)), (*row[:-1], (row[-1][0], opened)))
+                        if row[-1][1] is every
+                        else (row,)
+                    )
+                ]
+        return rows
+
+    def _part(self, element: Element) -> tuple[_Class, _Class | None, _Class | None]:
+        """The words of an element: all, those with closed ends, those with an open one."""
+        found = self._parts.get(element.words)
+        if found is None:
+            closed = [word for word in element.words if not (word.open_left or word.open_right)]
+            opened = [word for word in element.words if word.open_left or word.open_right]
+            every = _Class.of(element.words)
+            found = (
+                every,
+                (_Class.of(closed) if opened else every) if closed else None,
+                (_Class.of(opened) if closed else every) if opened else None,
+            )
+            self._parts[element.words] = found
+        return found
+
+    def _product(self, first: _Class, joint: str, second: _Class) -> _Class:
+        found = self._products.get((first, joint, second))
+        if found is None:
+            words: dict[str, list[_Words]] = {}
+            for a, before in first.words.items():
+                for b, behind in second.words.items():
+                    pairs = [x + y for x in before for y in behind]
+                    words[a + joint + b] = words.get(a + joint + b, []) + pairs
+            found = self._products[first, joint, second] = _Class(words, opens=False)
+        return found
+
+
+def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
+    """Add the literals of a class to those of the automaton."""
+    for literal, readings in edge.words.words.items():
+        whole = all(all(_bounds(words, edge)) for words in readings)
+        entry = entries.get(literal)
+        if entry is None:
+            entry = entries[literal] = _Entry(literal, whole)
+        elif not whole:
+            entry.whole = False
+        if edge.words.opens and not edge.joined_behind and any(words[-1].open_right for words in readings):
+            entry.opens = edge.script.spaces
+
+
+def _bounds(words: _Words, edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text must begin and end where these do."""
+    joined = edge.joint == JOINED and not edge.first
+    return (
+        edge.script.spaces and not words[0].open_left and not joined,
+        edge.script.spaces and not words[-1].open_right and not edge.joined_behind,
+    )
+
+
+class _Past:
+    """The words of a text so far that may begin a pattern, by literal and by where they end."""
+
+    __slots__ = ("by_end", "by_literal")
+
+    def __init__(self) -> None:
+        self.by_literal: dict[str, list[tuple[int, int, _Entry, int]]] = {}
+        self.by_end: dict[int, list[tuple[int, int, _Entry, int]]] = {}
+
+
+def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
+    """The patterns in a folded text.
+
+    Args:
+        trace: filled with every pattern found and the words it was found by, for explanations.
+    """
+    hits: Hits = {}
+    past = _Past()
+    by_literal, by_end = past.by_literal, past.by_end
+    padded = text + " "  # so that there is a character at both ends
+    for last, (literal, size, whole, entry) in matcher.automaton.iter(text):
+        end = last + 1
+        start = end - size
+        # the first two conditions decide nearly always, and cost a third of the last one
+        character = padded[start - 1]
+        left = character == " " or (character not in _LETTERS and is_boundary(character, text[start]))
+        if whole and not left:
+            continue
+        character = padded[end]
+        right = character == " " or (character not in _LETTERS and is_boundary(character, text[last]))
+        if whole and not right:
+            continue
+        borders = left + 2 * right
+        states = entry.last and entry.last.get(borders)
+        if states is None:
+            states = matcher.states_before(None, entry, borders)
+        for state in states:
+            begin = _word_start(text, start) if state.grows_left else start
+            stop = _word_end(text, end) if state.grows_right else end
+            if state.kinds and (not state.starts_clause or _at_clause_start(text, start, hits)):
+                for kind in state.kinds:
+                    if kind in hits:
+                        hits[kind].append((begin, stop))
+                    else:
+                        hits[kind] = [(begin, stop)]
+                if trace is not None:
+                    trace += _whole(state, (Place(begin, stop, literal),))
+            if state.before and (
+                not state.before.isdisjoint(by_literal) if state.joint == GAP else begin - state.gap in by_end
+            ):
+                _look_back(text, Place(begin, stop, literal), state, past, matcher, hits, trace)
+        if entry.leads:
+            place = start, end, entry, borders
+            if literal in by_literal:
+                by_literal[literal].append(place)
+            else:
+                by_literal[literal] = [place]
+            if end in by_end:
+                by_end[end].append(place)
+            else:
+                by_end[end] = [place]
+            if entry.opens and not right:
+                by_end.setdefault(_word_end(text, end), []).append(place)
+    if "except" in hits:
+        _spare(hits)
+    return hits
+
+
+def _look_back(
+    text: str, place: Place, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+) -> None:
+    """Find the patterns that end with a word, whose earlier words stand before it.
+
+    Before a gap the nearest place of each word counts, so the work stays linear.
+    """
+    found: set[str] = set()
+    seen: set[tuple[_State, int, str]] = set()
+    todo: list[tuple[_State, tuple[Place, ...]]] = [(state, (place,))]
+    while todo:
+        behind, places = todo.pop()
+        edge = places[0].start
+        for start, end, entry, borders in _candidates(behind, edge, past, text):
+            states = entry.before and entry.before.get((borders, behind))
+            if states is None:
+                states = matcher.states_before(behind, entry, borders)
+            for before in states:
+                stop = _word_end(text, end) if before.grows_right else end
+                between = edge - stop
+                if between != behind.gap if behind.joint != GAP else not 0 <= between <= behind.gap:
+                    continue
+                begin = _word_start(text, start) if before.grows_left else start
+                path = (Place(begin, stop, entry.literal), *places)
+                if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
+                    for kind in before.kinds:
+                        if kind not in found:
+                            found.add(kind)
+                            hits.setdefault(kind, []).append((begin, place.end))
+                    if trace is not None:
+                        trace += _whole(before, path)
+                if before.before and (before, start, entry.literal) not in seen:
+                    seen.add((before, start, entry.literal))
+                    todo.append((before, path))
+
+
+def _candidates(behind: _State, edge: int, past: _Past, text: str) -> Iterator[tuple[int, int, _Entry, int]]:
+    """The words that may stand before a place."""
+    if behind.joint == GAP:
+        for literal in behind.before.intersection(past.by_literal):
+            for candidate in reversed(past.by_literal[literal]):
+                if candidate[1] <= edge:
+                    yield candidate
+                    break
+    elif not behind.gap or text[edge - 1] == " ":
+        for candidate in past.by_end.get(edge - behind.gap, ()):
+            if candidate[2].literal in behind.before:
+                yield candidate
+
+
+def _whole(state: _State, places: tuple[Place, ...]) -> Iterator[Found]:
+    return ((pattern, places, classes) for node in state.nodes for pattern, classes in node.begun)
+
+
+def sources(found: Found) -> Iterator[tuple[str, str]]:
+    """The part and the item of every word that a pattern was found by."""
+    _, places, classes = found
+    for place, words in zip(places, classes, strict=True):
+        for readings in words.words[place.literal]:
+            for word in readings:
+                yield from word.sources
+
+
+def _word_end(text: str, end: int) -> int:
+    for at in range(end, min(len(text), end + LONGEST)):
+        if not is_word(text[at]):
+            return at
+    return min(len(text), end + LONGEST)
+
+
+def _word_start(text: str, start: int) -> int:
+    for at in range(start, max(0, start - LONGEST), -1):
+        if not is_word(text[at - 1]):
+            return at
+    return max(0, start - LONGEST)
+
+
+def _at_clause_start(text: str, start: int, hits: Hits) -> bool:
+    """Whether a clause starts there: behind a mark, or behind an opener."""
+    end = start
+    while end and text[end - 1] == " ":
+        end -= 1
+    if not end or text[end - 1] in _CLAUSE_STARTS:
+        return True
+    return any(stop == end for _, stop in hits.get("openers", ()))
+
+
+def _spare(hits: Hits) -> None:
+    """Drop what lies within an exception."""
+    spared = hits["except"]
+    for kind in list(hits):
+        if kind not in _KEPT:
+            kept = [hit for hit in hits[kind] if not any(a <= hit[0] and hit[1] <= b for a, b in spared)]
+            if kept:
+                hits[kind] = kept
+            else:
+                del hits[kind]
