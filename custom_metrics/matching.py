@@ -1,18 +1,20 @@
 """Find the patterns of phrase tables in a text.
 
-All words of all patterns stand in one Aho-Corasick automaton, so a text is read once, whatever the number of patterns. Patterns
-are then followed from their last word to the first: most words begin some pattern, few end one.
+All words of all patterns stand in one Aho-Corasick automaton, so a text is read once, whatever the number of
+patterns. Patterns are then followed from their last word to the first: most words begin some pattern, few end one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from string import ascii_lowercase
 from typing import Any, NamedTuple
+from unicodedata import category
 
 from custom_metrics.folding import is_boundary, is_word
-from custom_metrics.patterns import GAP, JOINED, Element, Pattern, Word
+from custom_metrics.patterns import GAP, JOINED, SPACE, Element, Pattern, Word
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 
@@ -21,6 +23,7 @@ MOST = 200
 LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
 _LETTERS = frozenset(ascii_lowercase)  # no word ends beside one of these
+_REST = re.compile(rf"[\w{''.join(c for c in map(chr, range(0x300, 0x1B00)) if category(c)[0] == 'M')}]*")
 _KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
 Hits = dict[str, list[tuple[int, int]]]
@@ -99,6 +102,17 @@ class _State:
     before: frozenset[str]  # literals that may stand before
 
 
+class _Plan(NamedTuple):
+    """What follows from a word at the end of a pattern. Laid out for the loop of :func:`search`."""
+
+    kinds: tuple[str, ...]  # of patterns that it makes whole, whatever stands around it
+    conditional: tuple[_State, ...]  # those it makes whole only at the start of a clause, or with the rest of its word
+    spaced: bool  # some pattern has a word before it and a space
+    joined: bool  # or no space
+    gapped: frozenset[str]  # the literals that may stand before it and a gap
+    states: tuple[_State, ...]
+
+
 @dataclass(slots=True, eq=False)
 class _Entry:
     """What the automaton knows of a literal."""
@@ -107,10 +121,10 @@ class _Entry:
     whole: bool  # no pattern wants it as a part of a word
     leads: bool = False  # some pattern has a word behind it
     opens: bool = False  # some pattern takes any ending
-    last: dict[int, tuple[_State, ...]] | None = None
-    """The states of a text that ends with it, by its borders."""
-    before: dict[tuple[int, _State], tuple[_State, ...]] | None = None
-    """The same before other words, by its borders and the state behind it."""
+    plans: list[_Plan | None] = field(default_factory=lambda: [None] * 4)
+    """What follows from it at the end of a pattern, by its borders."""
+    before: dict[tuple[int, _State], tuple[_State, ...]] = field(default_factory=dict)
+    """The states that it leads to before others, by its borders and the state behind it."""
 
 
 class Matcher:
@@ -160,11 +174,6 @@ class Matcher:
         Args:
             borders: 1 where a word of the text begins with it, plus 2 where one ends with it.
         """
-        known: dict[Any, tuple[_State, ...]]
-        if state is None:
-            known = entry.last = entry.last or {}
-        else:
-            known = entry.before = entry.before or {}
         left, right = bool(borders & 1), borders > 1
         reached: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
         for node in state.nodes if state else (self._root,):
@@ -182,8 +191,23 @@ class Matcher:
                         )
                         reached.setdefault(key, {})[after] = None
         states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
-        known[borders if state is None else (borders, state)] = states
+        if state is not None:
+            entry.before[borders, state] = states
         return states
+
+    def plan(self, entry: _Entry, borders: int) -> _Plan:
+        """What follows from a word at the end of a pattern; see :meth:`states_before` for the borders."""
+        states = self.states_before(None, entry, borders)
+        conditional = tuple(s for s in states if s.starts_clause or s.grows_left or s.grows_right)
+        plan = entry.plans[borders] = _Plan(
+            tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
+            conditional,
+            any(s.before and s.joint == SPACE for s in states),
+            any(s.before and s.joint == JOINED for s in states),
+            frozenset().union(*(s.before for s in states if s.joint == GAP)),
+            states,
+        )
+        return plan
 
     def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
         state = self._states.get((key, nodes))
@@ -212,7 +236,13 @@ class _Classes:
             longer: list[tuple[tuple[str, _Class], ...]] = []
             for row in rows:
                 joint, last = row[-1] if row else (GAP, None)
-                if last is None or last.opens or closed is None or element.joint == GAP or len(last.words) * len(closed.words) > MOST:
+                if (
+                    last is None
+                    or last.opens
+                    or closed is None
+                    or element.joint == GAP
+                    or len(last.words) * len(closed.words) > MOST
+                ):
                     longer.append((*row, (element.joint, every)))
                 else:
                     longer.append((*row[:-1], (joint, self._product(last, element.joint, closed))))
@@ -280,14 +310,12 @@ def _bounds(words: _Words, edge: _Edge) -> tuple[bool, bool]:
     )
 
 
-class _Past:
-    """The words of a text so far that may begin a pattern, by literal and by where they end."""
+class _Past(NamedTuple):
+    """The words of a text so far that may begin a pattern, in order of their ends."""
 
-    __slots__ = ("by_end", "by_literal")
-
-    def __init__(self) -> None:
-        self.by_literal: dict[str, list[tuple[int, int, _Entry, int]]] = {}
-        self.by_end: dict[int, list[tuple[int, int, _Entry, int]]] = {}
+    words: list[tuple[int, int, _Entry, int]]  # start, end, what it is, and its borders
+    literals: set[str]
+    ends: set[int]  # also of the words that they are the beginning of
 
 
 def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
@@ -297,8 +325,8 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         trace: filled with every pattern found and the words it was found by, for explanations.
     """
     hits: Hits = {}
-    past = _Past()
-    by_literal, by_end = past.by_literal, past.by_end
+    past = _Past([], set(), set())
+    words, literals, ends = past
     padded = text + " "  # so that there is a character at both ends
     for last, (literal, size, whole, entry) in matcher.automaton.iter(text):
         end = last + 1
@@ -313,39 +341,44 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         if whole and not right:
             continue
         borders = left + 2 * right
-        states = entry.last and entry.last.get(borders)
-        if states is None:
-            states = matcher.states_before(None, entry, borders)
-        for state in states:
-            begin = _word_start(text, start) if state.grows_left else start
-            stop = _word_end(text, end) if state.grows_right else end
-            if state.kinds and (not state.starts_clause or _at_clause_start(text, start, hits)):
+        kinds, conditional, spaced, joined, gapped, states = entry.plans[borders] or matcher.plan(entry, borders)
+        for kind in kinds:
+            if kind in hits:
+                hits[kind].append((start, end))
+            else:
+                hits[kind] = [(start, end)]
+        for state in conditional:
+            if not state.starts_clause or _at_clause_start(text, start, hits):
                 for kind in state.kinds:
-                    if kind in hits:
-                        hits[kind].append((begin, stop))
-                    else:
-                        hits[kind] = [(begin, stop)]
-                if trace is not None:
-                    trace += _whole(state, (Place(begin, stop, literal),))
-            if state.before and (
-                not state.before.isdisjoint(by_literal) if state.joint == GAP else begin - state.gap in by_end
-            ):
-                _look_back(text, Place(begin, stop, literal), state, past, matcher, hits, trace)
+                    hits.setdefault(kind, []).append(_grown(text, start, end, state))
+        if trace is not None:
+            for state in states:
+                if not state.starts_clause or _at_clause_start(text, start, hits):
+                    trace += _whole(state, (Place(*_grown(text, start, end, state), literal),))
+        if (
+            (spaced and start - 1 in ends)
+            or (joined and start in ends)
+            or (gapped and not gapped.isdisjoint(literals))
+            or (conditional and ends)
+        ):
+            for state in states:
+                if state.before:
+                    place = Place(*_grown(text, start, end, state), literal)
+                    _look_back(text, place, state, past, matcher, hits, trace)
         if entry.leads:
-            place = start, end, entry, borders
-            if literal in by_literal:
-                by_literal[literal].append(place)
-            else:
-                by_literal[literal] = [place]
-            if end in by_end:
-                by_end[end].append(place)
-            else:
-                by_end[end] = [place]
+            words.append((start, end, entry, borders))
+            literals.add(literal)
+            ends.add(end)
             if entry.opens and not right:
-                by_end.setdefault(_word_end(text, end), []).append(place)
+                ends.add(_word_end(text, end))
     if "except" in hits:
         _spare(hits)
     return hits
+
+
+def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
+    """A place with the rest of its word, where the pattern takes any beginning or ending."""
+    return _word_start(text, start) if state.grows_left else start, _word_end(text, end) if state.grows_right else end
 
 
 def _look_back(
@@ -361,16 +394,21 @@ def _look_back(
     while todo:
         behind, places = todo.pop()
         edge = places[0].start
-        for start, end, entry, borders in _candidates(behind, edge, past, text):
-            states = entry.before and entry.before.get((borders, behind))
-            if states is None:
-                states = matcher.states_before(behind, entry, borders)
-            for before in states:
-                stop = _word_end(text, end) if before.grows_right else end
+        tried: set[str] = set()
+        for start, end, entry, borders in reversed(past.words):
+            if end > edge or entry.literal not in behind.before or entry.literal in tried:
+                continue
+            if end < edge - behind.gap - LONGEST:
+                break
+            for before in entry.before.get((borders, behind)) or matcher.states_before(behind, entry, borders):
+                begin, stop = _grown(text, start, end, before)
                 between = edge - stop
-                if between != behind.gap if behind.joint != GAP else not 0 <= between <= behind.gap:
+                if behind.joint == GAP:
+                    tried.add(entry.literal)
+                    if not 0 <= between <= behind.gap:
+                        continue
+                elif between != behind.gap or (between and text[stop] != " "):
                     continue
-                begin = _word_start(text, start) if before.grows_left else start
                 path = (Place(begin, stop, entry.literal), *places)
                 if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
                     for kind in before.kinds:
@@ -382,20 +420,6 @@ def _look_back(
                 if before.before and (before, start, entry.literal) not in seen:
                     seen.add((before, start, entry.literal))
                     todo.append((before, path))
-
-
-def _candidates(behind: _State, edge: int, past: _Past, text: str) -> Iterator[tuple[int, int, _Entry, int]]:
-    """The words that may stand before a place."""
-    if behind.joint == GAP:
-        for literal in behind.before.intersection(past.by_literal):
-            for candidate in reversed(past.by_literal[literal]):
-                if candidate[1] <= edge:
-                    yield candidate
-                    break
-    elif not behind.gap or text[edge - 1] == " ":
-        for candidate in past.by_end.get(edge - behind.gap, ()):
-            if candidate[2].literal in behind.before:
-                yield candidate
 
 
 def _whole(state: _State, places: tuple[Place, ...]) -> Iterator[Found]:
@@ -412,10 +436,9 @@ def sources(found: Found) -> Iterator[tuple[str, str]]:
 
 
 def _word_end(text: str, end: int) -> int:
-    for at in range(end, min(len(text), end + LONGEST)):
-        if not is_word(text[at]):
-            return at
-    return min(len(text), end + LONGEST)
+    """Where a word ends that goes on at a place."""
+    rest = _REST.match(text, end, end + LONGEST)
+    return rest.end() if rest else end
 
 
 def _word_start(text: str, start: int) -> int:
