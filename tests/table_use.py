@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from custom_metrics.abstention import HEAD, TAIL, is_abstention
+from custom_metrics.abstention import excerpt, is_abstention
 from custom_metrics.abstention_explained import matches
-from custom_metrics.matching import sources
 from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrases
 
 DATA = Path(__file__).parent / "data" / "abstention"
@@ -56,11 +55,10 @@ def used(language: str) -> set[tuple[str, str]]:
     for text, abstains in examples(language):
         if is_abstention(text, language) is not abstains:
             continue
-        for match in matches(text[: HEAD + TAIL], lexicon):
-            pattern = match[0]
-            if abstains or pattern.kind not in TRIGGERS:
-                found.add((pattern.kind, pattern.written))
-                found |= set(sources(match))
+        for match in matches(excerpt(text), lexicon):
+            if abstains or match.kind not in TRIGGERS:
+                found.add((match.kind, match.pattern))
+                found |= set(match.words)
         folded = lexicon.fold(text)
         for key in WORD_KEYS:
             for phrase in table.get(key, []):
