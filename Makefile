@@ -13,7 +13,11 @@ RESULTS ?= results
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench test-vllm test-leaderboard train-lexical clean
+# Workers of the tests.
+WORKERS ?= 2
+PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --cpu-budget 10
+
+.PHONY: demo test test-all test-pythons lint bench test-vllm test-leaderboard train-lexical clean
 
 # An evaluation without model weights, on the bundled sample.
 demo: $(DEMO)/.done
@@ -22,8 +26,17 @@ demo: $(DEMO)/.done
 	@echo "The results and every answer lie in $(RESULTS)/:"
 	@ls -t $(RESULTS)/*/*.json* | head -3
 
+# What a change may break, in minutes.
 test: $(DEV)/.done
-	$(DEV)/bin/python -m pytest -n 2 --dist loadgroup
+	$(DEV)/bin/python $(PYTEST) -m 'not slow and not vllm'
+
+# Everything but vLLM: with the tests that are marked slow, each with its reason.
+test-all: $(DEV)/.done
+	$(DEV)/bin/python $(PYTEST) -m 'not vllm'
+
+# The fast tests on the other Pythons that the machine has, without torch.
+test-pythons: $(DEV)/.done
+	$(DEV)/bin/python -m tests.environment.pythons -n $(WORKERS) --dist loadgroup
 
 lint: $(DEV)/.done
 	$(DEV)/bin/ruff check .
@@ -44,7 +57,7 @@ test-vllm: $(VLLM)/.done
 
 # Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
 test-leaderboard: $(DEV)/.done
-	$(DEV)/bin/python tests/environment/make_eee.py $(EEE)
+	$(DEV)/bin/python -m tests.environment.make_eee $(EEE)
 	$(DEV)/bin/python -m pytest tests/test_every_eval_ever.py
 
 $(DEMO)/.done: $(SOURCES)
@@ -70,4 +83,4 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(VLLM) $(EEE) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(DEV) $(DEV)-3.* $(VLLM) $(EEE) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from custom_metrics.no_answer import no_answer
-from custom_metrics.relevance import INVALID, nomiracl_label, robust_label
+from custom_metrics.relevance import INVALID
 from custom_metrics.repetition import is_repetitive
 from custom_metrics.response import after_reasoning, final_answer
 
-__all__ = ["Answered", "Signs", "signs_of", "warning"]
+__all__ = ["Answered", "Labels", "Signs", "signs_of", "warning"]
 
 MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
 FEWEST_EQUAL = 10
@@ -45,6 +45,13 @@ _REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max
 _CAUSES = {"unfinished": _REASONING, "empty": _ROOM}
 
 
+class Labels(NamedTuple):
+    """The two labels of an answer to a NoMIRACL question (:mod:`custom_metrics.relevance`)."""
+
+    strict: str
+    robust: str
+
+
 class Answered(NamedTuple):
     """One answer with what it was asked.
 
@@ -53,12 +60,14 @@ class Answered(NamedTuple):
         question: of the document, ``None`` where it has none.
         passages: of the document, as they stand in the prompt.
         language: ISO 639 code.
+        labels: what it was read as; ``None`` where answers are not read as labels.
     """
 
     response: Any
     question: str | None = None
     passages: tuple[str, ...] = ()
     language: str | None = None
+    labels: Labels | None = None
 
 
 class Signs(NamedTuple):
@@ -69,36 +78,34 @@ class Signs(NamedTuple):
         kinds: how many are no answer, by kind: those of :mod:`custom_metrics.no_answer`, ``unfinished`` (a reasoning block
             that never ended) and ``other`` (Invalid for another reason).
         invalid: how many are Invalid under ``robust``, or no answer where there are no labels.
-        apart: how many have another label under ``strict``; ``None`` where there are no labels.
         different: how many different answers there are.
+        labelled: whether the answers have labels.
+        apart: how many have another label under ``strict`` than under ``robust``.
     """
 
     total: int
     kinds: Counter[str]
     invalid: int
-    apart: int | None
     different: int
+    labelled: bool = False
+    apart: int = 0
 
 
-def signs_of(answers: Iterable[Answered], labelled: bool = False) -> Signs:
-    """Count the signs of a broken run.
-
-    Args:
-        answers: of a task.
-        labelled: whether they are read as NoMIRACL labels.
-    """
+def signs_of(answers: Iterable[Answered]) -> Signs:
+    """Count the signs of a broken run in the answers of a task, of which all have labels or none has."""
     kinds: Counter[str] = Counter()
     texts: set[str] = set()
+    labelled = False
     total = invalid = apart = 0
     for answer in answers:
         total += 1
         texts.add(answer.response if isinstance(answer.response, str) else "")
-        kind = _kind(answer, labelled)
-        if labelled:
-            label = robust_label(answer.response, answer.language, answer.question, answer.passages)
-            apart += label != nomiracl_label(answer.response)
-            invalid += label == INVALID
-            if label == INVALID:
+        kind = _kind(answer)
+        if answer.labels is not None:
+            labelled = True
+            apart += answer.labels.strict != answer.labels.robust
+            invalid += answer.labels.robust == INVALID
+            if answer.labels.robust == INVALID:
                 kind = kind or "other"
             elif kind != "loop":  # its verdict can be read
                 kind = None
@@ -106,16 +113,16 @@ def signs_of(answers: Iterable[Answered], labelled: bool = False) -> Signs:
             invalid += kind is not None
         if kind:
             kinds[kind] += 1
-    return Signs(total, kinds, invalid, apart if labelled else None, len(texts))
+    return Signs(total, kinds, invalid, len(texts), labelled, apart)
 
 
-def _kind(answer: Answered, labelled: bool) -> str | None:
+def _kind(answer: Answered) -> str | None:
     final = final_answer(answer.response)
     if not final.strip():
         response = answer.response if isinstance(answer.response, str) else ""
         return "unfinished" if response.strip() and not after_reasoning(response).strip() else "empty"
     kind = no_answer(final, answer.question, answer.passages)
-    if kind is None and not labelled and is_repetitive(final, answer.language):
+    if kind is None and answer.labels is None and is_repetitive(final, answer.language):
         return "loop"  # behind a beginning that is an answer
     return kind
 
@@ -126,7 +133,7 @@ def warning(task: str, signs: Signs) -> str | None:
     facts, causes = [], []
     void = kinds["empty"] + kinds["unfinished"]
     if total and signs.invalid > MOST_INVALID * total:
-        called = "no answers" if signs.apart is None else "Invalid"
+        called = "Invalid" if signs.labelled else "no answers"
         facts.append(f"{signs.invalid} of {total} answers are {called} ({_list(kinds)})")
         causes += [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
     elif total and void + kinds["loop"] > MOST_EMPTY_OR_LOOPING * total:
@@ -134,7 +141,7 @@ def warning(task: str, signs: Signs) -> str | None:
         facts.append(f"{void + kinds['loop']} of {total} answers are empty or loop ({_list(some)})")
         causes += [_CAUSES.get(kind, _TEMPLATE) for kind, _ in some.most_common()]
     broken = "this run looks broken: " if facts else ""
-    if signs.apart is not None and total and signs.apart > MOST_APART * total:
+    if total and signs.apart > MOST_APART * total:
         facts.append(
             f"strict and robust differ on {signs.apart} of {total} answers: they are not in the prompt's own words"
         )

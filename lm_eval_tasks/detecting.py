@@ -6,14 +6,25 @@ Nothing of the detectors is imported before one runs.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import Any
 
+from lm_eval_tasks import catalogue
 from lm_eval_tasks.task import GroundedTask
 
-__all__ = ["FILTER", "DetectingTask"]
+__all__ = ["FILTER", "DetectingTask", "is_tagged"]
 
 FILTER = "hallucination_spans"
 """Name of the filter that runs the detector, in ``filter_list``."""
+
+
+def is_tagged(task: str) -> bool:
+    """Whether a detector tags the answers of a task of this package, or can: its class is a :class:`DetectingTask`."""
+    base = catalogue.base_of(task)
+    if base is None:
+        return False
+    module, _, name = base.task.rpartition(".")
+    return issubclass(getattr(import_module(module), name), DetectingTask)
 
 
 class DetectingTask(GroundedTask):

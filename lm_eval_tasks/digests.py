@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lm_eval_tasks.atomic import whole_file
-from lm_eval_tasks.sources import cache_folder
+from lm_eval_tasks.cache import cache_folder
 
-__all__ = ["Digests", "digests_of", "sha256_of"]
+__all__ = ["Digests", "digests_of", "has_checksum", "sha256_of"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -29,14 +29,25 @@ class Digests(NamedTuple):
     size: int
 
     def fit(self, checksum: str) -> bool:
-        """Whether they are those of ``sha256:<digest>`` or ``git:<blob id>``."""
+        """Whether they are those of ``sha256:<digest>`` or ``git:<blob id>``.
+
+        Raises:
+            ValueError: a checksum of another kind.
+        """
         kind, _, expected = checksum.partition(":")
-        return expected == {"sha256": self.sha256, "git": self.git}.get(kind)
+        if kind not in ("sha256", "git"):
+            raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
+        return expected == (self.sha256 if kind == "sha256" else self.git)
 
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file; see :func:`digests_of`."""
     return digests_of(path).sha256
+
+
+def has_checksum(path: Path, checksum: str) -> bool:
+    """Whether a file's content, which is read anew, has the checksum; see :meth:`Digests.fit`."""
+    return _read(path).fit(checksum)
 
 
 def digests_of(path: Path) -> Digests:

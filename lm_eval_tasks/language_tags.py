@@ -83,10 +83,8 @@ def _known() -> list[str]:
 
 def _meant(name: str) -> str:
     """For those who wrote a language's English name."""
-    from lm_eval_tasks.mfava.languages import LANGUAGES
-    from lm_eval_tasks.nomiracl.dataset import LANGUAGES as OF_NOMIRACL
+    from lm_eval_tasks.catalogue import languages
 
-    names = {name: code for code, name in OF_NOMIRACL.items()}
-    names |= {language.name.casefold(): code for code, language in LANGUAGES.items()}
+    names = {english.casefold(): code for code, english in languages()}
     code = names.get(name.strip().casefold())
     return f"; did you mean {code!r}?" if code else ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import sources
+from lm_eval_tasks.loading import Options, TaskLoader
 
 __all__ = ["missing", "needed", "require"]
-
-Options = Mapping[str, Any]
 
 
 def needed(loader: Any, options: Options) -> list[sources.SourceFile]:
@@ -22,12 +21,11 @@ def needed(loader: Any, options: Options) -> list[sources.SourceFile]:
     Returns:
         None for a loader of another package, for documents of earlier samples, and for options that the loader refuses.
     """
-    of = _LOADERS.get(getattr(loader, "__module__", ""))
-    if of is None or options.get("samples") is not None:
+    if not isinstance(loader, TaskLoader) or options.get("samples") is not None:
         return []
     try:
-        return [sources.find(*place) for place in of(options)]
-    except (KeyError, TypeError):  # no such language or split: the loader says so
+        return [sources.find(*place) for place in loader.files(options)]
+    except (KeyError, TypeError, UsageError):  # no such language or split: the loader says so
         return []
 
 
@@ -80,70 +78,3 @@ def _said(lacking: list[sources.SourceFile], mirror: str | None) -> str:
         f"{len(lacking)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No mirror "
         f"is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
     )
-
-
-# --------------------------------------------------------------------------------------------------- what each loader reads
-
-Places = list[tuple[str, str]]
-
-
-def _nomiracl(options: Options) -> Places:
-    from lm_eval_tasks.nomiracl.dataset import LANGUAGES, PAPER_SAMPLE, PAPER_SPLIT, REPOSITORY, SUBSETS
-
-    folder = f"data/{LANGUAGES[options.get('task_language') or options.get('language', '')]}"
-    split, subset = options.get("split", PAPER_SPLIT), options.get("subset", "both")
-    whole = options.get("max_samples", PAPER_SAMPLE) in (None, "all")
-    names = []
-    for name in SUBSETS:
-        read = subset in (name, "both")
-        if read or (name == "relevant" and not whole):  # the relevant sample is drawn first in any case
-            names.append(f"topics/{split}.{name}.tsv")
-        if read:
-            names.append(f"qrels/{split}.{name}.tsv")
-    return [(REPOSITORY, f"{folder}/{name}") for name in (*names, "corpus.jsonl.gz")]
-
-
-def _clapnq(options: Options) -> Places:
-    from lm_eval_tasks.clapnq.dataset import ANNOTATIONS, FILE_SPLIT, PASSAGES
-
-    split = FILE_SPLIT[options.get("split", "validation")]
-    kinds = ("answerable", "unanswerable")
-    places = [(ANNOTATIONS, f"clapnq_{split}_{kind}.jsonl") for kind in kinds]
-    if options.get("task_retriever"):
-        places.append((PASSAGES, "passages.tsv"))
-    if options.get("num_fewshot"):
-        places += [(ANNOTATIONS, f"clapnq_train_{kind}.jsonl") for kind in kinds]
-    return list(dict.fromkeys(places))
-
-
-def _mfava(options: Options) -> Places:
-    from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY
-
-    return [(REPOSITORY, LANGUAGES[options.get("task_language") or options.get("language", "")].queries_file)]
-
-
-def _mfava_detection(options: Options) -> Places:
-    from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
-
-    known = LANGUAGES[options.get("task_language") or options.get("language", "")]
-    return [(REPOSITORY, GOLD_FILE if known.gold else known.silver_file)]
-
-
-def _mushroom(options: Options) -> Places:
-    from lm_eval_tasks.mushroom.dataset import BOTH
-    from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY, SPLITS
-
-    known = LANGUAGES[options.get("task_language") or options.get("language", "")]
-    split = options.get("split", BOTH)
-    answers = [known.answers_file(name) for name in SPLITS if split in (name, BOTH)]
-    return [(REPOSITORY, name) for name in (known.pages_file, *answers)] if answers else []
-
-
-_LOADERS: Mapping[str, Callable[[Options], Places]] = {
-    "lm_eval_tasks.nomiracl.dataset": _nomiracl,
-    "lm_eval_tasks.clapnq.dataset": _clapnq,
-    "lm_eval_tasks.mfava.dataset": _mfava,
-    "lm_eval_tasks.mfava.detection": _mfava_detection,
-    "lm_eval_tasks.mushroom.dataset": _mushroom,
-}
-"""By the module of the task's ``custom_dataset``."""

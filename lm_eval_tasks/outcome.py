@@ -9,8 +9,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from custom_metrics.broken_run import Answered, signs_of, warning
+from custom_metrics.broken_run import Answered, Labels, signs_of, warning
+from custom_metrics.filters import label_of
 from custom_metrics.intervals import wilson
+from custom_metrics.relevance import nomiracl_label
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.verdicts import UNREAD
 
@@ -107,19 +109,47 @@ def say_of_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Seque
     )
 
 
-def say_where_broken(task: str, requests: Sequence[Any], labelled: bool) -> None:
+def say_where_broken(task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any], generated: bool) -> None:
     """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`).
+
+    Only answers that a filter reads as labels, and those in a model's own words, are looked at.
 
     In a distributed run every rank looks at its own answers; none waits for another.
 
     Args:
         task: its name.
-        requests: the task's requests on this rank.
-        labelled: whether answers are read as NoMIRACL labels.
+        filters: the task's ``filter_list``.
+        requests: the task's requests on this rank, filtered.
+        generated: whether the answers are a model's own words.
     """
-    answers = [_answered(request.doc, answer) for request in requests for answer in request.resps]
-    if said := warning(task, signs_of(answers, labelled)):
+    labelling = {
+        step.get("parser", "strict"): listed["name"]
+        for listed in filters
+        for step in listed["filter"]
+        if step["function"] == "nomiracl_label"
+    }
+    if not labelling and not generated:
+        return
+    answers = [
+        _answered(request.doc, answer)._replace(labels=_labels(request, number, labelling) if labelling else None)
+        for request in requests
+        for number, answer in enumerate(request.resps)
+    ]
+    if said := warning(task, signs_of(answers)):
         log.warning("%s", said)
+
+
+_READERS = {"strict": lambda response, doc: nomiracl_label(response), "robust": label_of}
+
+
+def _labels(request: Any, number: int, labelling: Mapping[str, str]) -> Labels:
+    """The labels of a request's answer of this number; read anew only where no filter has left one."""
+    found = {}
+    for parser, read in _READERS.items():
+        kept = request.filtered_resps[labelling[parser]] if parser in labelling else ()
+        kept = [kept] if isinstance(kept, str) else kept  # `take_first` keeps one
+        found[parser] = kept[number] if number < len(kept) else read(request.resps[number], request.doc)
+    return Labels(**found)
 
 
 def _answered(doc: Mapping[str, Any], response: Any) -> Answered:

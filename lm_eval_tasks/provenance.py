@@ -2,7 +2,7 @@
 
 A loader makes a :class:`Record` of what it read and left out. It travels with the documents, as the description of their
 ``datasets.Dataset``, so it is there too when documents come from a cache. The task adds its prompt, its detector and what
-of the run the harness does not write down (:func:`of_task`), and :mod:`lm_eval_tasks.reproduce` reads it back.
+of the run the harness does not write down (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
 
 Everything in it is strict JSON, and nothing in it names a place of this machine: public files are named as their source
 names them, files of the user's by their name.
@@ -27,12 +27,12 @@ from lm_eval_tasks.digests import digests_of, sha256_of
 from lm_eval_tasks.unanswered import LEFT_OUT
 
 if TYPE_CHECKING:
-    from datasets import DatasetInfo
+    from datasets import Dataset
 
 __all__ = [
     "PACKAGE",
     "Record",
-    "as_info",
+    "documents_of",
     "is_predicted",
     "local_file",
     "metadata_given",
@@ -145,11 +145,12 @@ def local_file(option: str, path: Path, below: Path | None = None) -> dict[str, 
     return {"option": option, "name": name, "sha256": sha256_of(path)}
 
 
-def as_info(record: Record) -> DatasetInfo:
-    """What a ``datasets.Dataset`` carries a record in."""
-    from datasets import DatasetInfo
+def documents_of(rows: list[dict[str, Any]], record: Record) -> Dataset:
+    """The documents of a loader, which carry their record wherever they go."""
+    from datasets import Dataset, DatasetInfo
 
-    return DatasetInfo(description=json.dumps({"provenance": record.to_json()}, allow_nan=False))
+    said = json.dumps({"provenance": record.to_json()}, allow_nan=False)
+    return Dataset.from_list(rows, info=DatasetInfo(description=said))
 
 
 def of_dataset(documents: Any) -> dict[str, Any]:

@@ -4,87 +4,52 @@ A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging 
 ``github/<owner>/<name>/<path>`` for GitHub. It is named by ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR``, and
 where it is named it is authoritative: what it lacks is an error, nothing is downloaded. ``mirror=sample`` is the
 miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
-switch) or from GitHub at a pinned commit, and are checked against the checksum in ``source_files.tsv``.
+switch) or from GitHub at a pinned commit, and are checked against the checksum in the ``source_files.tsv`` of the benchmark
+that reads them.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import logging
 import os
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.cache import CACHE_VARIABLE, cache_folder
+from lm_eval_tasks.digests import has_checksum
+from lm_eval_tasks.downloads import MIRROR_VARIABLE, downloaded, fetch, fetch_command, is_offline
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.source_files import SourceFile, files, find, know
 from lm_eval_tasks.tables import check_end, check_readable
 
 __all__ = [
+    "CACHE_VARIABLE",
+    "MIRROR_VARIABLE",
+    "SAMPLE",
     "CorruptSource",
     "Located",
     "MissingSource",
     "SourceFile",
-    "digest",
+    "cache_folder",
     "fetch",
     "fetch_command",
     "fetch_into",
     "files",
     "find",
+    "is_offline",
+    "know",
     "local_copy",
     "locate",
+    "mirror_folder",
     "recording",
     "state",
 ]
 
-MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
-CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
 SAMPLE = "sample"
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """One public file.
-
-    Attributes:
-        host: ``"hub"`` (a Hugging Face dataset) or ``"github"``.
-        repository: ``owner/name``.
-        revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
-        path: inside the repository.
-        checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
-        also_at: where else a mirror may hold it, for what was published twice: a path below the mirror, or empty.
-    """
-
-    host: str
-    repository: str
-    revision: str
-    path: str
-    checksum: str
-    also_at: str = ""
-
-    @property
-    def mirror_path(self) -> str:
-        """Where a mirror holds it."""
-        prefix = "github/" if self.host == "github" else ""
-        return f"{prefix}{self.repository}/{self.path}"
-
-    @property
-    def url(self) -> str:
-        if self.host == "github":
-            return f"https://raw.githubusercontent.com/{self.repository}/{self.revision}/{self.path}"
-        return f"https://huggingface.co/datasets/{self.repository}/resolve/{self.revision}/{self.path}"
-
-    def __str__(self) -> str:
-        return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
 
 
 class Located(NamedTuple):
@@ -111,25 +76,6 @@ def recording() -> Iterator[list[Located]]:
         yield found
     finally:
         _RECORD.reset(token)
-
-
-@lru_cache(maxsize=1)
-def files() -> tuple[SourceFile, ...]:
-    """Every file that the tasks may read, in the order of ``source_files.tsv``."""
-    table = resources.files("lm_eval_tasks").joinpath("source_files.tsv").read_text("utf-8")
-    return tuple(SourceFile(**row) for row in csv.DictReader(table.splitlines(), delimiter="\t"))
-
-
-def find(repository: str, path: str) -> SourceFile:
-    """The file of that repository and path.
-
-    Raises:
-        KeyError: it is not in ``source_files.tsv``.
-    """
-    for file in files():
-        if file.repository == repository and file.path == path:
-            return file
-    raise KeyError(f"{repository}: {path} is not in lm_eval_tasks/source_files.tsv")
 
 
 def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
@@ -160,7 +106,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
 
     Args:
         repository: ``owner/name``.
-        path: inside the repository; the pair must stand in ``source_files.tsv``.
+        path: inside the repository; the pair must stand in a ``source_files.tsv``.
         mirror: folder to read from, or ``"sample"``; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
 
     Raises:
@@ -174,23 +120,18 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
         looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
         raise MissingSource(
             f"{file} is not in the mirror {Path(folder or '').resolve()} (looked for {looked}). "
-            f"On a machine with internet, `{_fetch_command(file, folder)}` puts it there."
+            f"On a machine with internet, `{fetch_command([file], folder)}` puts it there."
         )
     try:
         check_end(local)
     except CorruptSource:
-        if not file.checksum or not _has_checksum(local, file.checksum):  # published so, it is whole
+        if not file.checksum or not has_checksum(local, file.checksum):  # published so, it is whole
             raise
     record = _RECORD.get()
     if record is not None:
         origin = file.host if folder is None else SAMPLE if folder.resolve() == _sample().resolve() else "mirror"
         record.append(Located(file, local, origin))
     return local
-
-
-def fetch(file: SourceFile) -> Path:
-    """A file from its own host or from the cache of earlier downloads, whatever mirror is set."""
-    return _from_github(file) if file.host == "github" else _from_hub(file)
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
@@ -204,7 +145,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
 
     target = folder / file.mirror_path
     if target.is_file():
-        if file.checksum and not _has_checksum(target, file.checksum):
+        if file.checksum and not has_checksum(target, file.checksum):
             raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
         if not file.checksum:
             check_readable(target)
@@ -234,148 +175,19 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
     if local is None:
         return "missing", None
     if file.checksum:
-        return ("verified" if _has_checksum(local, file.checksum) else "differs"), local
+        return ("verified" if has_checksum(local, file.checksum) else "differs"), local
     return ("readable" if _is_readable(local) else "unreadable"), local
 
 
 def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
     """Where a file lies in a mirror, or without one in the caches of downloads; ``None`` where it does not."""
-    local = _in_mirror(file, folder) if folder is not None else _cached(file)
+    local = _in_mirror(file, folder) if folder is not None else downloaded(file)
     return local if local is not None and local.is_file() else None
 
 
 def _in_mirror(file: SourceFile, folder: Path) -> Path | None:
     places = (folder / place for place in (file.mirror_path, file.also_at) if place)
     return next((place for place in places if place.is_file()), None)
-
-
-def cache_folder() -> Path:
-    """Where our own downloads and indexes are kept: ``LM_EVAL_GROUNDED_CACHE`` or the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named).expanduser()
-    import pooch
-
-    return Path(pooch.os_cache("lm-eval-grounded"))
-
-
-def is_offline() -> bool:
-    """Whether the user has forbidden downloads (`HF_HUB_OFFLINE`)."""
-    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
-
-
-# ---------------------------------------------------------------------------------------------------------- downloads
-
-
-def _from_hub(file: SourceFile) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    try:
-        local = Path(
-            hf_hub_download(
-                file.repository,
-                file.path,
-                repo_type="dataset",
-                revision=file.revision,
-            )
-        )
-    except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
-        raise _missing(file, "the Hugging Face cache", error) from error
-    if file.checksum and not _has_checksum(local, file.checksum):
-        raise CorruptSource(
-            f"{_corrupt(file)} It lies in {local}; delete it there to fetch it again, or, to use it all the same, put it "
-            f"into a mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
-        )
-    return local
-
-
-def _from_github(file: SourceFile) -> Path:
-    from filelock import FileLock
-
-    local = _github_cache(file)
-    if local.is_file():
-        if _has_checksum(local, file.checksum):
-            return local
-        log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
-    if is_offline():
-        raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
-    local.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(str(local) + ".lock"):
-        if local.is_file() and _has_checksum(local, file.checksum):
-            return local
-        import pooch
-
-        try:
-            with whole_file(local) as partial:
-                pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
-                if not _has_checksum(partial, file.checksum):
-                    raise CorruptSource(f"{_corrupt(file)} It was not kept.")
-        except CorruptSource:
-            raise
-        except Exception as error:
-            raise _missing(file, str(local.parent), error) from error
-    return local
-
-
-def _github_cache(file: SourceFile) -> Path:
-    return cache_folder() / "github" / file.repository / file.revision / file.path
-
-
-def _cached(file: SourceFile) -> Path | None:
-    if file.host == "github":
-        local = _github_cache(file)
-        return local if local.is_file() else None
-    from huggingface_hub import try_to_load_from_cache
-
-    found = try_to_load_from_cache(file.repository, file.path, repo_type="dataset", revision=file.revision)
-    return Path(found) if isinstance(found, str) else None
-
-
-def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
-    """What a person types to have files downloaded, all of one call: into a mirror folder, or the caches."""
-    named = " ".join(f"'{file.repository}/{file.path}'" for file in missing)
-    into = f" --into {shlex.quote(str(folder))}" if folder else ""
-    return f"lm-eval-grounded sources --fetch {named}{into}"
-
-
-def _fetch_command(file: SourceFile, folder: Path | None = None) -> str:
-    return fetch_command([file], folder)
-
-
-def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:
-    return MissingSource(
-        f"{file} is not here and could not be downloaded: {why}. No mirror is set ({MIRROR_VARIABLE} or "
-        f"--metadata mirror=DIR); looked in {looked}. With internet, `{_fetch_command(file)}` fetches it; for a cluster "
-        f"without, `{_fetch_command(file, Path('DIR'))}` puts it into a folder to copy there."
-    )
-
-
-def _corrupt(file: SourceFile) -> str:
-    return (
-        f"{file} from {file.url} does not have the pinned checksum {file.checksum}: it has changed upstream or was "
-        f"damaged on the way."
-    )
-
-
-# ----------------------------------------------------------------------------------------------------------- checking
-
-
-def digest(path: Path, hashed: Any = None) -> str:
-    """Hex digest of a file's content; SHA-256, unless another hash object is given to go on with."""
-    hashed = hashlib.sha256() if hashed is None else hashed
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            hashed.update(block)
-    return str(hashed.hexdigest())
-
-
-def _has_checksum(path: Path, checksum: str) -> bool:
-    kind, _, expected = checksum.partition(":")
-    if kind == "git":  # a git blob's id is the SHA-1 of a header and the content; it identifies, it does not protect
-        return digest(path, hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)) == expected
-    if kind == "sha256":
-        return digest(path) == expected
-    raise ValueError(f"unknown kind of checksum in source_files.tsv: {checksum!r}")
 
 
 def _is_readable(path: Path) -> bool:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
-from custom_metrics.aggregations import Aggregation
 from custom_metrics.figures import Figure
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
-from lm_eval_tasks import needed_files, outcome, provenance
-from lm_eval_tasks.harness_results import NotDefined, ordered, reports
+from lm_eval_tasks import autoload, needed_files, outcome, provenance, request_cache
+from lm_eval_tasks.figures import RunFigures, reported
 from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
 __all__ = ["GroundedTask"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
+
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     """A task as YAML makes it, which differs in these things:
 
-    - Cached requests (``--cache_requests``) are known by their documents and prompts. The harness knows them by the task's
-      name, and would take those of other options, another mirror or another version of the prompt.
+    - Cached requests (``--cache_requests``) are known by their documents and prompts (:mod:`lm_eval_tasks.request_cache`).
     - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
       rank alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
@@ -41,8 +38,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
     - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
       (:mod:`lm_eval_tasks.provenance`).
-    - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``. The harness's table has the
-      metrics alone.
+    - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``
+      (:mod:`lm_eval_tasks.figures`). The harness's table has the metrics alone.
     - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
 
     Attributes:
@@ -59,8 +56,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         self.asked: dict[str, Any] = {}
         self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
-        # Metric to all documents' values and their figure, for each filter in turn.
-        self._seen: dict[str, list[tuple[Sequence[Any], Figure]]] = {}
+        self._figures = RunFigures()
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """The documents, as the harness loads them; files that are missing are said all at once.
@@ -99,23 +95,14 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
             outcome.say_of_questions(self.config.task, evaluated, docs)
         if options.get("cache_requests"):
-            # The harness makes nothing of the tokenizer's name but a part of the cache's key.
-            options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-content{self._content(options)}"
+            alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
+            super().build_all_requests(**{**options, **alone})
+            options = request_cache.told_apart(options, self._instances, self.eval_docs)
         super().build_all_requests(**options)
-
-    def _content(self, options: dict[str, Any]) -> str:
-        """Digest of the documents, and of the first one's request: template, shots, system prompt, generation settings."""
-        alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
-        super().build_all_requests(**{**options, **alone})
-        said = [request.arguments for request in self._instances]
-        digest = hashlib.sha256(json.dumps([said, options.get("samples")], default=str).encode())
-        for doc in self.eval_docs:
-            digest.update(json.dumps(doc, sort_keys=True, default=str).encode())
-        return digest.hexdigest()[:32]
 
     def apply_filters(self) -> Any:
         """As the harness does, on answers that can be written, of documents that were answered."""
-        self._seen = {}
+        self._figures.forget()
         self._leave_out(unanswered(self._instances or ()))
         mended = 0
         for request in self._instances or ():
@@ -130,19 +117,14 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             )
         filtered = super().apply_filters()
         outcome.say_of_answers(self.config.task, self.config.filter_list or (), self._instances or ())
-        if self.is_labelled or self.is_generated:
-            outcome.say_where_broken(self.config.task, self._instances or (), self.is_labelled)
+        outcome.say_where_broken(
+            self.config.task, self.config.filter_list or (), self._instances or (), self.is_generated
+        )
         return filtered
 
     @property
-    def is_labelled(self) -> bool:
-        """Whether the answers are read as NoMIRACL labels."""
-        pipelines = self.config.filter_list or ()
-        return any(step["function"] == "nomiracl_label" for listed in pipelines for step in listed["filter"])
-
-    @property
     def is_generated(self) -> bool:
-        """Whether the answers are a model's own words, not labels or a text that is given back with tags."""
+        """Whether the answers are a model's own words, not a label or a text that is given back with tags."""
         return False
 
     def _leave_out(self, docs: frozenset[int]) -> None:
@@ -179,28 +161,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def aggregation(self) -> dict[str, Any]:
         """The metrics' aggregations; those of ours remember what they are given, for the figures beside the table."""
-        return {
-            name: _Remembering(function, self._seen.setdefault(name, []))
-            if isinstance(function, Aggregation)
-            else function
-            for name, function in super().aggregation().items()
-        }
+        return self._figures.remembering(super().aggregation())
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """The harness's metrics of this task as they are reported: in the order of the YAML, without what is not defined.
-
-        Args:
-            metrics: ``metric,filter`` and ``metric_stderr,filter`` to numbers.
-        """
-        names = list(super().aggregation())
-        undefined = [key for key, value in metrics.items() if _is_nan(value) and key.partition(",")[0] in names]
-        if undefined:
-            log.warning(
-                "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
-                *(self.config.task, ", ".join(undefined)),
-            )
-        gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
-        return ordered({k: "N/A" if _is_nan(v) else v for k, v in metrics.items() if k not in gone}, names)
+        """The harness's metrics of this task as they are reported; see :func:`lm_eval_tasks.figures.reported`."""
+        return reported(self.config.task, metrics, list(super().aggregation()))
 
     def denominator_of(self, metric: str) -> str:
         """Which documents a metric counts, as its YAML says in ``metric_list``; empty where it does not."""
@@ -222,45 +187,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
         config["test_split"] = found.get("split")
-        figures = self._figures()
+        filters = [pipeline.name for pipeline in self._filters]
+        figures = self._figures.as_json(filters, self.denominator_of, self.finer_figures)
         if figures:
             config["metadata"]["figures"] = figures
         return config
-
-    def _figures(self) -> dict[str, dict[str, Any]]:
-        """Filter to name to figure."""
-        found: dict[str, dict[str, Any]] = {}
-        for place, name in enumerate(self._filter_names()):
-            seen = {metric: of_filters[place] for metric, of_filters in self._seen.items() if len(of_filters) > place}
-            values = {metric: given for metric, (given, _) in seen.items()}
-            figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in seen.items()]
-            found[name] = {
-                metric: figure.as_json(denominator)
-                for metric, figure, denominator in (*figures, *(self.finer_figures(values) if values else ()))
-                if not math.isnan(figure.value)
-            }
-        return {name: figures for name, figures in found.items() if figures}
-
-    def _filter_names(self) -> list[str]:
-        return [pipeline.name for pipeline in self._filters]
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-class _Remembering(Aggregation):
-    """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds."""
-
-    def __init__(self, aggregation: Aggregation, seen: list[tuple[Sequence[Any], Figure]]) -> None:
-        super().__init__(aggregation.name, aggregation.figure)
-        self._seen = seen
-
-    def __call__(self, values: Sequence[Any]) -> Any:
-        found = self.figure(values)
-        self._seen.append((values, found))
-        return NotDefined() if math.isnan(found.value) and not reports() else float(found.value)
-
-    def standard_error(self, values: Sequence[Any]) -> float:
-        known = next((found for seen, found in self._seen if seen is values), None)
-        return super().standard_error(values) if known is None else float(known.standard_error)

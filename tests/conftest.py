@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.environment import harness_start
+from tests.environment.started import Started
+
+pytest_plugins = ["tests.cpu_budget", "tests.shared_once", "tests.judged"]
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
@@ -33,11 +38,18 @@ def hub(shared: Path) -> str:
     return str(shared / "hub")
 
 
+_started: list[Started] = []
+"""What runs the commands of this session."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _own_world(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No mirror but the one a test names, and a cache that no other run shares."""
     os.environ.pop("LM_EVAL_GROUNDED_MIRROR", None)
     os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    _started.append(Started(dict(os.environ)))
+    yield
+    _started.pop().end()
 
 
 def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any) -> dict[str, Any]:
@@ -47,6 +59,7 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
 
     from lm_eval_tasks.autoload import task_folder
 
+    harness_start.remember()
     manager = TaskManager(
         include_path=[task_folder(), *options.pop("include_path", [])],
         include_defaults=False,
@@ -68,11 +81,22 @@ def command(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def run(arguments: list[str], cwd: Path, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A subprocess in a folder of its own; its output is shown where it fails."""
-    done = subprocess.run(
-        arguments, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600, check=False
-    )
+def run(
+    arguments: list[str], cwd: Path, check: bool = True, fresh: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A process in a folder of its own; its output is shown where it fails.
+
+    A command of the harness, or ours, is a fork of a Python that has started (``tests.environment.started``), unless its
+    environment asks for a start of its own, or ``fresh`` does.
+    """
+    variables = {**os.environ, **environment}
+    (started,) = _started
+    if not fresh and started.can(arguments, variables):
+        done = started(arguments, cwd, variables, timeout=600)
+    else:
+        done = subprocess.run(
+            arguments, cwd=cwd, env=variables, capture_output=True, text=True, timeout=600, check=False
+        )
     if check and done.returncode:
         raise AssertionError(f"{arguments} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

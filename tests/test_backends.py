@@ -60,7 +60,7 @@ def check(folder: Path, questions: dict[str, int]) -> None:
         assert all(isinstance(row["resps"][0][0], str) for row in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("generates with a tiny Llama")
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat template"])
 def test_hf(tiny: Path, tmp_path: Path, chat: bool) -> None:
     run(

@@ -7,11 +7,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from custom_metrics.broken_run import Answered, Signs, signs_of, warning
+from custom_metrics import filters
+from custom_metrics.broken_run import Answered, Labels, Signs, signs_of, warning
+from custom_metrics.relevance import nomiracl_label, robust_label
+from lm_eval_tasks import outcome
 from lm_eval_tasks.nomiracl.dataset import load
 
 Harness = Callable[..., dict[str, Any]]
@@ -24,7 +28,11 @@ GOOD = ["Yes, answer is present.", "I don't know", "Yes, answer is present in [3
 
 
 def said(responses: list[Any], labelled: bool = True) -> str | None:
-    return warning("t", signs_of([Answered(each, QUESTION, (), "de") for each in responses], labelled))
+    answers = [Answered(each, QUESTION, (), "de") for each in responses]
+    if labelled:
+        labels = [Labels(nomiracl_label(each), robust_label(each, "de", QUESTION)) for each in responses]
+        answers = [answer._replace(labels=of) for answer, of in zip(answers, labels, strict=True)]
+    return warning("t", signs_of(answers))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_equal_answers_are_a_fact_and_not_a_fault() -> None:
 
 def test_the_limits_are_those_of_the_module() -> None:
     def of(invalid: int, loops: int, apart: int, total: int = 60) -> str | None:
-        return warning("t", Signs(total, Counter(loop=loops, other=invalid - loops), invalid, apart, total))
+        return warning("t", Signs(total, Counter(loop=loops, other=invalid - loops), invalid, total, True, apart))
 
     assert of(12, 6, 20) is None
     for over in ((13, 0, 0), (7, 7, 0), (0, 0, 21)):
@@ -156,3 +164,32 @@ def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogC
         if warned:
             number = len(task.instances)
             assert warned[0].startswith(f"{name}: this run looks broken: {number} of {number} answers are ")
+
+
+def test_answers_are_not_labelled_again(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filters' labels are those that are counted."""
+    read: list[Any] = []
+    monkeypatch.setattr(filters, "robust_label", lambda response, *_: read.append(response) or "Invalid")
+    monkeypatch.setattr(outcome, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
+    counted: list[Answered] = []
+    harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, limit=4)
+    assert len(read) == 4
+    assert [answer.labels for answer in counted] == [Labels("I don't know", "Invalid")] * 4
+
+
+@pytest.mark.parametrize("parser", ["strict", "robust"])
+def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pytest.LogCaptureFixture) -> None:
+    listed = {"name": "one", "filter": [{"function": "nomiracl_label", "parser": parser}, {"function": "take_first"}]}
+    label = {"strict": "Invalid", "robust": "Yes, answer is present"}[parser]
+    requests = [
+        SimpleNamespace(doc={"query": QUESTION, "language": "de"}, resps=[city, city], filtered_resps={"one": label})
+        for city in ("Berlin", "Bonn", "Köln")
+    ]
+    outcome.say_where_broken("t", [listed], requests, generated=False)
+    assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
+
+
+def test_answers_that_are_neither_labels_nor_own_words_are_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    requests = [SimpleNamespace(doc={}, resps=[""], filtered_resps={"tags": ""})] * 20
+    outcome.say_where_broken("t", [{"name": "tags", "filter": [{"function": "take_first"}]}], requests, generated=False)
+    assert not caplog.text

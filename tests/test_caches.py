@@ -122,7 +122,7 @@ def test_a_damaged_cache_of_requests_is_made_anew(cache: Path) -> None:
     assert built("clapnq_gold", limit=4) == first
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts three harnesses, each with a cache folder of its own")
 def test_on_the_command_line_a_run_with_cached_requests_has_the_figures_of_one_without(tmp_path: Path) -> None:
     """The 0.55 that should have been 0.80: the first run's prompts, scored as if they were the second's."""
     figures = {}

@@ -24,8 +24,8 @@ from detector_plugin.calibration import (
     measured,
 )
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
 from lm_eval_tasks.mfava import cells, dataset, estimation
-from lm_eval_tasks.mfava.calibrating import calibration_from_runs
 
 Counts = np.ndarray[Any, Any]
 NAME = {"name": "third", "version": "1", "licence": ""}

@@ -205,7 +205,7 @@ def test_a_tokenizer_that_is_not_here_is_no_problem(capsys: pytest.CaptureFixtur
     assert "the tokenizer of nobody/has-this cannot be loaded on this machine" in lines[-2] or "needs" in lines[-2]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("two processes import the harness and index all of its tasks")
 def test_a_script_goes_by_its_exit_status(tmp_path: Path) -> None:
     good = [command("lm-eval-grounded"), "check", "--tasks", "nomiracl_de", *SAMPLE]
     done = run(good, tmp_path, HF_HUB_OFFLINE="0")

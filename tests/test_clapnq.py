@@ -22,7 +22,6 @@ from custom_metrics.grounding import (
 from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.dataset import load, load_task
-from lm_eval_tasks.clapnq.generate import yamls
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 
 SAMPLE = Path(sources.__file__).parent / "sample"
@@ -57,13 +56,6 @@ def test_dev_files_are_enough(mirror: Path) -> None:
     assert len(load_gold(mirror=str(mirror))["evaluation"]) == 32
     with pytest.raises(MissingSource, match=r"clapnq_train_answerable\.jsonl of hub repository PrimeQA/clapnq"):
         load_gold(mirror=str(mirror), split="train")
-
-
-def test_the_generated_yamls_are_current() -> None:
-    """`python -m lm_eval_tasks.clapnq.generate` would change nothing."""
-    folder = Path(dataset.__file__).parent
-    generated = [*folder.glob("gold/*"), *folder.glob("rag/*"), folder / "_gold_base", folder / "_rag_base"]
-    assert {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in generated} == yamls()
 
 
 def metrics_of(base: str) -> list[dict[str, Any]]:

@@ -21,7 +21,8 @@ from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from lm_eval_tasks import detector_settings, sources
 from lm_eval_tasks.clapnq import dataset, hallucination
-from lm_eval_tasks.clapnq.generate import task_names
+from lm_eval_tasks.clapnq.benchmark import BENCHMARK
+from lm_eval_tasks.detecting import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
 from tests.test_mfava_tasks import EveryThirdWord
@@ -211,7 +212,7 @@ def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, 
     assert {sample[SHARE] for sample in got["samples"]["clapnq_gold"]} == {None}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a model of transformers reads two settings")
 def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
     pytest.importorskip("transformers")
@@ -368,5 +369,7 @@ def test_options_of_no_detector_are_named(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_every_answering_task_is_known_by_name() -> None:
-    assert len(task_names()) == 3 * 8
-    assert {"clapnq_gold", "clapnq_gold_llama", "clapnq_rag", "clapnq_rag_run_gpt"} <= task_names()
+    names = {task.name for task in BENCHMARK.tasks}
+    assert len(names) == 3 * 8
+    assert {"clapnq_gold", "clapnq_gold_llama", "clapnq_rag", "clapnq_rag_run_gpt"} <= names
+    assert all(map(is_tagged, names))

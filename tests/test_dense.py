@@ -32,7 +32,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Ranking, dense, open_retriever, vectors
 from lm_eval_tasks.clapnq.retrieval.encoder import Encoder, encoders, load, named, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, Vectors, best_rows
-from lm_eval_tasks.clapnq.retrieving import retrieve
+from lm_eval_tasks.commands.work.retrieving import retrieve
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from tests.conftest import ROOT, command, run
 from tests.test_retrieval import METRICS, asked, ids, write_corpus

@@ -19,7 +19,7 @@ from tests.conftest import ROOT, command, evaluate, run
 CONVERTER = ROOT / ".venv-eee" / "bin" / "every_eval_ever"
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow("nine runs, each read by the converter, which starts for 3 s"),
     pytest.mark.xdist_group("every_eval_ever"),
     pytest.mark.skipif(not CONVERTER.exists(), reason="needs .venv-eee (make test-leaderboard; Python 3.12)"),
 ]

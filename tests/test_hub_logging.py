@@ -13,6 +13,9 @@ import yaml
 from tests.conftest import command, results_of, run
 from tests.environment.hub_stand_in import TOKEN, Hub, hub
 
+# One run of the harness, which asks the environment for its hub when it starts.
+pytestmark = [pytest.mark.slow("starts a harness of its own"), pytest.mark.xdist_group("hub")]
+
 TASKS = ("nomiracl_de", "clapnq_rag", "mfava_de")
 MODEL = "baseline-lexical"
 RESULTS, ANSWERS = "somebody/results-private", "somebody/answers-private"
@@ -46,8 +49,6 @@ def card(stand_in: Hub) -> tuple[dict[str, Any], str]:
     return yaml.safe_load(metadata), text
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("hub")
 def test_every_request_is_one_that_the_hub_knows_with_the_users_token(pushed: tuple[Hub, Path, str]) -> None:
     stand_in, _, said = pushed
     assert stand_in.unknown == []
@@ -60,8 +61,6 @@ def test_every_request_is_one_that_the_hub_knows_with_the_users_token(pushed: tu
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("hub")
 def test_the_files_of_the_run_are_pushed_as_they_are(pushed: tuple[Hub, Path, str]) -> None:
     stand_in, out, _ = pushed
     files = stand_in.files[ANSWERS]
@@ -73,8 +72,6 @@ def test_the_files_of_the_run_are_pushed_as_they_are(pushed: tuple[Hub, Path, st
     assert stand_in.files[RESULTS] == {f"lm-eval-grounded/{MODEL}/{results.name}": results.read_bytes()}
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("hub")
 def test_the_card_lists_every_task_and_shows_the_table(pushed: tuple[Hub, Path, str]) -> None:
     stand_in, out, _ = pushed
     metadata, text = card(stand_in)
@@ -95,8 +92,6 @@ def test_the_card_lists_every_task_and_shows_the_table(pushed: tuple[Hub, Path, 
         assert {key: value for key, value in table["all"][task].items() if key in results[task]} == results[task]
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("hub")
 @pytest.mark.parametrize("task", [*TASKS, "results"])
 def test_the_hubs_viewer_reads_every_file(pushed: tuple[Hub, Path, str], tmp_path: Path, task: str) -> None:
     """It loads files with ``datasets``, which wants one type a column."""

@@ -244,8 +244,8 @@ def test_the_cut_of_largest_expected_overlap(probabilities: list[float], marked:
 
 @pytest.fixture(scope="module")
 def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
+    from lm_eval_tasks.labelled_answers import labelled_answers
     from lm_eval_tasks.mfava.held_out import readings, summary
-    from lm_eval_tasks.mfava.training import labelled_answers
 
     documents = labelled_answers(hub)
     return summary(documents, list(readings(documents)))
@@ -402,7 +402,7 @@ def test_trees_that_do_not_hang_together(trees: tuple[int, int], arrays: dict[st
 def test_training_gives_the_same_bytes_whatever_the_order() -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
-    from lm_eval_tasks.mfava.training import labelled_answers
+    from lm_eval_tasks.labelled_answers import labelled_answers
 
     documents = labelled_answers("sample")
     assert len(documents) == 25 * 3 + 5 * 6 + 10 * 3
@@ -416,7 +416,7 @@ def test_the_shipped_weights_are_those_of_the_public_data(hub: str) -> None:
     """Trained anew from the mirror; `make train-lexical` does so for all of them."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
-    from lm_eval_tasks.mfava.training import labelled_answers, readable
+    from lm_eval_tasks.labelled_answers import labelled_answers, readable
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
     if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:
@@ -427,7 +427,7 @@ def test_the_shipped_weights_are_those_of_the_public_data(hub: str) -> None:
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from lm_eval_tasks.cli import main
-    from lm_eval_tasks.mfava import training as driver
+    from lm_eval_tasks.commands.work import training as driver
 
     some = [d for d in driver.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
     monkeypatch.setattr(driver, "labelled_answers", lambda mirror: some)

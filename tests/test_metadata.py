@@ -5,19 +5,30 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import lm_eval
 import pytest
 
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import metadata
+from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.judge import dataset as judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
+from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mfava import detection
+from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 
 ARGUMENTS = Path(__file__).parent / "data" / "model_arguments.txt"
-CLAPNQ = ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS)
-ALL = sorted({*CLAPNQ, *nomiracl._KNOWN, *judge._OPTIONS})
+OF_TASKS = {
+    nomiracl: ("split", "subset", "max_samples", "seed", "max_passage_tokens", "passage_tokenizer", "mirror"),
+    clapnq: ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS),
+    mfava: ("mirror", "samples", *metadata.OF_DETECTION),
+    detection: ("mirror",),
+    mushroom: ("split", "mirror"),
+}
+ALL = sorted({*(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 
 MISSPELT = [
     ("topk", "top_k"),
@@ -43,6 +54,11 @@ MISSPELT = [
     ("hybird", "hybrid"),
     ("bm25split", "bm25_split"),
 ]
+
+
+@pytest.mark.parametrize("dataset", OF_TASKS)
+def test_the_options_of_a_task_are_the_parameters_of_its_loader(dataset: ModuleType) -> None:
+    assert sorted(dataset.load_task.known) == sorted(OF_TASKS[dataset])
 
 
 @pytest.mark.parametrize(("given", "meant"), MISSPELT)

@@ -18,9 +18,8 @@ from custom_metrics.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from detector_plugin.prompt import detection_prompt
-from lm_eval_tasks import detector_settings, mfava
+from lm_eval_tasks import detector_settings
 from lm_eval_tasks.mfava import dataset, detection, estimation
-from lm_eval_tasks.mfava.generate import yamls
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import command, figures_of, results_of, run
 
@@ -67,14 +66,6 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     yield detector
     filters.shared_detector.cache_clear()
     estimation._calibration.cache_clear()
-
-
-def test_the_generated_files_are_current() -> None:
-    """`python -m lm_eval_tasks.mfava.generate` would change nothing."""
-    folder = Path(mfava.__file__).parent
-    found = [*folder.rglob("*.yaml"), *folder.glob("_mfava*")]
-    assert {str(path.relative_to(folder)): path.read_text("utf-8") for path in found} == yamls()
-    assert len(found) == 3 + 31 + 1 + 2 * (5 + 30 + 2)
 
 
 # ----------------------------------------------------------------------------------------------------------- estimation
@@ -444,7 +435,6 @@ def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
 # ------------------------------------------------------------------------------------------------------- the real thing
 
 
-@pytest.mark.slow
 def test_the_users_command(tmp_path: Path) -> None:
     run(
         [
@@ -471,7 +461,7 @@ GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}
 SILVER = ("eu", "fi", "sr", "cs", "ko", "pl", "vi", "fr", "ur", "id", "ca", "la")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("the lexical detector reads the answers of 15 languages")
 def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harness: Harness) -> None:
     """Weights trained without any document of the language (`held_out`); the paper's detector has a gold mean of 66.4."""
     tasks = [f"mfava_detection_{language}_gold" for language in GOLD_BARS]

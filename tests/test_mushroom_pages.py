@@ -112,7 +112,7 @@ def test_any_soup_is_read(pieces: list[str]) -> None:
     ],
     ids=["paragraph", "paragraphs", "tables", "depth", "formatting"],
 )
-@pytest.mark.slow
+@pytest.mark.slow("reads five pages of 20 MB")
 def test_a_page_of_20_megabytes_is_read_in_seconds(body: str) -> None:
     start = time.perf_counter()
     page = read_page(html(f"<p>Anfang</p>{body}").encode())

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
-from lm_eval_tasks.nomiracl.generate import PROMPTS, suffix
 
 RELEASED = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")
 

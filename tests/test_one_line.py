@@ -21,8 +21,8 @@ from tests.conftest import command, run
 BASELINE = ("--model", "grounded-baseline", "--model_args", "strategy=abstain")
 
 
-def failed(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    done = run([command("lm_eval"), *BASELINE, *arguments], folder, check=False, **environment)
+def failed(folder: Path, *arguments: str, fresh: bool = False) -> subprocess.CompletedProcess[str]:
+    done = run([command("lm_eval"), *BASELINE, *arguments], folder, check=False, fresh=fresh)
     assert done.returncode == 1
     return done
 
@@ -36,7 +36,9 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fresh", [False, pytest.param(True, marks=pytest.mark.slow("starts a harness of its own for every error"))]
+)
 @pytest.mark.parametrize(
     ("tasks", "metadata", "begin", "end"),
     [
@@ -64,9 +66,10 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_an_error_of_ours_is_one_line(
-    tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path
+    tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path, fresh: bool
 ) -> None:
-    said = failed(tmp_path, "--tasks", tasks, "--metadata", metadata.format(mirror=mirror_without_corpus)).stderr
+    metadata = metadata.format(mirror=mirror_without_corpus)
+    said = failed(tmp_path, "--tasks", tasks, "--metadata", metadata, fresh=fresh).stderr
     assert "Traceback" not in said
     last = said.splitlines()[-1]
     assert last.startswith(begin)
@@ -74,14 +77,12 @@ def test_an_error_of_ours_is_one_line(
     assert said.count("lm_eval: error: ") == 1
 
 
-@pytest.mark.slow
 def test_the_harness_debug_verbosity_brings_the_traceback_back(tmp_path: Path) -> None:
     said = failed(tmp_path, "--tasks", "nomiracl_de", "--metadata", "split=tets", "--verbosity", "DEBUG").stderr
     assert "Traceback (most recent call last)" in said
     assert said.splitlines()[-1].endswith("UsageError: nomiracl_de: unknown split 'tets'; known are dev, test")
 
 
-@pytest.mark.slow
 def test_an_error_of_somebody_else_keeps_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text("def load(**kwargs):\n    raise ValueError('theirs')\n")
     (tmp_path / "theirs.yaml").write_text(

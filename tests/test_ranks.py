@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT, evaluate
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow("starts a harness for every rank"),
     pytest.mark.skipif(find_spec("torch") is None, reason="ranks meet through torch.distributed (extra hf)"),
 ]
 TASKS = ["nomiracl_de", "clapnq_rag", "mfava_de"]

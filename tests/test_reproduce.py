@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import shlex
 import shutil
 import subprocess
@@ -17,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lm_eval._cli.harness import HarnessCLI
 
-from lm_eval_tasks import reproduce as module
 from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.retrieval.encoder import named, weights_of
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.reproduce import Compared, reproduce, table
+from lm_eval_tasks.commands.work.reproducing import Compared, reproduce, table
+from lm_eval_tasks.commands.work.reproducing.command_lines import _pairs
 from tests.conftest import command, run
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"
@@ -53,12 +52,14 @@ def results_below(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def shell(line: str, cwd: Path) -> None:
-    """A line as a person types it, with the commands of this environment."""
-    path = f"{Path(command('lm_eval')).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", line], cwd=cwd, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    """A line as a person types it, with the commands of this environment; a shell reads it, quotes and all."""
+    words = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], capture_output=True, text=True, check=True).stdout
+    named, *arguments = words.split("\0")[:-1]
+    environment = {}
+    while "=" in named:
+        name, _, environment[name] = named.partition("=")
+        named, *arguments = arguments
+    run([command(named), *arguments], cwd, **environment)
 
 
 def without_noise(value: Any) -> Any:
@@ -455,14 +456,14 @@ arguments = st.dictionaries(
 @given(arguments)
 @settings(max_examples=300, deadline=None)
 def test_arguments_reach_the_harness_as_they_were(given: dict[str, Any]) -> None:
-    line = shlex.join(["run", "--tasks", "t", "--model_args", module._pairs(given), "--metadata", module._pairs(given)])
+    line = shlex.join(["run", "--tasks", "t", "--model_args", _pairs(given), "--metadata", _pairs(given)])
     parsed = HarnessCLI()._parser.parse_args(shlex.split(line))
     for found in (parsed.model_args, parsed.metadata):
         assert json.dumps(found, sort_keys=True) == json.dumps(given, sort_keys=True)
 
 
 def test_values_that_look_alike_are_told_apart() -> None:
-    assert module._pairs({"a": 1}) == "a=1"
-    assert module._pairs({"a": True, "b": "x y"}) == "a=True,b=x y"
-    assert module._pairs({"a": "1"}) == '{"a": "1"}'  # a text, which the command line would read as a number
-    assert module._pairs({"a": ["x", 1]}) == "a=['x', 1]"
+    assert _pairs({"a": 1}) == "a=1"
+    assert _pairs({"a": True, "b": "x y"}) == "a=True,b=x y"
+    assert _pairs({"a": "1"}) == '{"a": "1"}'  # a text, which the command line would read as a number
+    assert _pairs({"a": ["x", 1]}) == "a=['x', 1]"

@@ -22,6 +22,7 @@ from lm_eval_tasks import harness_results
 from lm_eval_tasks.harness_results import NotDefined, Row, as_written
 from lm_eval_tasks.models.names import name_of
 from tests.conftest import command, evaluate, run
+from tests.shared_once import SharedOnce
 
 TASKS = ("nomiracl_de", "clapnq_rag", "mfava_de")
 HEADLINES = {"nomiracl_de": "hallucination_rate", "clapnq_rag": "rougeL", "mfava_de": "detected_rate"}
@@ -39,10 +40,14 @@ def refuse(constant: str) -> NoReturn:
     raise AssertionError(f"{constant} is no JSON")
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+@pytest.fixture(scope="session")
+def demo(shared_once: SharedOnce) -> tuple[str, Path]:
     """The command of `make demo`: what it prints, and the folder of its results."""
-    folder = tmp_path_factory.mktemp("demo")
+    folder = shared_once("demo", _demo)
+    return (folder / "printed").read_text("utf-8"), folder / "out"
+
+
+def _demo(folder: Path) -> None:
     done = run(
         [
             *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=lexical", "--log_samples"),
@@ -50,14 +55,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
         ],
         folder,
     )
-    return done.stdout + done.stderr, folder / "out"
+    (folder / "printed").write_text(done.stdout + done.stderr, "utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("results_files")
 def test_the_table_of_three_tasks_fits_a_screen_and_each_begins_with_its_headline(demo: tuple[str, Path]) -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in demo[0].splitlines() if line.startswith("|")]
     assert len(rows) <= 40
@@ -107,8 +110,6 @@ def test_a_group_averages_what_is_there_with_its_standard_error() -> None:
 # ------------------------------------------------------------------------------------------------------------ the files
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("results_files")
 def test_every_file_is_strict_json(demo: tuple[str, Path]) -> None:
     files = [*demo[1].rglob("*.json"), *demo[1].rglob("*.jsonl")]
     assert len(files) == 4
@@ -126,8 +127,6 @@ def test_every_file_is_strict_json(demo: tuple[str, Path]) -> None:
     assert int(said.stdout) == lines
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("results_files")
 def test_the_finer_figures_stand_in_one_place(demo: tuple[str, Path]) -> None:
     (path,) = demo[1].glob("baseline-lexical/results_*.json")  # the folder says which strategy it was
     content = json.loads(path.read_text("utf-8"))
@@ -151,8 +150,6 @@ def test_the_finer_figures_stand_in_one_place(demo: tuple[str, Path]) -> None:
     assert "rogan_gladen_rate_std" in content["configs"]["mfava_de"]["metadata"]["figures"]["answer"]
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("results_files")
 def test_samples_hold_a_text_no_more_often_than_the_harness_makes_them(demo: tuple[str, Path]) -> None:
     """Of a passage: NoMIRACL has it in the prompt, CLAPnq in the prompt and in the document, for the judge to read."""
     for task, times in (("nomiracl_de", 1), ("clapnq_rag", 2)):
@@ -165,8 +162,6 @@ def test_samples_hold_a_text_no_more_often_than_the_harness_makes_them(demo: tup
                 assert asked.count(text) == times
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("results_files")
 def test_the_first_number_of_a_sample_is_its_own_score(demo: tuple[str, Path]) -> None:
     def first(sample: dict[str, Any]) -> tuple[str, float]:
         return next((name, sample[name]) for name in sample["metrics"] if isinstance(sample[name], (int, float)))

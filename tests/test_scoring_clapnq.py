@@ -11,56 +11,51 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.scoring import score
+from lm_eval_tasks.detecting import is_tagged
 from lm_eval_tasks.samples import read_samples
-from lm_eval_tasks.scoring import is_tagged, score
 from lm_eval_tasks.sources import CorruptSource, MissingSource
-from tests.conftest import command, results_of, run
-from tests.test_scoring import copied, lines, write_samples
+from tests.conftest import results_of
+from tests.logged_runs import copied, files_of, generate, lines, write_samples
+from tests.shared_once import SharedOnce
 
 TASKS = "clapnq_gold,clapnq_rag_llama,mfava_de"
 # So low that words of the passages are flagged: the baseline says no others.
 DETECTOR = ("detector=lexical", "detector_args=threshold=0.01")
 
 
-def generate(folder: Path, *options: str, metadata: tuple[str, ...] = (), tasks: str = TASKS) -> Path:
-    """One `lm_eval` run over the sample; the folder its files are in."""
-    run(
-        [
-            *(command("lm_eval"), "--tasks", tasks, "--model", "grounded-baseline", "--model_args", "strategy=lexical"),
-            *("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample", *metadata, *options),
-        ],
-        folder.parent,
-    )
-    (results,) = folder.rglob("results_*.json")
-    return results.parent
-
-
-@pytest.fixture(scope="module")
-def calibration(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the embedded detector, with German and English."""
+def calibrated(folder: Path) -> None:
+    """A calibration of the embedded detector, with German and English."""
     from detector_plugin import calibration as calibrations
 
     ours = calibrations.load("lexical")
     entry = calibrations.measured([[60, 20, 40, 400], [50, 30, 30, 500]], "by hand")
-    path = tmp_path_factory.mktemp("calibration") / "both.json"
-    calibrations.Calibration(ours.detector, {**ours.languages, "en": {"gold": entry}}).save(path)
-    return str(path)
+    calibrations.Calibration(ours.detector, {**ours.languages, "en": {"gold": entry}}).save(folder / "both.json")
 
 
 @pytest.fixture(scope="module")
-def one_step(tmp_path_factory: pytest.TempPathFactory, calibration: str) -> Path:
-    folder = tmp_path_factory.mktemp("one") / "out"
-    return generate(folder, metadata=(*DETECTOR, f"calibration={calibration}"))
+def calibration(shared_once: SharedOnce) -> str:
+    return str(shared_once("calibration of two languages", calibrated) / "both.json")
 
 
 @pytest.fixture(scope="module")
-def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_step(shared_once: SharedOnce, calibration: str) -> Path:
+    def run(folder: Path) -> Path:
+        return generate(folder / "out", tasks=TASKS, metadata=(*DETECTOR, f"calibration={calibration}"))
+
+    return files_of(shared_once("clapnq in one step", run))
+
+
+@pytest.fixture(scope="module")
+def predicted(shared_once: SharedOnce) -> Path:
     """No detector is named when the answers are generated."""
-    return generate(tmp_path_factory.mktemp("two") / "out", "--predict_only")
+
+    def run(folder: Path) -> Path:
+        return generate(folder / "out", "--predict_only", tasks=TASKS)
+
+    return files_of(shared_once("clapnq predicted", run))
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("scoring_clapnq")
 def test_two_steps_give_the_numbers_and_spans_of_one(
     one_step: Path, predicted: Path, calibration: str, tmp_path: Path
 ) -> None:
@@ -96,8 +91,6 @@ def test_two_steps_give_the_numbers_and_spans_of_one(
     assert {task: third[task] for task in third} == {task: scored["results"][task] for task in third}
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("scoring_clapnq")
 def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
     folder = generate(tmp_path / "in", "--predict_only", "--num_fewshot", "2", "--limit", "6", tasks="clapnq_gold")
     (written,) = score(folder, output=tmp_path / "out")
@@ -111,8 +104,6 @@ def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
         assert a["prompt_hash"] == b["prompt_hash"]
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("scoring_clapnq")
 def test_the_command_prints_the_share(predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copied(predicted, tmp_path / "run")
     for path in folder.glob("samples_mfava_*"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.separate import separate
+from lm_eval_tasks.commands.work.separating import separate
 
 FIRST, SECOND = "2026-01-01T00-00-00.000001", "2026-01-02T00-00-00.000001"
 CONFIG = {"dataset_path": "owner/data", "test_split": "test", "metric_list": [{"metric": "accuracy"}]}

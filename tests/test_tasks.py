@@ -12,21 +12,13 @@ import yaml
 from custom_metrics.response import final_answer
 from lm_eval_tasks import nomiracl
 from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
-from lm_eval_tasks.nomiracl.generate import MACRO_AVERAGED, PROMPTS, suffix, yamls
 
 CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
 CLAPNQ_RETRIEVERS = ("", "_minilm", "_bge", "_e5", "_dense", "_run", "_hybrid")
 
 Harness = Callable[..., dict[str, Any]]
-
-
-def test_the_generated_yamls_are_current() -> None:
-    """`python -m lm_eval_tasks.nomiracl.generate` would change nothing."""
-    folder = Path(nomiracl.__file__).parent
-    on_disk = {str(path.relative_to(folder)): path.read_text("utf-8") for path in folder.rglob("*.yaml")}
-    assert on_disk == yamls()
-    assert len(on_disk) == 4 * (18 + 1)
 
 
 def test_the_harness_knows_every_task_and_group() -> None:
@@ -68,7 +60,7 @@ def test_the_sample_has_questions_of_every_language(language: str) -> None:
 
 def test_a_group_gives_the_macro_average(harness: Harness) -> None:
     results = harness(["nomiracl"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
-    for metric in MACRO_AVERAGED:
+    for metric in ("hallucination_rate", "error_rate", "accuracy", "invalid_rate"):
         for parser in ("strict", "robust"):
             key = f"{metric},{parser}"
             values = [results["results"][f"nomiracl_{language}"][key] for language in LANGUAGES]

@@ -21,14 +21,15 @@ from lm_eval_tasks import atomic, sources
 from lm_eval_tasks.atomic import finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
-from lm_eval_tasks.mfava.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.samples import samples_files
-from lm_eval_tasks.scoring import score
 from lm_eval_tasks.sources import SourceFile
 from tests.conftest import run
+from tests.logged_runs import copied, only_predicted, sample, write_samples
+from tests.shared_once import SharedOnce
 from tests.test_retrieval import ROWS, asked, write_corpus
-from tests.test_scoring import generate, sample, write_samples
 
 HOST = atomic._HOST
 
@@ -292,7 +293,7 @@ def test_no_reader_sees_unfinished_work(tmp_path: Path) -> None:
 SCORING = """
 import os, signal, sys
 from pathlib import Path
-from lm_eval_tasks import scoring
+from lm_eval_tasks.commands.work import scoring
 if sys.argv[2] == "die":
     from lm_eval.loggers import EvaluationTracker
     write = EvaluationTracker.save_results_samples
@@ -304,27 +305,38 @@ print(scoring.score(Path(sys.argv[1])))
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tasks", ["mfava_de", "mfava_de,mfava_fi"], ids=["one task", "two tasks"])
-def test_score_killed_while_it_writes_is_run_again(tasks: str, tmp_path: Path) -> None:
+@pytest.fixture
+def predicted(shared_once: SharedOnce, tmp_path: Path) -> Path:
+    """A folder with logged answers of two tasks, to write in."""
+    return copied(only_predicted(shared_once), tmp_path / "out")
+
+
+def of_one_task(folder: Path) -> Path:
+    """A folder with logged answers, of which those of the second task go."""
+    for path in folder.glob("samples_mfava_zh_*"):
+        path.unlink()
+    return folder
+
+
+@pytest.mark.slow("a process imports the harness, scores and is killed")
+@pytest.mark.parametrize("tasks", [1, 2], ids=["one task", "two tasks"])
+def test_score_killed_while_it_writes_is_run_again(tasks: int, predicted: Path, tmp_path: Path) -> None:
     """Its leftovers were read as a second model, or ended every later run with "samples of mfava_de in 2 folders"."""
-    folder = generate(tmp_path / "out", "--predict_only", tasks=tasks)
+    folder = of_one_task(predicted) if tasks == 1 else predicted
     before = names(folder)
     killed = run([sys.executable, "-c", SCORING, str(folder), "die"], tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert list(folder.glob(".scoring-*/*/samples_mfava_de_*"))
-    again = run([sys.executable, "-c", SCORING, str(folder), "live"], tmp_path)
-    assert again.stdout.count("results_") == 1  # one model
-    assert len(names(folder)) == len(before) + 1 + tasks.count(",") + 1
+    assert len(score(folder)) == 1  # one model
+    assert len(names(folder)) == len(before) + 1 + tasks
     assert not [name for name in names(folder) if name.startswith(".")]
     assert len(score(folder)) == 1
 
 
-@pytest.mark.slow
-def test_two_that_score_one_folder_do_not_meet(tmp_path: Path) -> None:
+def test_two_that_score_one_folder_do_not_meet(predicted: Path) -> None:
     from filelock import FileLock
 
-    folder = generate(tmp_path / "out", "--predict_only")
+    folder = of_one_task(predicted)
     left = folder / ".scoring-somebodys"
     left.mkdir()
     with (
@@ -339,10 +351,10 @@ def test_two_that_score_one_folder_do_not_meet(tmp_path: Path) -> None:
     assert not left.exists()
 
 
-@pytest.mark.slow
-def test_other_options_are_not_answered_with_what_a_killed_run_found(tmp_path: Path) -> None:
+@pytest.mark.slow("a process imports the harness, scores and is killed")
+def test_other_options_are_not_answered_with_what_a_killed_run_found(predicted: Path, tmp_path: Path) -> None:
     """The store of a killed run knows the detector's options."""
-    folder = generate(tmp_path / "out", "--predict_only", tasks="mfava_de")
+    folder = of_one_task(predicted)
     killed = run([sys.executable, "-c", SCORING, str(folder), "die"], tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert list(folder.glob(".spans_lexical.jsonl"))

@@ -13,7 +13,7 @@ from tests.environment.wandb_run import Run, read_run
 
 pytest.importorskip("wandb", reason="needs lm-eval[wandb] (extra dev)")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wandb")]
+pytestmark = [pytest.mark.slow("starts two harnesses and W&B"), pytest.mark.xdist_group("wandb")]
 
 ANSWERING = ("nomiracl_de", "clapnq_rag", "mfava_de")
 DETECTING = ("mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_de")

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.grounding import CUTOFFS
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import autoload, metadata, provenance, sources
+from lm_eval_tasks import metadata, provenance, sources
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.clapnq.targets import UNANSWERABLE, target_of
+from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.tables import read_json_lines
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["FILE_SPLIT", "UNANSWERABLE", "load", "load_task", "open_corpus", "questions_of", "train_questions"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 ANNOTATIONS = "PrimeQA/clapnq"
 PASSAGES, PASSAGES_FILE = "PrimeQA/clapnq_passages", "passages.tsv"
@@ -43,7 +42,7 @@ def load(
     split: str = "validation",
     top_k: int = 3,
     mirror: str | None = None,
-    task: str = "clapnq",
+    name: str = "clapnq",
     detector: str | None = None,
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
@@ -58,7 +57,7 @@ def load(
         split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
         top_k: with a retriever: how many passages the model is given.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
-        task: for messages.
+        name: of the task, for messages.
         detector: who tags the answers, see :func:`detector_plugin.load_detector`; ``None``: nobody.
         detector_args, calibration, calibration_annotations: see :func:`lm_eval_tasks.detector_settings.settings_of`; no
             calibration is used unless one is named.
@@ -79,19 +78,20 @@ def load(
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detector_settings.settings_of`.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
-    for name, value in {
+    task = name
+    for option, value in {
         "split": split,
         "mirror": mirror,
         "samples": samples,
         **{key: others[key] for key in OPTIONS if key in others},
     }.items():
         if isinstance(value, (list, dict)):
-            raise UsageError(f"{task}: {name} takes one value, got {value!r}")
+            raise UsageError(f"{task}: {option} takes one value, got {value!r}")
     metadata.choice("split", split, FILE_SPLIT, task)
     if retriever is not None:
         metadata.choice("retriever", retriever, RETRIEVERS, task)
     metadata.positive("top_k", top_k, task)
-    metadata.refuse_misspelt(others, ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS), task)
+    metadata.refuse_misspelt(others, load_task.known, task)
     settings = _detection(task, detector, detector_args, calibration, calibration_annotations, others)
     if samples is not None:
         return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
@@ -105,19 +105,34 @@ def load(
     return {"evaluation": documents, split: documents}
 
 
-def load_task(task_name: str = "clapnq", task_retriever: str | None = None, **kwargs: Any) -> dict[str, Dataset]:
-    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+class _Loader(TaskLoader):
+    """A task's retriever is part of its name, because the harness's request cache knows nothing else."""
 
-    Its retriever is part of the task's name, because the harness's request cache knows nothing else.
-    """
-    asked = kwargs.pop("retriever", task_retriever)
-    if asked != task_retriever:
-        raise UsageError(
-            f"{task_name}: --metadata retriever={asked!r} does not fit: this task's passages come from "
-            f"{task_retriever or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
-            f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}."
-        )
-    return load(**{**kwargs, "task": task_name, "retriever": task_retriever})
+    def options(self, given: Options) -> dict[str, Any]:
+        found = super().options(given)
+        own, asked = given.get("task_retriever"), given.get("retriever")
+        if "retriever" in given and asked != own:
+            raise UsageError(
+                f"{found.get('name', 'clapnq')}: --metadata retriever={asked!r} does not fit: this task's passages come "
+                f"from {own or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
+                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}."
+            )
+        return found
+
+
+def _files(options: Options) -> Places:
+    split = FILE_SPLIT[options.get("split", "validation")]
+    kinds = ("answerable", "unanswerable")
+    places = [(ANNOTATIONS, f"clapnq_{split}_{kind}.jsonl") for kind in kinds]
+    if options.get("retriever"):
+        places.append((PASSAGES, PASSAGES_FILE))
+    if options.get("num_fewshot"):
+        places += [(ANNOTATIONS, f"clapnq_train_{kind}.jsonl") for kind in kinds]
+    return list(dict.fromkeys(places))
+
+
+load_task = _Loader(load, _files, of_task=("name", "retriever"), more=OPTIONS)
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def _detection(
@@ -160,8 +175,6 @@ def _documents(
     mirror: str | None,
     task: str,
 ) -> Dataset:
-    from datasets import Dataset
-
     said: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
     different = {}
     with sources.recording() as read:
@@ -181,7 +194,7 @@ def _documents(
         kept={"answerable": answerable, "unanswerable": len(rows) - answerable},
         **said,
     )
-    return Dataset.from_list(rows, info=provenance.as_info(record))
+    return provenance.documents_of(rows, record)
 
 
 def _local_files(retriever: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:

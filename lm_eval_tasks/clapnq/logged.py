@@ -40,8 +40,6 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
     Raises:
         MissingSource, CorruptSource: there are none of this task, or damaged ones.
     """
-    from datasets import Dataset
-
     columns = (*_COLUMNS, *(_COLUMNS_OF_RETRIEVAL if retrieval else ()))
     found = documents_of_samples(Path(samples), task, columns)
     for doc in found:
@@ -52,7 +50,7 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
     rows = [_row(doc, columns) | dict(settings) for doc in found]
     retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
     record = record_of_samples(Path(samples), task, retrieval=retrieved)
-    return Dataset.from_list(rows, info=provenance.as_info(record))
+    return provenance.documents_of(rows, record)
 
 
 def _row(doc: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:

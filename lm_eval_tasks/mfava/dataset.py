@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import autoload, metadata, provenance, sources
+from lm_eval_tasks import metadata, provenance, sources
 from lm_eval_tasks.detector_settings import settings_of
+from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
 from lm_eval_tasks.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.tables import read_csv
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["SUBSETS", "load", "load_task", "read_articles"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 COLUMNS = ("id", "language", "article", "subset", "query", "reference")  # what a document cannot do without
 EMPTY = "questions that are empty in the file"
@@ -74,7 +73,7 @@ def load(
     """
     task = f"mfava_{language}"
     metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, (*metadata.OF_DETECTION, "mirror", "samples"), task)
+    metadata.refuse_misspelt(ignored, load_task.known, task)
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
     if samples is not None:
         found = documents_of_samples(Path(samples), task, COLUMNS)
@@ -86,19 +85,16 @@ def load(
         found = list(rows)
         origin = str(folder or "GitHub")
     log.info("%s: %d questions from %s; %s", task, len(found), origin, settings)
-    from datasets import Dataset
-
     documents = [{**row, **settings} for row in found]
-    return {"evaluation": Dataset.from_list(documents, info=provenance.as_info(record))}
+    return {"evaluation": provenance.documents_of(documents, record)}
 
 
-def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
-    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+def _files(options: Options) -> Places:
+    return [(REPOSITORY, LANGUAGES[options.get("language", "")].queries_file)]
 
-    The harness passes the model's arguments along: where the task's YAML names its language as ``task_language``, a model
-    argument named ``language`` cannot get in its way.
-    """
-    return load(task_language or language, **kwargs)
+
+load_task = TaskLoader(load, _files, of_task=("language",))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 # --------------------------------------------------------------------------------------------------------- public files

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
-from lm_eval_tasks import autoload, metadata, provenance, sources
+from lm_eval_tasks import metadata, provenance, sources
+from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["documents", "load", "load_task"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 ANNOTATIONS = ("gold", "silver")
 UNREADABLE = "⁇"
@@ -60,30 +59,24 @@ def load(
     metadata.choice("annotations", annotations, ANNOTATIONS, task)
     with_them = [code for code, known in LANGUAGES.items() if (known.gold if annotations == "gold" else known.silver)]
     metadata.choice("language", language, with_them, task)
-    metadata.refuse_misspelt(ignored, ("mirror",), task)
+    metadata.refuse_misspelt(ignored, load_task.known, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     found = documents(language, annotations, str(folder) if folder else None)
     return {"evaluation": found}
 
 
-def load_task(
-    task_language: str | None = None, task_annotations: str | None = None, **kwargs: Any
-) -> dict[str, Dataset]:
-    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+def _files(options: Options) -> Places:
+    return [(REPOSITORY, file_of(LANGUAGES[options.get("language", "")]))]
 
-    Arguments named by the task's YAML stand apart from those of a model, which the harness passes along.
-    """
-    language = kwargs.pop("language", "")
-    annotations = kwargs.pop("annotations", "gold")
-    return load(task_language or language, task_annotations or annotations, **kwargs)
+
+load_task = TaskLoader(load, _files, of_task=("language", "annotations"))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 @lru_cache(maxsize=64)  # the binary and the category task of a language share their documents
 def documents(language: str, annotations: str, mirror: str | None = None) -> Dataset:
     """The documents of a language; see :func:`load`."""
-    from datasets import Dataset
-
     task = f"mfava_detection_{language}_{annotations}"
     report = AnnotationReport()
     rows: list[dict[str, Any]] = []
@@ -129,7 +122,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
         options={"language": language, "annotations": annotations},
         not_comparable=[] if LANGUAGES[language].in_paper else [f"the paper has no {LANGUAGES[language].name}"],
     )
-    return Dataset.from_list(rows, info=provenance.as_info(record))
+    return provenance.documents_of(rows, record)
 
 
 def file_of(language: Language) -> str:

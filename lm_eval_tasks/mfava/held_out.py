@@ -153,7 +153,7 @@ def _rho(document: LabelledAnswer, reading: Reading) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures, draw the diagram."""
-    from lm_eval_tasks.mfava.training import labelled_answers, readable
+    from lm_eval_tasks.labelled_answers import labelled_answers, readable
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")

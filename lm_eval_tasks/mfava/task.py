@@ -7,9 +7,9 @@ from typing import Any
 
 from custom_metrics.figures import Figure
 from lm_eval_tasks.detecting import DetectingTask
-from lm_eval_tasks.task import GroundedTask
+from lm_eval_tasks.detection_task import DetectionTask
 
-__all__ = ["CategoryTask", "DetectionTask", "EstimationTask"]
+__all__ = ["CategoryTask", "EstimationTask"]
 
 
 class EstimationTask(DetectingTask):
@@ -21,12 +21,6 @@ class EstimationTask(DetectingTask):
 
         for rate, figure in spread_over_subsets(values.get("detected_rate", ())).items():
             yield f"{rate}_std", figure, "subsets of questions; standard deviation between them"
-
-
-class DetectionTask(GroundedTask):
-    """A task as YAML makes it. Its samples would hold the reference and the tagged answer twice."""
-
-    LOGGED_ELSEWHERE = ("reference", "target")
 
 
 class CategoryTask(DetectionTask):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
-from lm_eval_tasks import autoload, metadata, provenance, sources
+from lm_eval_tasks import metadata, provenance, sources
+from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mushroom.html_text import decoded
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY, SPLITS, WITHOUT_PAGES
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["load", "load_task"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 BOTH, RANKED = "both", "test"
 NO_PAGE = "answers left out, whose page is not in the archive"
@@ -66,25 +65,25 @@ def load(
         )
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, (*SPLITS, BOTH), task)
-    metadata.refuse_misspelt(ignored, ("split", "mirror"), task)
+    metadata.refuse_misspelt(ignored, load_task.known, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": _documents(language, split, str(folder) if folder else None)}
 
 
-def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
-    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+def _files(options: Options) -> Places:
+    known = LANGUAGES[options.get("language", "")]
+    split = options.get("split", BOTH)
+    answers = [known.answers_file(name) for name in SPLITS if split in (name, BOTH)]
+    return [(REPOSITORY, name) for name in (known.pages_file, *answers)] if answers else []
 
-    The harness passes the model's arguments along: where the task's YAML names its language as ``task_language``, a model
-    argument named ``language`` cannot get in its way.
-    """
-    return load(task_language or language, **kwargs)
+
+load_task = TaskLoader(load, _files, of_task=("language",))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 @lru_cache(maxsize=32)
 def _documents(language: str, split: str, mirror: str | None) -> Dataset:
-    from datasets import Dataset
-
     task = f"mushroom_{language}"
     known = LANGUAGES[language]
     seen: Counter[str] = Counter()
@@ -120,7 +119,7 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
         split=" and ".join(splits),
         options={"language": language, "split": split},
     )
-    return Dataset.from_list(rows, info=provenance.as_info(record))
+    return provenance.documents_of(rows, record)
 
 
 def _answers(

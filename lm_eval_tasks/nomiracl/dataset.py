@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.relevance import ANSWER, NO_ANSWER
-from lm_eval_tasks import autoload, metadata, provenance, sources
+from lm_eval_tasks import metadata, provenance, sources
+from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.tables import read_json_lines, read_tsv
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["LANGUAGES", "load"]
+__all__ = ["LANGUAGES", "load", "load_task"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 REPOSITORY = "miracl/nomiracl"
 LANGUAGES = {
@@ -106,7 +105,7 @@ def load(
     metadata.choice("language", language, LANGUAGES, task)
     metadata.choice("split", split, SPLITS, task)
     metadata.choice("subset", subset, (*SUBSETS, "both"), task)
-    metadata.refuse_misspelt(ignored, _KNOWN, task)
+    metadata.refuse_misspelt(ignored, load_task.known, task)
     limit = None if max_samples in (None, "all") else metadata.positive("max_samples", max_samples, task)
     metadata.positive("max_passage_tokens", max_passage_tokens, task)
     if isinstance(seed, bool) or not isinstance(seed, int):
@@ -129,16 +128,22 @@ def load(
     return {"evaluation": documents, split: documents}
 
 
-def load_task(task_language: str | None = None, language: str = "", **kwargs: Any) -> dict[str, Dataset]:
-    """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`.
+def _files(options: Options) -> Places:
+    folder = f"data/{LANGUAGES[options.get('language', '')]}"
+    split, subset = options.get("split", PAPER_SPLIT), options.get("subset", "both")
+    whole = options.get("max_samples", PAPER_SAMPLE) in (None, "all")
+    names = []
+    for name in SUBSETS:
+        read = subset in (name, "both")
+        if read or (name == "relevant" and not whole):  # the relevant sample is drawn first in any case
+            names.append(f"topics/{split}.{name}.tsv")
+        if read:
+            names.append(f"qrels/{split}.{name}.tsv")
+    return [(REPOSITORY, f"{folder}/{name}") for name in (*names, "corpus.jsonl.gz")]
 
-    The harness passes the model's arguments along with ``--metadata``: where the task's YAML names its language as
-    ``task_language``, a model argument named ``language`` cannot get in its way.
-    """
-    return load(task_language or language, **kwargs)
 
-
-_KNOWN = ("split", "subset", "max_samples", "seed", "max_passage_tokens", "passage_tokenizer", "mirror")
+load_task = TaskLoader(load, _files, of_task=("language",))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
@@ -152,8 +157,6 @@ def _documents(
     tokenizer: str | None,
     mirror: str | None,
 ) -> Dataset:
-    from datasets import Dataset
-
     task = f"nomiracl_{language}"
     seen: Counter[str] = Counter()
     with sources.recording() as read:
@@ -192,7 +195,7 @@ def _documents(
             "passage_tokenizer": tokenizer,
         },
     )
-    return Dataset.from_list(documents, info=provenance.as_info(record))
+    return provenance.documents_of(documents, record)
 
 
 def _path(language: str, name: str, mirror: str | None) -> Path:

@@ -223,7 +223,7 @@ def _dense_search(folder: Path) -> None:
 def _lexical(answers: int, mirror: str) -> float:
     """Documents of mFAVA a second that one process tags; its weights are loaded before the clock starts."""
     from detector_plugin.lexical import LexicalDetector
-    from lm_eval_tasks.mfava.training import labelled_answers
+    from lm_eval_tasks.labelled_answers import labelled_answers
 
     documents = labelled_answers(mirror)
     step = max(1, len(documents) // answers)

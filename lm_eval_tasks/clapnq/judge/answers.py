@@ -57,8 +57,8 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
     Args:
         places: each a samples file, or a folder of them; of a folder, the newest file of each task counts.
         task: for messages.
-        names: what to call the runs, in the order of their files; default their folder (the model), their task where that
-            tells them apart, or both, or as much of the path as differs.
+        names: what to call the runs, in the order of their files; default their folder (the model), and where that does
+            not tell them apart what differs of their path and their task.
 
     Raises:
         MissingSource: a place does not exist or has no samples.
@@ -154,11 +154,7 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
                 f"ending in _stderr, for {', '.join(str(file) for file, _ in files)}"
             )
         return names
-    folders, tasks = [file.parent.name for file, _ in files], [of for _, of in files]
-    above = Path(os.path.commonpath([file.parent.resolve() for file, _ in files]))
-    paths = [".".join(file.parent.resolve().relative_to(above).parts) or above.name for file, _ in files]
-    of_task = [[f"{place}.{of}" for place, of in zip(places, tasks, strict=True)] for places in (folders, paths)]
-    for candidates in (folders, tasks, of_task[0], paths, of_task[1]):
+    for candidates in ([file.parent.name for file, _ in files], _what_differs(files)):
         names = [_UNFIT.sub("_", name) for name in candidates]
         if _usable(names):
             return names
@@ -166,6 +162,19 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
         f"{task}: the runs cannot be told apart by folder and task ({', '.join(str(file) for file, _ in files)}); "
         f"say judge_names=['one','other']"
     )
+
+
+def _what_differs(files: Sequence[tuple[Path, str]]) -> list[str]:
+    """The path of each run below the folder that holds all, and its task, without what is the same for all."""
+    folders = [file.parent.resolve() for file, _ in files]
+    above = Path(os.path.commonpath(folders))
+    places = [".".join(folder.relative_to(above).parts) or above.name for folder in folders]
+    tasks = [of for _, of in files]
+    if len(set(places)) == 1:
+        return tasks
+    if len(set(tasks)) == 1 and _usable(places):
+        return places
+    return [f"{place}.{of}" for place, of in zip(places, tasks, strict=True)]
 
 
 def _usable(names: Sequence[str]) -> bool:

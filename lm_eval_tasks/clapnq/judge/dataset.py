@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.judging import ASPECTS
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import autoload, metadata, provenance
+from lm_eval_tasks import metadata, provenance
 from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["load_pairs", "load_ratings"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-autoload.register()  # the harness imports this module before it looks up a task's filters and aggregations
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
 _OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
@@ -44,8 +42,6 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     Raises:
         MissingSource, CorruptSource, ValueError: no samples, samples of another task, or of several runs.
     """
-    from datasets import Dataset
-
     metadata.refuse_misspelt(ignored, _OPTIONS, RATINGS)
     metadata.flag("judge_reference", judge_reference, RATINGS)
     systems = read_systems(_places(samples, RATINGS), RATINGS)
@@ -72,7 +68,7 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
         for aspect in ASPECTS
     ]
     record = _record(systems, {"judge_reference": judge_reference}, {"ratings": len(rows)})
-    return {"evaluation": Dataset.from_list(rows, info=provenance.as_info(record))}
+    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def load_pairs(
@@ -102,8 +98,6 @@ def load_pairs(
         MissingSource, CorruptSource, ValueError: no samples, samples of another task, fewer than two systems, or no
             question that all have answered.
     """
-    from datasets import Dataset
-
     metadata.refuse_misspelt(ignored, _OPTIONS, PAIRS)
     if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
@@ -135,7 +129,7 @@ def load_pairs(
     }
     left_out = {"questions that not all runs answered": len(every) - len(common)}
     record = _record(systems, options, {"questions": len(common), "pairs": len(rows)}, left_out)
-    return {"evaluation": Dataset.from_list(rows, info=provenance.as_info(record))}
+    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def _record(

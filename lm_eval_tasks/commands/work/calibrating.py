@@ -1,4 +1,4 @@
-"""A calibration file out of detection runs: ``lm-eval-grounded calibrate``."""
+"""A calibration file out of detection runs: the work of ``lm-eval-grounded calibrate``."""
 
 from __future__ import annotations
 

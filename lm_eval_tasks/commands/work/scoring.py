@@ -19,9 +19,8 @@ from typing import Any
 from detector_plugin import filters
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.atomic import move_whole
-from lm_eval_tasks.clapnq.generate import task_names
+from lm_eval_tasks.detecting import is_tagged
 from lm_eval_tasks.detector_settings import read_options
-from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.provenance import of_scored
 from lm_eval_tasks.samples import read_samples, samples_files
@@ -103,11 +102,6 @@ def score(
         _score_model(ours, metadata, folder if output is None else output / folder.name if len(folders) > 1 else output)
         for folder, ours in folders.items()
     ]
-
-
-def is_tagged(task: str) -> bool:
-    """Whether a detector tags the answers of a task: one of ``mfava_<language>``, ``clapnq_gold*`` and ``clapnq_rag*``."""
-    return (task.startswith("mfava_") and task.removeprefix("mfava_") in LANGUAGES) or task in task_names()
 
 
 def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path) -> Path:

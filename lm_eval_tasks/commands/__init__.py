@@ -1,0 +1,41 @@
+"""The commands of ``lm-eval-grounded``: each file in this folder is one.
+
+A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks for:
+
+- its docstring: the first line is the line in ``lm-eval-grounded --help``, the rest the description in the command's own;
+- ``add_arguments(parser)``: its options;
+- ``run(arguments) -> int``: calls its work, prints, and returns the exit status.
+
+The name of the file is the name of the command (``_`` is typed ``-``). A new command is a new file; no list names it.
+``add_arguments`` imports nothing heavy: shells ask for it at every ``--help``. ``run`` imports the work, which stands apart
+in :mod:`lm_eval_tasks.commands.work`: functions of paths and values that print nothing.
+
+The options that several commands have are here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+__all__ = ["add_detector", "add_mirror", "add_output"]
+
+
+def add_mirror(parser: argparse.ArgumentParser, reads: str = "folder of the public files") -> None:
+    """``--mirror``: where the public files are read. `reads` says what that is to the command."""
+    parser.add_argument("--mirror", help=f"{reads} (default: LM_EVAL_GROUNDED_MIRROR)")
+
+
+def add_detector(parser: argparse.ArgumentParser) -> None:
+    """``--detector`` and ``--detector_args``: who tags answers, and how."""
+    parser.add_argument(
+        "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
+    )
+    parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
+
+
+def add_output(
+    parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
+) -> None:
+    """``-o``, ``--output``: a path to write to."""
+    parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)

@@ -1,0 +1,43 @@
+"""How far raters agree: people, or a judge model.
+
+Compares what raters said of the same items: ratings (share of equal ones, Cohen's kappa, quadratic-weighted kappa,
+Kendall's tau-b), or mFAVA's tags (kappa of words). With more than two files: every pair, and their mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help=".jsonl, .jsonl.gz, .json, .csv or .tsv, or a samples file of `lm_eval --log_samples`; one for each rater",
+    )
+    parser.add_argument("--kind", choices=("ratings", "tags"), default="ratings", help="default: ratings")
+    parser.add_argument("--id", metavar="NAME", help="column that says which item a row is of (default: id)")
+    parser.add_argument(
+        "--column",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="column of the ratings (default: rating) or tagged texts (default: annotated): one for all or each file",
+    )
+    parser.add_argument(
+        "--text", metavar="NAME", help="column of the text that was tagged (default: the first rater's, without tags)"
+    )
+    parser.add_argument(
+        "--language", help="of the tagged texts; decides what a word is (default: what the column `language` says)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.commands.work.agreement import compare, table
+
+    found = compare(arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language)
+    print(table(found))
+    return 0

@@ -1,0 +1,16 @@
+"""Print the task folder, for `lm_eval --include_path`."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.autoload import task_folder
+
+    print(task_folder())
+    return 0

@@ -1,0 +1,24 @@
+"""Print the command behind a results file, and what differs here.
+
+Prints the command that made a results file, and compares what its numbers depend on with what is here: versions, every
+public file by its SHA-256, detector and calibration. Exit status 0 where all is the same, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="results_*.json of `lm_eval` or of `score`")
+    parser.add_argument("--task", metavar="T", help="one task or group of it (default: all)")
+    parser.add_argument("--mirror", help="where the public files lie here (default: where the results say)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.commands.work.reproducing import reproduce, table
+
+    found = reproduce(arguments.results, arguments.task, arguments.mirror)
+    print(table(found))
+    return 0 if found.same else 1

@@ -1,0 +1,49 @@
+"""Tag and score the mfava_* and clapnq_* answers that `lm_eval --predict_only --log_samples` wrote.
+
+Tags the logged answers of mfava_*, clapnq_gold* and clapnq_rag* tasks and writes results_*.json and samples_*.jsonl as the
+harness does, with the numbers of a run in one step. After a kill the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from lm_eval_tasks.commands import add_detector, add_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, metavar="PATH", help="samples file, or folder of them")
+    add_detector(parser)
+    parser.add_argument(
+        "--calibration", help="file of `calibrate`, name of a detector whose calibration ships, or `none`"
+    )
+    parser.add_argument(
+        "--annotations",
+        choices=("real", "pooled", "gold", "silver"),
+        help="which calibration (default: the first of these that there is for the language)",
+    )
+    add_output(parser, help="default: the folder of the samples")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval.utils import make_table
+
+    from lm_eval_tasks.commands.work.scoring import score
+    from lm_eval_tasks.harness_results import as_written
+
+    for written in score(
+        arguments.path,
+        arguments.detector,
+        arguments.detector_args,
+        arguments.calibration,
+        arguments.annotations,
+        arguments.output,
+    ):
+        results = as_written(json.loads(written.read_text("utf-8")))
+        print(make_table(results))
+        if results.get("groups"):
+            print(make_table(results, "groups"))
+        print(written)
+    return 0

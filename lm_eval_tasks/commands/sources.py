@@ -1,0 +1,77 @@
+"""List, verify and fetch the public data files.
+
+Lists every public data file with its revision and the state of the local copy: verified (pinned checksum), differs (a
+mirror may hold a subset), readable (pinned by its commit, no checksum known), unreadable, missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lm_eval_tasks.commands import add_mirror
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_mirror(parser, "folder to look in, or `sample`")
+    parser.add_argument("--missing", action="store_true", help="list only what is missing or unreadable")
+    parser.add_argument(
+        "--fetch",
+        nargs="+",
+        metavar="PATTERN",
+        help="download the files whose REPOSITORY/PATH matches, e.g. '*/german/*'",
+    )
+    parser.add_argument("--into", type=Path, metavar="DIR", help="with --fetch: lay them out there as a mirror")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.into and not arguments.fetch:
+        raise ValueError("--into needs --fetch: say which files, e.g. --fetch 'PrimeQA/*'")
+    if arguments.fetch and arguments.mirror:
+        raise ValueError("--mirror is read, never written; to fill a mirror say --fetch PATTERN --into DIR")
+    if arguments.fetch:
+        return _fetch(arguments.fetch, arguments.into)
+    return _list(arguments.mirror, arguments.missing)
+
+
+def _list(mirror: str | None, missing: bool) -> int:
+    from lm_eval_tasks import sources
+
+    counts: dict[str, int] = {}
+    for file in sources.files():
+        state, local = sources.state(file, mirror)
+        counts[state] = counts.get(state, 0) + 1
+        if not missing or state in {"missing", "unreadable"}:
+            print(
+                f"{state:10} {file.host:6} {file.repository}@{file.revision[:12]}  {file.path}  {local or ''}".rstrip()
+            )
+    print("; ".join(f"{number} {state}" for state, number in sorted(counts.items())))
+    return 1 if counts.get("unreadable") else 0
+
+
+def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
+    from tqdm import tqdm
+
+    from lm_eval_tasks import sources
+
+    matching = {
+        pattern: [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]
+        for pattern in patterns
+    }
+    for pattern, found in matching.items():
+        if not found:
+            raise ValueError(f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all")
+    wanted = list(dict.fromkeys(file for found in matching.values() for file in found))
+    failed = 0
+    for file in tqdm(wanted, unit="file", disable=len(wanted) < 2):
+        try:
+            print(sources.fetch(file) if folder is None else sources.fetch_into(file, folder))
+        except (OSError, ValueError) as error:
+            failed += 1
+            print(f"lm-eval-grounded: {error}", file=sys.stderr)
+    if failed:
+        print(f"{failed} of {len(wanted)} files could not be fetched", file=sys.stderr)
+    return 1 if failed else 0

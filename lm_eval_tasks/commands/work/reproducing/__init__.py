@@ -1,0 +1,95 @@
+"""A results file read backwards, into the command that made it and the files it needs: ``lm-eval-grounded reproduce``.
+
+The harness writes model, arguments, seeds and limit into ``config``, and each task's configuration into ``configs``; what
+is missing there stands in ``configs.<task>.metadata.provenance`` (:mod:`lm_eval_tasks.provenance`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lm_eval_tasks.commands.work.reproducing.command_lines import commands_of, score_command
+from lm_eval_tasks.commands.work.reproducing.compared import ABSENT, DIFFERS, SAME, UNKNOWN, Compared, versions
+from lm_eval_tasks.commands.work.reproducing.files import local_files, public_files
+from lm_eval_tasks.commands.work.reproducing.models import detectors, encoders
+from lm_eval_tasks.commands.work.reproducing.results import chosen_tasks, metadata_of, read_results, record_of
+
+__all__ = ["SAME", "Compared", "Reproduction", "reproduce", "table"]
+
+
+@dataclass
+class Reproduction:
+    """What it takes to get the numbers of a results file again.
+
+    Attributes:
+        tasks: of ours, in the order they were run.
+        commands: to be typed one after another; empty where none can be told.
+        notes: what the file does not say, and what to look at.
+        compared: versions and files, there and here.
+        fetch: the command that downloads what is not here; empty where all is, or nothing can be downloaded.
+    """
+
+    tasks: list[str]
+    commands: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)
+    fetch: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether all is here, and the same."""
+        return bool(self.commands) and all(one.state == SAME for one in self.compared)
+
+
+def reproduce(path: Path, task: str | None = None, mirror: str | None = None) -> Reproduction:
+    """Read a results file.
+
+    Args:
+        path: ``results_*.json`` of ``lm_eval`` or of ``lm-eval-grounded score``.
+        task: one task or group of it; default all.
+        mirror: where the public files lie here, if not where the results say.
+
+    Raises:
+        ValueError: it is no such file, is damaged, or says nothing of where its numbers come from.
+        OSError: it cannot be read.
+    """
+    results = read_results(path)
+    chosen = chosen_tasks(results, task, path)
+    configs = {name: results["configs"][name] for name in chosen}
+    records = {name: record_of(config) for name, config in configs.items()}
+    found = Reproduction(chosen)
+    told = metadata_of(results, configs, records)
+    scored = any("answers" in record for record in records.values())
+    place = mirror or told.get("mirror")
+    if mirror:
+        told = {**told, "mirror": mirror} if "mirror" in told else told
+    found.commands, found.notes = commands_of(results, configs, records, told, task, mirror)
+    if scored and found.commands:
+        found.commands.append(score_command(configs))
+    public = public_files(records.values(), place)
+    found.notes += public.notes
+    found.fetch = public.fetch
+    found.compared = [
+        *versions(results, records.values()),
+        *public.compared,
+        *local_files(results, records, told, path),
+        *encoders(records.values(), told),
+        *detectors(results["config"], configs, records),
+    ]
+    reasons = dict.fromkeys(reason for record in records.values() for reason in record.get("not_comparable", ()))
+    if reasons:
+        found.notes.append(f"Not comparable with the published figures: {'; '.join(reasons)}.")
+    return found
+
+
+def table(found: Reproduction) -> str:
+    """What a person reads: the commands, each on a line of its own, then what is the same here and what is not."""
+    lines = [f"# {', '.join(found.tasks)}", *found.commands, *(f"# {note}" for note in found.notes), ""]
+    for one in found.compared:
+        lines += [f"{one.state:9} {one.what}", *(f"{'':9}   {detail}" for detail in one.details)]
+    counts = {state: sum(one.state == state for one in found.compared) for state in (SAME, DIFFERS, ABSENT, UNKNOWN)}
+    lines.append("; ".join(f"{number} {state}" for state, number in counts.items() if number))
+    if found.fetch:
+        lines.append(f"What is not here: {found.fetch}")
+    return "\n".join(lines)

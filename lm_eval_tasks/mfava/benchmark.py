@@ -1,0 +1,89 @@
+"""The tasks of mFAVA: ``mfava_<language>`` (estimation), ``mfava_detection_<language>_<annotations>``, and their groups."""
+
+from __future__ import annotations
+
+from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.detection_base import detection_base
+from lm_eval_tasks.mfava.languages import LANGUAGES
+
+__all__ = ["BENCHMARK"]
+
+_ESTIMATION = Base(
+    "_mfava_base",
+    """\
+What all estimation tasks share: the question alone, an answer of up to 1024 tokens, sampled.
+Which figures of the paper's Table 8 fit which family of models: README.md.""",
+    task="lm_eval_tasks.mfava.task.EstimationTask",
+    documents="lm_eval_tasks.mfava.dataset.load_task",
+    dataset_path="WueNLP/mHallucination_Evaluation",
+    prompt={
+        "doc_to_text": "{{ query }}",
+        "doc_to_target": "",
+        "target_delimiter": "",
+        "generation_kwargs": {"until": [], "do_sample": True, "temperature": 1.0, "max_gen_toks": 1024},
+        "num_fewshot": 0,
+    },
+    filters={"answer": ("final_answer", "hallucination_spans", "take_first")},
+    process_results="lm_eval_tasks.mfava.estimation.process_results",
+    metrics=(
+        *(
+            Metric(
+                rate,
+                f"lm_eval_tasks.mfava.estimation.{rate}",
+                False,
+                "answers with a word that the detector has read; counted in words",
+            )
+            for rate in ("detected_rate", "estimated_rate", "rogan_gladen_rate")
+        ),
+        Metric("response_words", DEFINED_MEAN, None, "all answers"),
+        Metric("hallucinated_words", DEFINED_MEAN, False, "answers that the detector has read"),
+        *(Metric(share, DEFINED_SHARE, False, "all answers") for share in ("abstention_rate", "repetition_rate")),
+    ),
+)
+
+_BINARY = detection_base(
+    "_mfava_detection_base",
+    """\
+What the detection tasks share (hallucinated words): a reference, an answer, and the answer with tags around its errors as
+what the model should say.""",
+    documents="lm_eval_tasks.mfava.detection.load_task",
+    dataset_path="WueNLP/mHallucination_Detection",
+    process_results="custom_metrics.detection.process_results",
+)
+_CATEGORY = detection_base(
+    "_mfava_detection_category_base",
+    """\
+What the detection tasks share (hallucinated words by category, macro-averaged): a reference, an answer, and the answer with
+tags around its errors as what the model should say.""",
+    documents="lm_eval_tasks.mfava.detection.load_task",
+    dataset_path="WueNLP/mHallucination_Detection",
+    process_results="custom_metrics.detection.process_category_results",
+    task="lm_eval_tasks.mfava.task.CategoryTask",
+)
+
+
+def _detection(annotations: str, category: bool) -> Group:
+    suffix = "_category" if category else ""
+    tasks = tuple(
+        Task(
+            f"mfava_detection_{code}_{annotations}{suffix}",
+            _CATEGORY if category else _BINARY,
+            {"language": code, "annotations": annotations},
+            folder="category" if category else "binary",
+        )
+        for code, language in LANGUAGES.items()
+        if (language.gold if annotations == "gold" else language.silver)
+    )
+    return Group(f"mfava_detection_{annotations}{suffix}", tasks, tasks[0].folder)
+
+
+_WILD = {code: Task(f"mfava_{code}", _ESTIMATION, {"language": code}, folder="wild") for code in LANGUAGES}
+_IN_PAPER = tuple(task for code, task in _WILD.items() if LANGUAGES[code].in_paper)
+_DETECTION = tuple(_detection(kind, category) for category in (False, True) for kind in ("gold", "silver"))
+
+BENCHMARK = Benchmark(
+    version=1.2,
+    tasks=(*_WILD.values(), *(task for group in _DETECTION for task in group.tasks)),
+    groups=(Group("mfava", _IN_PAPER, folder="wild"), *_DETECTION),
+    languages={code: language.name for code, language in LANGUAGES.items()},
+)

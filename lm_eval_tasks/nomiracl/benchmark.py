@@ -1,0 +1,55 @@
+"""The tasks of NoMIRACL: ``nomiracl_<language>``, the same under the paper's other three prompts, and a group for each
+prompt."""
+
+from __future__ import annotations
+
+from lm_eval_tasks.benchmark import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+
+__all__ = ["BENCHMARK", "PROMPTS", "suffix"]
+
+PROMPTS = ("vanilla", "role", "repeat", "explanation")
+
+_BASE = Base(
+    "_nomiracl_base",
+    """\
+What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can include it: README.md, "Your own prompt".""",
+    task="lm_eval_tasks.nomiracl.task.NomiraclTask",
+    documents="lm_eval_tasks.nomiracl.dataset.load_task",
+    dataset_path="miracl/nomiracl",
+    include=("_nomiracl_vanilla",),
+    filters={
+        parser: ({"function": "nomiracl_label", "parser": parser}, "take_first") for parser in ("strict", "robust")
+    },
+    process_results="custom_metrics.relevance.process_results",
+    metrics=(
+        Metric("hallucination_rate", DEFINED_SHARE, False, "non-relevant questions whose answer can be read"),
+        Metric("error_rate", DEFINED_SHARE, False, "relevant questions whose answer can be read"),
+        Metric("accuracy", DEFINED_SHARE, True, "all questions"),
+        Metric("invalid_rate", DEFINED_SHARE, False, "all questions"),
+    ),
+)
+
+
+def suffix(prompt: str) -> str:
+    """What a prompt adds to the names of tasks and groups: nothing for vanilla."""
+    return "" if prompt == "vanilla" else f"_{prompt}"
+
+
+def _group(prompt: str) -> Group:
+    include = () if prompt == "vanilla" else (f"_nomiracl_{prompt}",)  # which includes the base
+    tasks = tuple(
+        Task(f"nomiracl_{language}{suffix(prompt)}", _BASE, {"language": language}, folder=prompt, include=include)
+        for language in LANGUAGES
+    )
+    return Group(f"nomiracl{suffix(prompt)}", tasks, folder=prompt)
+
+
+_GROUPS = tuple(map(_group, PROMPTS))
+
+BENCHMARK = Benchmark(
+    version=1.2,
+    tasks=tuple(task for group in _GROUPS for task in group.tasks),
+    groups=_GROUPS,
+    languages={code: folder.capitalize() for code, folder in LANGUAGES.items()},
+)

@@ -1,0 +1,30 @@
+"""The tasks of Capitals: ``capitals_<language>`` and their group."""
+
+from __future__ import annotations
+
+from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+
+LANGUAGES = {"de": "German", "no": "Norwegian"}
+
+_BASE = Base(
+    "_capitals_base",
+    "What all tasks of Capitals share: a question, and a passage that answers it.",
+    task="lm_eval_tasks.task.GroundedTask",
+    documents="dataset.load_task",
+    dataset_path="atlas/capitals",
+    prompt={
+        "doc_to_text": "{{ reference }}\n\n{{ question }}",
+        "doc_to_target": "capital",
+        "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 32},
+        "num_fewshot": 0,
+    },
+    filters={"answer": ("final_answer", "take_first")},
+    process_results="dataset.process_results",
+    metrics=(
+        Metric("correct", DEFINED_SHARE, True, "all questions"),
+        Metric("words", DEFINED_MEAN, None, "questions with a correct answer"),
+    ),
+)
+_TASKS = tuple(Task(f"capitals_{language}", _BASE, {"language": language}) for language in LANGUAGES)
+
+BENCHMARK = Benchmark(version=1.0, tasks=_TASKS, groups=(Group("capitals", _TASKS),), languages=LANGUAGES)

@@ -1,0 +1,60 @@
+"""What the harness does at every start, done once a process: the index of its 14,000 YAML files, the machine's description.
+
+The two take most of a run of a few documents: parsing the files some 7 s, and describing the machine (``pip list``, the
+compiler, the graphics card) 1 s. Neither depends on the run. Tests of the start itself use processes without this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+def remember() -> None:
+    """Index and description are those of the first run from now on; again does nothing."""
+    from lm_eval.tasks._index import TaskIndex
+
+    if not hasattr(TaskIndex.build, "forget"):
+        TaskIndex.build = staticmethod(_remembering(TaskIndex.build))  # type: ignore[method-assign]
+    try:
+        from torch.utils import collect_env
+    except ImportError:
+        return
+    if not hasattr(collect_env.get_pretty_env_info, "cache_clear"):
+        collect_env.get_pretty_env_info = cache(collect_env.get_pretty_env_info)
+
+
+def _remembering(build: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """``TaskIndex.build`` that reads the harness's folder and ours only once; another folder it reads every time."""
+    import lm_eval.tasks
+
+    from lm_eval_tasks.autoload import task_folder
+
+    lasting = {Path(lm_eval.tasks.__file__).parent, Path(task_folder())}
+    known: dict[tuple[Path, bool], dict[str, Any]] = {}
+
+    def remembering(paths: Iterable[Path], *, resolve_includes: bool = True) -> dict[str, Any]:
+        index: dict[str, Any] = {}
+        for path in paths:
+            key = (path, resolve_includes)
+            if path not in lasting:
+                found = build([path], resolve_includes=resolve_includes)
+            elif key in known:
+                found = known[key]
+            else:
+                found = known[key] = build([path], resolve_includes=resolve_includes)
+            for name in index.keys() & found.keys():
+                logging.getLogger("lm_eval.tasks._index").warning(
+                    "Task '%s' from %s overrides existing task from %s",
+                    name,
+                    found[name].yaml_path,
+                    index[name].yaml_path,
+                )
+            index |= found
+        return index
+
+    remembering.forget = known.clear  # type: ignore[attr-defined]
+    return remembering

@@ -1,0 +1,99 @@
+"""Runs whose answers are judged, and a judge whose verdicts are written by hand: what the tests of the judge share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
+from tests.conftest import evaluate
+from tests.shared_once import SharedOnce
+
+RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
+STRATEGIES = ("abstain", "full_passage", "lexical")
+ANSWERABLE, UNANSWERABLE = 18, 14  # of the bundled sample's dev questions
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def runs(shared_once: SharedOnce) -> Path:
+    """Three baselines on both settings, logged as the harness logs; a folder each."""
+    return shared_once("judged_runs", _log_runs)
+
+
+def _log_runs(folder: Path) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    for strategy in STRATEGIES:
+        tracker = EvaluationTracker(output_path=str(folder / strategy))
+        results = evaluate(
+            ["clapnq_gold", "clapnq_rag"],
+            "grounded-baseline",
+            f"strategy={strategy}",
+            metadata={"mirror": "sample"},
+            log_samples=True,
+            evaluation_tracker=tracker,
+        )
+        samples = results.pop("samples")
+        tracker.save_results_aggregated(results, samples)
+        for task, rows in samples.items():
+            tracker.save_results_samples(task, rows)
+        for path in sorted((folder / strategy).glob("*/*")):
+            path.rename(folder / strategy / path.name)
+
+
+def file(runs: Path, strategy: str, setting: str = "gold") -> str:
+    (path,) = (runs / strategy).glob(f"samples_clapnq_{setting}_*.jsonl")
+    return str(path)
+
+
+def files(runs: Path, *strategies: str, setting: str = "gold") -> list[str]:
+    return [file(runs, strategy, setting) for strategy in strategies]
+
+
+def samples(path: str) -> list[Row]:
+    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def sample(id: str, answer: str | None, question: str = "where", passage: str = "Paris is there.", **more: Any) -> Row:
+    doc = {"id": id, "question": question, "answerable": True, "answers": ["Paris."]}
+    doc["passages"] = [{"id": "p", "title": passage, "text": passage}]
+    return {"doc_id": int(id), "doc": {**doc, **more}, "resps": [[answer]], "filter": "answer"}
+
+
+def write(
+    folder: Path, rows: Sequence[Row | str], task: str = "clapnq_gold", date: str = "2026-01-01T00-00-00.0"
+) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"samples_{task}_{date}.jsonl"
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), "utf-8")
+    return str(path)
+
+
+def rated(**options: Any) -> list[Row]:
+    return list(load_ratings(**options)["evaluation"])
+
+
+def compared(**options: Any) -> list[Row]:
+    return list(load_pairs(**options)["evaluation"])
+
+
+def judge(task: str, say: Callable[[Row], str], metadata: Row, folder: Path, **options: Any) -> Row:
+    """The figures of a judge that says this of each document."""
+    docs = rated(**metadata) if task == RATINGS else compared(**metadata)
+    verdicts = folder / "verdicts.jsonl"
+    with verdicts.open("w", encoding="utf-8") as stream:
+        for doc in docs:
+            stream.write(json.dumps({"id": doc["query_id"], "task": task, "response": say(doc)}) + "\n")
+    results = evaluate([task], "replay", f"path={verdicts}", metadata=metadata, **options)
+    return {name.partition(",")[0]: value for name, value in results["results"][task].items()} | {"whole": results}
+
+
+def order(**options: Any) -> list[str]:
+    """The questions of a comparison, in the order in which they are asked."""
+    return list(dict.fromkeys(doc["id"] for doc in compared(**options)))

@@ -1,0 +1,77 @@
+"""Runs of the harness with their logged answers, for the tests of what reads them: made once a session, and copied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import command, run
+from tests.shared_once import SharedOnce
+
+TASKS = "mfava_de,mfava_zh"
+
+
+def generate(
+    folder: Path,
+    *options: str,
+    tasks: str = TASKS,
+    model: str = "grounded-baseline",
+    model_args: str = "strategy=lexical",
+    metadata: tuple[str, ...] = (),
+) -> Path:
+    """One `lm_eval` run over the sample; the folder its files are in."""
+    run(
+        [
+            *(command("lm_eval"), "--tasks", tasks, "--model", model, "--model_args", model_args, *options),
+            *("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample", *metadata),
+        ],
+        folder.parent,
+    )
+    return files_of(folder)
+
+
+def files_of(folder: Path) -> Path:
+    """The folder below another in which the files of the one run lie."""
+    (results,) = folder.rglob("results_*.json")
+    return results.parent
+
+
+def in_one_step(shared_once: SharedOnce) -> Path:
+    """Answers of mFAVA, tagged in the run; to be copied before anything is written."""
+    return files_of(shared_once("mfava in one step", lambda folder: generate(folder / "out")))
+
+
+def only_predicted(shared_once: SharedOnce) -> Path:
+    """The same answers, logged and not yet tagged; to be copied before anything is written."""
+    return files_of(shared_once("mfava predicted", lambda folder: generate(folder / "out", "--predict_only")))
+
+
+def copied(folder: Path, to: Path) -> Path:
+    to.mkdir()
+    for path in folder.iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    return to
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def sample(number: int, **more: Any) -> dict[str, Any]:
+    doc = {
+        "id": f"de_{number}_1",
+        "language": "de",
+        "article": number,
+        "subset": 0,
+        "query": "q",
+        "reference": "Ein Text.",
+    }
+    return {"doc_id": number, "doc": {**doc, "title": "t"}, "resps": [["Ein Text."]], "filter": "answer", **more}
+
+
+def write_samples(folder: Path, content: str, task: str = "mfava_de", date: str = "2026-01-01T00-00-00.0") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"samples_{task}_{date}.jsonl"
+    path.write_text(content, "utf-8")
+    return path

@@ -1,0 +1,136 @@
+"""Statistics of agreement: exact figures, the reference libraries' values, and bounds of whole clusters."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.agreement import (
+    any_label,
+    cohen_kappa,
+    contingency_table,
+    equal_share,
+    estimate,
+    kendall_tau_b,
+    quadratic_weights,
+)
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("cells", "exact", "kappa", "weighted", "tau"),
+    [
+        ([[20, 5], [10, 15]], 0.7, 0.4, 0.4, 0.4082482904638630),  # expected agreement 0.5: (0.7 - 0.5) / 0.5
+        ([[45, 15], [25, 15]], 0.6, 3 / 23, 3 / 23, 0.1336306209562122),  # as many equal, but more by chance
+        ([[25, 35], [5, 35]], 0.6, 7 / 27, 7 / 27, 0.3118047822311618),
+        ([[5, 0], [0, 5]], 1.0, 1.0, 1.0, 1.0),
+        ([[0, 5], [5, 0]], 0.0, -1.0, -1.0, -1.0),
+        ([[25, 25], [25, 25]], 0.5, 0.0, 0.0, 0.0),
+        ([[1, 1, 0], [0, 1, 1], [0, 0, 1]], 0.6, 7 / 17, 11 / 16, 0.75),
+        ([[0, 0, 1], [0, 1, 0], [1, 0, 0]], 1 / 3, 0.0, -1.0, -1.0),
+        ([[9, 0], [0, 0]], 1.0, NAN, NAN, NAN),  # both constant and equal: no evidence that they agree
+        ([[0, 9], [0, 0]], 0.0, 0.0, 0.0, NAN),  # both constant and different
+        ([[4, 5], [0, 0]], 4 / 9, 0.0, 0.0, NAN),
+        ([[0, 0], [0, 0]], NAN, NAN, NAN, NAN),
+        ([[3]], 1.0, NAN, NAN, NAN),
+    ],
+)
+def test_statistics_of_a_table(cells: list[list[int]], exact: float, kappa: float, weighted: float, tau: float) -> None:
+    array = np.array(cells)
+    found = [
+        equal_share(array),
+        cohen_kappa(array),
+        cohen_kappa(array, quadratic_weights(range(len(cells)))),
+        kendall_tau_b(array),
+    ]
+    assert found == pytest.approx([exact, kappa, weighted, tau], abs=1e-15, nan_ok=True)
+
+
+PAIRS = st.integers(1, 6).flatmap(
+    lambda k: st.tuples(st.just(k), st.lists(st.tuples(*[st.integers(0, k - 1)] * 2), min_size=2, max_size=60))
+)
+
+
+@settings(deadline=None)  # the first example imports both libraries
+@given(PAIRS)
+def test_statistics_equal_scikit_learns_and_scipys(case: tuple[int, list[tuple[int, int]]]) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    stats = pytest.importorskip("scipy.stats")
+    labels, pairs = case
+    first, second = zip(*pairs, strict=True)
+    cells = contingency_table(pairs, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is not defined
+        expected = [
+            metrics.cohen_kappa_score(first, second, labels=range(labels)),
+            metrics.cohen_kappa_score(first, second, labels=range(labels), weights="quadratic"),
+            stats.kendalltau(first, second).statistic,
+        ]
+    found = [cohen_kappa(cells), cohen_kappa(cells, quadratic_weights(range(labels))), kendall_tau_b(cells)]
+    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert equal_share(cells) == pytest.approx(np.mean([a == b for a, b in pairs]))
+
+
+@given(st.lists(PAIRS.map(lambda case: contingency_table(case[1], 6)), min_size=1, max_size=5))
+def test_many_tables_at_once_are_each_as_alone(tables: list[Any]) -> None:
+    for statistic in (equal_share, cohen_kappa, kendall_tau_b, lambda t: cohen_kappa(any_label(t))):
+        together = statistic(np.array(tables))
+        assert together == pytest.approx([float(statistic(one)) for one in tables], nan_ok=True)
+
+
+def test_a_label_that_nobody_uses_changes_nothing() -> None:
+    used = np.array([[4, 1], [2, 6]])
+    wide = np.zeros((4, 4))
+    wide[np.ix_([0, 3], [0, 3])] = used
+    assert cohen_kappa(wide) == cohen_kappa(used)
+    assert kendall_tau_b(wide) == kendall_tau_b(used)
+
+
+@pytest.mark.parametrize(
+    ("scores", "last_row"),
+    [
+        ([1, 2, 3], [1, 0.25, 0]),
+        ([1, 2, 4], [1, 4 / 9, 0]),  # a scale of four of which 3 was never used
+        ([-1e308, 0, 1e308], [1, 0.25, 0]),
+        ([7], [0]),
+        ([], None),
+    ],
+)
+def test_quadratic_weights_are_of_the_scores_and_not_of_their_rank(scores: list[float], last_row: Any) -> None:
+    weights = quadratic_weights(scores)
+    assert weights.shape == (len(scores), len(scores))
+    assert last_row is None or weights[-1] == pytest.approx(last_row)
+
+
+def test_any_label_sets_the_first_against_the_others() -> None:
+    assert any_label(np.arange(9).reshape(3, 3)).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
+
+
+@pytest.mark.parametrize("pairs", [[(0, 2)], [(-1, 0)], [(5, 5)]])
+def test_labels_out_of_range_are_refused(pairs: list[tuple[int, int]]) -> None:
+    with pytest.raises(ValueError, match="labels must be between 0 and 1, got"):
+        contingency_table(pairs, 2)
+    assert contingency_table([], 2).tolist() == [[0, 0], [0, 0]]
+
+
+def test_bounds_are_seeded_and_of_whole_clusters() -> None:
+    items = np.array([np.eye(4)[cell].reshape(2, 2) for cell in [0] * 20 + [1] * 5 + [2] * 10 + [3] * 15])
+    found = estimate(items, cohen_kappa)
+    assert found == estimate(items, cohen_kappa)
+    # Fleiss, Cohen and Everitt 1969: the standard error of this kappa is 0.1276; 1.96 of it either side
+    assert found == pytest.approx((0.4, 0.4 - 0.250, 0.4 + 0.250), abs=0.02)
+    documents = np.array([items[at : at + 10].sum(axis=0) for at in range(0, 50, 10)])  # whose items are all alike
+    wider = estimate(documents, cohen_kappa, iterations=500)
+    assert wider.value == found.value
+    assert wider.high - wider.low > found.high - found.low
+
+
+def test_one_cluster_has_no_bounds() -> None:
+    assert estimate(np.array([[[20, 5], [10, 15]]]), cohen_kappa) == pytest.approx((0.4, NAN, NAN), nan_ok=True)

@@ -1,0 +1,255 @@
+"""Benchmarks as tables: the files that are written from them, and a new benchmark, which is a folder and touches no other
+file."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import catalogue, generated, source_files, sources
+from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.benchmark import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.digests import sha256_of
+from lm_eval_tasks.sources import MissingSource
+from tests.conftest import ROOT, figures_of
+
+Harness = Callable[..., dict[str, Any]]
+
+# ----------------------------------------------------------------------------------------------------------- our own
+
+WRITTEN = {
+    "clapnq": 2 + 8 * 3,
+    "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
+    "mushroom": 1 + 10 + 1,
+    "nomiracl": 1 + 4 * (18 + 1),
+}
+
+
+def test_the_benchmarks_are_the_folders_with_a_table() -> None:
+    assert [folder.name for folder in catalogue.folders()] == sorted(WRITTEN)
+    for folder in catalogue.folders():
+        assert {path.name for path in folder.iterdir()} >= {"README.md", "source_files.tsv"}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_generated_files_are_current(name: str) -> None:
+    """`python -m lm_eval_tasks.generated` would change nothing, and no file is there that it does not write."""
+    folder = Path(task_folder()) / name
+    written = generated.contents(catalogue.benchmark_of(folder))
+    assert len(written) == WRITTEN[name]
+    assert {path: (folder / path).read_text("utf-8") for path in written} == written
+    by_hand = {*folder.glob("judge/*.yaml"), *folder.glob("retrieval/*.yaml")}
+    assert {path.relative_to(folder).as_posix() for path in {*folder.rglob("*.yaml")} - by_hand} <= written.keys()
+
+
+def test_every_public_file_stands_in_the_table_of_one_benchmark() -> None:
+    known = [(file.repository, file.path) for file in sources.files()]
+    assert len(known) == len(set(known)) >= 258
+
+
+def test_no_other_room_imports_mu_shroom() -> None:
+    """The last benchmark that was added: what is not about real answers as such does not know of it."""
+    packages = ("lm_eval_tasks", "custom_metrics", "detector_plugin")
+    files = [path for name in packages for path in (ROOT / name).rglob("*.py") if "mushroom" not in path.parts]
+    importing = {path.stem for path in files if re.search(r"lm_eval_tasks[./]mushroom", path.read_text("utf-8"))}
+    assert importing == {"labelled_answers"}  # the lexical detector learns from its answers
+
+
+def test_names_of_languages_come_from_all_tables() -> None:
+    names = {english: code for code, english in catalogue.languages()}
+    assert {"Swahili": "sw", "Basque": "eu", "Swedish": "sv", "English": "en"}.items() <= names.items()
+
+
+# -------------------------------------------------------------------------------------------------------- what is written
+
+
+def table(**settings: Any) -> Benchmark:
+    base = Base(
+        "_base",
+        "One line.\nAnother.",
+        task="tasks.Own",
+        documents="dataset.load_task",
+        dataset_path="a/b",
+        filters={"answer": ({"function": "nomiracl_label", "parser": "strict"}, "take_first")},
+        process_results="dataset.process_results",
+        metrics=(Metric("m", DEFINED_MEAN, None, "all: each"), Metric("own", "dataset.own", True, "some")),
+        **settings,
+    )
+    tasks = (
+        Task("t_no", base, {"language": "no"}),
+        Task("t_de", base, {"language": "de"}, "deep", ("_base", "_prompt")),
+    )
+    return Benchmark(version=1.0, tasks=tasks, groups=(Group("t", tasks, "deep"),))
+
+
+class Loader(yaml.SafeLoader):
+    """Reads ``!function`` as the text behind it."""
+
+
+Loader.add_constructor("!function", lambda loader, node: ("function", node.value))
+
+
+def test_a_table_is_written_as_the_harness_reads_it() -> None:
+    prompt = {"doc_to_text": "{{ question }}\n\n  : # yes\n", "target_delimiter": "\n", "until": []}
+    written = generated.contents(table(prompt=prompt, include=("_shared",)))
+    assert sorted(written) == ["_base", "deep/_t.yaml", "deep/t_de.yaml", "t_no.yaml"]
+    assert written["_base"].splitlines()[1:3] == ["# One line.", "# Another."]
+    read = {name: yaml.load(text, Loader) for name, text in written.items()}
+    assert read["_base"] == {
+        "include": ["_shared"],
+        "class": ("function", "tasks.Own"),
+        "custom_dataset": ("function", "dataset.load_task"),
+        "dataset_path": "a/b",
+        "test_split": "evaluation",
+        "output_type": "generate_until",
+        **prompt,
+        "filter_list": [
+            {
+                "name": "answer",
+                "filter": [{"function": "nomiracl_label", "parser": "strict"}, {"function": "take_first"}],
+            }
+        ],
+        "process_results": ("function", "dataset.process_results"),
+        "metric_list": [
+            {"metric": "m", "aggregation": "defined_mean", "higher_is_better": None, "denominator": "all: each"},
+            {
+                "metric": "own",
+                "aggregation": ("function", "dataset.own"),
+                "higher_is_better": True,
+                "denominator": "some",
+            },
+        ],
+        "metadata": {"version": 1.0},
+    }
+    averaged = {"aggregation": "mean", "weight_by_size": False, "filter_list": ["answer"]}
+    assert read["deep/_t.yaml"] == {
+        "group": "t",
+        "task": ["t_no", "t_de"],
+        "aggregate_metric_list": [{"metric": name, **averaged} for name in ("m", "own")],
+        "metadata": {"version": 1.0},
+    }
+    assert read["t_no.yaml"] == {"include": "_base", "task": "t_no", "dataset_kwargs": {"task_language": "no"}}
+    assert read["deep/t_de.yaml"]["include"] == ["../_base", "../_prompt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "holds no benchmark.py"), ("BENCHMARK = 1", "has no BENCHMARK, which is an")]
+)
+def test_a_folder_without_a_table_is_said(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "benchmark.py").write_text(content, "utf-8")
+    with pytest.raises(UsageError, match=message):
+        generated.main([str(tmp_path)])
+
+
+# ------------------------------------------------------------------------------------------------------- a fifth benchmark
+
+
+@pytest.fixture(scope="module")
+def capitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder outside of the package with a dataset, a table and a README; its YAML is written from the table."""
+    folder = tmp_path_factory.mktemp("benchmarks") / "capitals"
+    shutil.copytree(Path(__file__).parent / "data" / "capitals", folder)
+    generated.main([str(folder)])
+    yield folder
+    source_files._ELSEWHERE.clear()
+    sources.files.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its public files."""
+    folder = tmp_path_factory.mktemp("mirror")
+    rows = [
+        {
+            "question": "What is the capital of Norway?",
+            "reference": "The capital of Norway is Oslo.",
+            "capital": "Oslo",
+        },
+        {"question": "What is the capital of France?", "reference": "France is large. Lyon, too.", "capital": "Paris"},
+    ]
+    rows = [{"id": str(number), **row} for number, row in enumerate(rows)]
+    for language in ("de", "no"):
+        place = folder / "atlas" / "capitals" / language
+        place.mkdir(parents=True)
+        (place / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        (place / "dev.jsonl").write_text(json.dumps(rows[0]) + "\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(harness: Harness, capitals: Path, mirror: Path) -> dict[str, Any]:
+    return harness(
+        ["capitals"],
+        "grounded-baseline",
+        "strategy=lexical",
+        metadata={"mirror": str(mirror), "language": "a model's own"},
+        include_path=[str(capitals)],
+    )
+
+
+def test_a_new_benchmark_has_metrics_a_group_and_figures(evaluated: dict[str, Any]) -> None:
+    for task in ("capitals_de", "capitals_no"):
+        result = evaluated["results"][task]
+        assert (result["correct,answer"], result["words,answer"]) == (0.5, 6.0)
+        figures = figures_of(evaluated, task)
+        correct = figures["correct"]
+        assert correct["low"] < 0.5 < correct["high"]
+        assert (correct["n"], correct["denominator"]) == (2, "all questions")
+        assert (figures["words"]["n"], figures["words"]["denominator"]) == (1, "questions with a correct answer")
+    assert evaluated["groups"]["capitals"]["correct,answer"] == 0.5
+
+
+def test_a_new_benchmark_says_where_its_numbers_come_from(evaluated: dict[str, Any], mirror: Path) -> None:
+    said = evaluated["configs"]["capitals_no"]["metadata"]["provenance"]
+    (file,) = said["files"]
+    assert (file["repository"], file["path"]) == ("atlas/capitals", "no/test.jsonl")
+    assert file["sha256"] == sha256_of(mirror / "atlas" / "capitals" / "no" / "test.jsonl")
+    assert (said["read_from"], said["split"], said["not_comparable"]) == ("mirror", "test", [])
+    assert said["options"] == {"language": "no", "split": "test"}
+    assert set(said["prompt"]) == {"template_sha256", "first_prompt_sha256"}
+    assert evaluated["configs"]["capitals_no"]["custom_dataset"] == "dataset.load"
+
+
+def test_a_new_benchmark_has_options_and_says_what_is_misspelt(harness: Harness, capitals: Path, mirror: Path) -> None:
+    run = {"include_path": [str(capitals)]}
+    task, model = ["capitals_no"], ("grounded-baseline", "strategy=lexical")
+    got = harness(task, *model, metadata={"mirror": str(mirror), "split": "dev"}, **run)
+    assert got["results"]["capitals_no"]["correct,answer"] == 1.0
+    said = got["configs"]["capitals_no"]["metadata"]["provenance"]
+    assert said["not_comparable"] == ["split dev, where the paper has test"]
+    with pytest.raises(UsageError, match="capitals_no: --metadata key 'splitt' is not known; did you mean 'split'"):
+        harness(task, *model, metadata={"mirror": str(mirror), "splitt": "dev"}, **run)
+    with pytest.raises(UsageError, match="capitals_no: unknown split 'train'; known are dev, test"):
+        harness(task, *model, metadata={"mirror": str(mirror), "split": "train"}, **run)
+
+
+def test_missing_files_of_a_new_benchmark_are_said_with_the_command(
+    harness: Harness, capitals: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(MissingSource, match=r"no/test\.jsonl of hub repository atlas/capitals .* is not in the mirror"):
+        harness(["capitals_no"], "grounded-baseline", metadata={"mirror": str(tmp_path)}, include_path=[str(capitals)])
+
+
+def test_answers_to_a_new_benchmark_are_replayed(
+    harness: Harness, evaluated: dict[str, Any], capitals: Path, mirror: Path, tmp_path: Path
+) -> None:
+    stored = tmp_path / "samples_capitals_no_2026-01-01T00-00-00.jsonl"
+    rows = [{**sample, "resps": [["Paris, or Oslo"]]} for sample in evaluated["samples"]["capitals_no"]]
+    stored.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), "utf-8")
+    got = harness(
+        ["capitals_no"],
+        "replay",
+        f"path={stored}",
+        metadata={"mirror": str(mirror)},
+        include_path=[str(capitals)],
+    )
+    assert got["results"]["capitals_no"]["correct,answer"] == 1.0

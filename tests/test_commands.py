@@ -1,0 +1,104 @@
+"""The commands are the files of a folder: found without being imported, imported when called, one file each."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lm_eval_tasks import commands
+from lm_eval_tasks.cli import command_names, main, summary
+
+FOLDER = Path(commands.__file__).parent
+HEAVY = "('torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml', 'pandas')"
+
+
+def test_the_files_of_the_folder_are_the_commands() -> None:
+    files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    assert {name.replace("-", "_") for name in command_names()} == files
+    assert command_names() == sorted(command_names())
+    assert files >= set("path sources check retrieve score detect calibrate train agreement reproduce separate".split())
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_a_command_keeps_the_contract(name: str) -> None:
+    module = importlib.import_module(f"lm_eval_tasks.commands.{name.replace('-', '_')}")
+    first, _, rest = inspect.cleandoc(module.__doc__ or "").partition("\n")
+    assert first.endswith(".")
+    assert not rest or rest.startswith("\n")  # the description is a paragraph of its own
+    assert [*inspect.signature(module.add_arguments).parameters] == ["parser"]
+    assert [*inspect.signature(module.run).parameters] == ["arguments"]
+
+
+def _after(arguments: list[str]) -> tuple[str, set[str], set[str]]:
+    """What a command line prints in a process of its own, the commands it imports, and the heavy libraries."""
+    code = (
+        "import sys\n"
+        "from lm_eval_tasks.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print('imported', *(m.split('.')[2] for m in sys.modules if m.startswith('lm_eval_tasks.commands.')))\n"
+        f"print('heavy', *(m for m in {HEAVY} if m in sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    *printed, imported, heavy = done.stdout.splitlines()
+    return "\n".join(printed), {*imported.split()[1:]}, {*heavy.split()[1:]}
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    printed, imported, heavy = _after(["--help"])
+    listed = {match[1]: match[2] for match in re.finditer(r"^    (\S+)\s+(\S.*(?:\n {24}.*)*)", printed, re.M)}
+    assert {name: " ".join(said.split()) for name, said in listed.items()} == {n: summary(n) for n in command_names()}
+    assert (imported, heavy) == (set(), set())
+
+
+@pytest.mark.parametrize("name", ["score", "retrieve", "train"])  # those whose work imports most
+def test_the_help_of_a_command_imports_its_parser_alone(name: str) -> None:
+    printed, imported, heavy = _after([name, "--help"])
+    assert printed.startswith(f"usage: lm-eval-grounded {name} [-h]")
+    assert (imported, heavy) == ({name}, set())
+
+
+def test_a_new_command_is_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "say_hello.py").write_text(
+        '"""Greet 100 % of those who are named.\n\nSays hello\nto everybody."""\n\n'
+        "def add_arguments(parser):\n    parser.add_argument('names', nargs='+')\n\n"
+        "def run(arguments):\n    print('hello', *arguments.names)\n    return len(arguments.names)\n"
+    )
+    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
+    assert "say-hello" in command_names()
+    assert summary("say-hello") == "greet 100 % of those who are named"
+    assert main(["say-hello", "Ada", "Grace"]) == 2
+    assert capsys.readouterr().out == "hello Ada Grace\n"
+    with pytest.raises(SystemExit):
+        main(["say-hello", "--help"])
+    assert "\n\nSays hello to everybody.\n\n" in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "    say-hello           greet 100 % of those who are named\n" in capsys.readouterr().out
+    monkeypatch.delitem(sys.modules, "lm_eval_tasks.commands.say_hello")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "the following arguments are required: command"),
+        (["no-such"], "argument command: invalid choice: 'no-such'"),
+        (["path", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
+        (["separate", "x"], "lm-eval-grounded separate: error: the following arguments are required: -o/--output"),
+    ],
+)
+def test_what_the_command_line_does_not_know_is_an_error(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert error in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""`lm-eval-grounded detect`: one answer with its spans marked, whatever it holds; errors of commands are one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from custom_metrics.spans import Span
+from custom_metrics.tagged_text import parse, render
+from detector_plugin.display import as_ansi, as_html, printable
+from lm_eval_tasks.cli import main
+
+HOSTILE = 'Mars <script>alert("x")</script> & \x1b[2J\x9b1m {{ 7 * 7 }} "ende"'
+
+
+def test_html_quotes_everything() -> None:
+    page = as_html(HOSTILE, [Span(0, 4, "entity"), Span(5, 13, "<b>")], 'de"><x', "T <i>", "C & D")
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "<x" not in page
+    assert '<mark title="entity" style="background:#ffd6d6">Mars</mark>' in page
+    assert "&lt;/script&gt;" in page
+    assert "<title>T &lt;i&gt;</title>" in page
+    assert "{{ 7 * 7 }}" in page
+
+
+def test_joiners_and_scripts_are_left_alone() -> None:
+    text = "می‌روم 👩‍🔬 हिन्दी عربي 中文\u3000字\tx\n"
+    assert printable(text) == text
+    assert printable("a\u202eb\x07\r") == "a\ufffdb\ufffd\ufffd"  # turned text, a bell, a carriage return
+
+
+def test_ansi_lets_no_control_through() -> None:
+    shown = as_ansi(HOSTILE, [Span(0, 4, "entity")])
+    assert shown.startswith("\x1b[4;31mMars\x1b[0m <script>")
+    assert shown.count("\x1b") == 4  # ours: around the span and in the legend
+    assert "\x9b" not in shown
+    assert as_ansi("x", []) == "x"
+
+
+def test_detect_shows_one_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reference.txt").write_text("Die Katze schläft auf dem roten Sofa im Wohnzimmer.", "utf-8")
+    (tmp_path / "answer.txt").write_text("Die Katze schläft auf dem Mond bei 1969 Außerirdischen.", "utf-8")
+    arguments = ["detect", "--reference", str(tmp_path / "reference.txt"), "--language", "de"]
+    arguments += ["--answer", str(tmp_path / "answer.txt"), "--detector_args", "threshold=0.42"]
+    assert main(arguments) == 0
+    text, spans = parse(capsys.readouterr().out.rstrip("\n"))
+    assert text == (tmp_path / "answer.txt").read_text("utf-8")
+    assert any(span.start <= text.index("1969") < span.end for span in spans)
+    assert render(text, spans) != text
+    assert main([*arguments, "--color", "always"]) == 0
+    assert "\x1b[4;31m" in capsys.readouterr().out
+    assert main([*arguments, "--html"]) == 0
+    assert '<mark title="hallucination"' in capsys.readouterr().out
+    assert main([*arguments, "--html", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Die Katze."))
+    assert main([*arguments[:5], "--answer", "-"]) == 0
+    assert parse(capsys.readouterr().out.strip())[0] == "Die Katze."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "nowhere"], "nowhere: no samples file"),
+        (["detect", "--reference", "nowhere", "--answer", "-"], "nowhere"),
+        (["calibrate", "nowhere", "-o", "x"], "nowhere: no samples file"),
+        (["detect", "--reference", "binary", "--answer", "-"], "binary is no UTF-8 text"),
+        (["train", "--mirror", "nowhere"], "The mirror folder .*nowhere"),
+    ],
+)
+def test_errors_on_the_command_line_are_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import re
+
+    monkeypatch.chdir(tmp_path)
+    Path("binary").write_bytes(b"\xff\xfe\x00")
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert "Traceback" not in said
