@@ -14,7 +14,8 @@ from lm_eval.api.filter import Filter
 
 from custom_metrics.spans import Span
 from custom_metrics.surrogates import without_surrogates
-from detector_plugin.detector import Detector, describe, load_detector
+from detector_plugin.detector import Detector, describe
+from detector_plugin.loading import load_detector
 
 __all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
 

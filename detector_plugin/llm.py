@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custom_metrics.response import final_answer
@@ -24,25 +24,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 MAX_GEN_TOKS = 2048
-
-
-def check(model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
-    """The harness's model class of a name.
-
-    Raises:
-        UnusableDetector: there is no such class, or no model was named.
-    """
-    from lm_eval.api.registry import get_model
-
-    if not pretrained:
-        raise UnusableDetector(
-            "detector llm: say which model is to be asked: pretrained=NAME. (In `--metadata detector_args=` put `;` "
-            "between options, or write JSON: at commas the harness cuts.)"
-        )
-    try:
-        return get_model(model)
-    except Exception as error:  # the registry raises several kinds
-        raise UnusableDetector(f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}") from error
 
 
 class LLMDetector:
@@ -69,7 +50,7 @@ class LLMDetector:
         **options: Any,
     ) -> None:
         is_api = "completions" in model
-        kind = check(model, pretrained, **options)
+        kind = self.check(model, pretrained, **options)
         if model in ("hf", "huggingface"):  # its own default is a GPU, and no second thought
             import torch
 
@@ -88,6 +69,32 @@ class LLMDetector:
             f";{name}={value}" for name, (value, usual) in differs.items() if value != usual
         )
         self.licence = "unknown"
+
+    @staticmethod
+    def check(model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
+        """The harness's model class of a name; nothing is loaded.
+
+        Raises:
+            UnusableDetector: there is no such class, or no model was named.
+        """
+        from lm_eval.api.registry import get_model
+
+        if not pretrained:
+            raise UnusableDetector(
+                "detector llm: say which model is to be asked: pretrained=NAME. (In `--metadata detector_args=` put `;` "
+                "between options, or write JSON: at commas the harness cuts.)"
+            )
+        try:
+            return get_model(model)
+        except Exception as error:  # the registry raises several kinds
+            raise UnusableDetector(
+                f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
+            ) from error
+
+    @staticmethod
+    def calibrated_name(options: Mapping[str, Any]) -> str:
+        """``llm:`` and the model's name."""
+        return f"llm:{options.get('pretrained')}"
 
     def detect(
         self,

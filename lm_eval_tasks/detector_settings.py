@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
-from detector_plugin.detector import calibrated_name, check_detector
+from detector_plugin.loading import calibrated_name, check_detector, has_package
 from lm_eval_tasks import metadata
 from lm_eval_tasks.calibrated import NO_CALIBRATION
 
@@ -89,23 +88,7 @@ def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str
     Raises:
         ValueError: it is none of these.
     """
-    if not options:
-        return {}
-    if isinstance(options, Mapping):
-        return dict(options)
-    if not isinstance(options, str):
-        raise UsageError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}")
-    from lm_eval.utils import simple_parse_args_string
-
-    try:
-        if options.lstrip().startswith("{"):
-            return dict(json.loads(options))
-        parts = [part for part in re.split("[;,]", options) if part.strip()]
-        if not all("=" in part for part in parts):
-            raise ValueError("a part without =")
-        return dict(simple_parse_args_string(",".join(parts)))
-    except (ValueError, json.JSONDecodeError) as error:
-        raise UsageError(f"{task}: detector_args must be JSON or name=value;name=value, got {options!r}") from error
+    return metadata.pairs("detector_args", options, task)
 
 
 def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:
@@ -122,10 +105,7 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
         return NO_CALIBRATION
     loaded = calibrations.load(calibration)
     # A model of the hub may be a folder here: of those, the versions are compared when the detector has been loaded.
-    built_in = [
-        known in ("lexical", *calibrations.shipped()) or known.startswith("llm:")
-        for known in (name, loaded.detector["name"])
-    ]
+    built_in = [known in calibrations.shipped() or has_package(known) for known in (name, loaded.detector["name"])]
     if loaded.detector["name"] != name and any(built_in):
         raise calibrations.CalibrationError(
             f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "

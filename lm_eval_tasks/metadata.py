@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 
-__all__ = ["OF_DETECTION", "choice", "flag", "positive", "refuse_misspelt"]
+__all__ = ["OF_DETECTION", "choice", "flag", "pairs", "positive", "refuse_misspelt"]
 
 OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
 """What a user says of the detector that tags a task's answers; also the columns of the documents."""
@@ -84,3 +86,29 @@ def positive(name: str, value: Any, task: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{task}: {name} must be a whole number of at least 1, got {value!r}")
     return value
+
+
+def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
+    """Options of a detector or retriever from a mapping, from JSON, or from ``name=value;name=value``.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if not value:
+        return {}
+    if isinstance(value, Mapping):
+        return dict(value)
+    wrong = f"{task}: {name} must be JSON or name=value;name=value, got {value!r}"
+    if not isinstance(value, str):
+        raise UsageError(wrong)
+    from lm_eval.utils import simple_parse_args_string
+
+    try:
+        if value.lstrip().startswith("{"):
+            return dict(json.loads(value))
+        parts = [part for part in re.split("[;,]", value) if part.strip()]
+        if not all("=" in part for part in parts):
+            raise ValueError("a part without =")
+        return dict(simple_parse_args_string(",".join(parts)))
+    except (ValueError, json.JSONDecodeError) as error:
+        raise UsageError(wrong) from error

@@ -14,6 +14,8 @@ import pytest
 
 from tests.environment import harness_start
 from tests.environment.started import Started
+from tests.somebodys_package import package, theirs  # noqa: F401
+from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
 pytest_plugins = ["tests.cpu_budget", "tests.shared_once", "tests.judged"]
 
@@ -38,8 +40,7 @@ def hub(shared: Path) -> str:
     return str(shared / "hub")
 
 
-_started: list[Started] = []
-"""What runs the commands of this session."""
+_started: list[Started] = []  # what runs the commands of this session
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,6 +51,12 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     _started.append(Started(dict(os.environ)))
     yield
     _started.pop().end()
+
+
+@pytest.fixture
+def started() -> Started:
+    """What runs the commands of this session."""
+    return _started[0]
 
 
 def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any) -> dict[str, Any]:

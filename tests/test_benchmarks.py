@@ -18,6 +18,7 @@ from lm_eval_tasks import catalogue, generated, source_files, sources
 from lm_eval_tasks.autoload import task_folder
 from lm_eval_tasks.benchmark import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.digests import sha256_of
+from lm_eval_tasks.loading import TaskLoader
 from lm_eval_tasks.sources import MissingSource
 from tests.conftest import ROOT, figures_of
 
@@ -148,6 +149,39 @@ def test_a_folder_without_a_table_is_said(tmp_path: Path, content: str | None, m
         (tmp_path / "benchmark.py").write_text(content, "utf-8")
     with pytest.raises(UsageError, match=message):
         generated.main([str(tmp_path)])
+
+
+# ------------------------------------------------------------------------------------------------------------- loaders
+
+
+def loaded(language: str, split: str = "test", **others: Any) -> Any:
+    return {"language": language, "split": split, **others}
+
+
+LOADER = TaskLoader(loaded, lambda options: [("a/b", options["language"])], of_task=("language",), more=("width",))
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"language": "de"}, {"language": "de"}),
+        ({"task_language": "de", "language": "a model's own"}, {"language": "de"}),  # the task's YAML wins
+        ({"task_language": None, "language": "de"}, {"language": "de"}),
+        ({"task_language": "de", "split": "dev"}, {"language": "de", "split": "dev"}),
+        (
+            {"task_language": "de", "task_type": "x", "pretrained": "m"},
+            {"task_type": "x", "pretrained": "m"},
+        ),  # a model's
+    ],
+)
+def test_what_a_task_says_wins_and_what_is_not_ours_passes(given: dict[str, Any], options: dict[str, Any]) -> None:
+    assert LOADER(**given) == {"language": "de", "split": "test", **options}
+    assert LOADER.files(given) == [("a/b", "de")]
+
+
+def test_a_loader_knows_its_options_and_names_itself_without_its_place() -> None:
+    assert LOADER.known == ("split", "width")
+    assert repr(LOADER) == "tests.test_benchmarks.loaded"
 
 
 # ------------------------------------------------------------------------------------------------------- a fifth benchmark

@@ -159,15 +159,14 @@ def test_what_is_no_run_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
         assert caught.value.code == 2
 
 
-def test_prompts_are_counted_by_the_models_own_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("transformers", reason="counting by a tokenizer needs transformers (extra hf)")
-    pytest.importorskip("torch", reason="the tiny model needs torch (extra hf)")
+def test_prompts_are_counted_by_the_models_own_tokenizer(
+    llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from transformers import AutoTokenizer
 
     from lm_eval_tasks.nomiracl.dataset import load
-    from tests.environment.tiny_llama import write
 
-    model = write(tmp_path / "model")
+    model = Path(shutil.copytree(llama, tmp_path / "model"))  # changed below
     tokenizer = AutoTokenizer.from_pretrained(model)
     arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={model}")
     lines = said(capsys, 0, *arguments)

@@ -213,14 +213,10 @@ def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, 
 
 
 @pytest.mark.slow("a model of transformers reads two settings")
-def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, tmp_path: Path) -> None:
+def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, lookup: Path, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
-    pytest.importorskip("transformers")
-    pytest.importorskip("torch")
-    from tests.test_transformers_detector import write_lookup
-
     said = "a cold hot sun is the big moon"
-    metadata = {**SAMPLE, "detector": str(write_lookup(tmp_path / "lookup"))}
+    metadata = {**SAMPLE, "detector": str(lookup)}
     shares = {}
     for task in ("clapnq_gold", "clapnq_rag"):
         documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror="sample")["evaluation"]

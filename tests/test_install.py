@@ -207,7 +207,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(installed: Environment, tmp_
         subprocess.Popen([*command, str(tmp_path / name)], cwd=installed.empty, env=environment, stdout=-3, stderr=-3)
         for name in ("a", "b")
     ]
-    assert [process.wait(timeout=300) for process in runs] == [0, 0]
+    assert [process.wait(timeout=600) for process in runs] == [0, 0]
     a, b = (results_of(tmp_path / name)["results"] for name in ("a", "b"))
     assert a == b
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -168,20 +167,10 @@ def test_the_judge_is_not_told_whose_answers_it_reads(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------------- tiny Llama
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for name in ("torch", "transformers"):
-        if find_spec(name) is None:
-            pytest.skip(f"the tiny Llama needs {name} (extra hf)")
-    from tests.environment.tiny_llama import write as write_model
-
-    return write_model(tmp_path_factory.mktemp("tiny"))
-
-
-def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, tiny: Path) -> None:
+def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, llama: Path) -> None:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(str(tiny))
+    tokenizer = AutoTokenizer.from_pretrained(str(llama))
     names = ["<s>", "</s>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"]
     special = dict(zip(tokenizer.convert_tokens_to_ids(names), names, strict=True))
     assert len(special) == 6
@@ -205,11 +194,11 @@ def test_no_special_id_comes_from_what_is_judged(prompt: Prompt, tiny: Path) -> 
 
 
 @pytest.mark.slow("a tiny Llama answers twice")
-def test_a_model_as_the_judge_from_the_command_line(runs: Path, tiny: Path, tmp_path: Path) -> None:
+def test_a_model_as_the_judge_from_the_command_line(runs: Path, llama: Path, tmp_path: Path) -> None:
     """Random weights talk nonsense: it is counted, and nothing breaks."""
     one, other = files(runs, "full_passage", "lexical")
     base = [
-        *(sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={tiny}", "--device", "cpu"),
+        *(sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={llama}", "--device", "cpu"),
         *(
             "--batch_size",
             "4",

@@ -130,10 +130,10 @@ def test_it_is_cheap(hub: str) -> None:
     def best(count: Callable[[str, list[str]], float]) -> float:
         took = []
         for _ in range(5):
-            started = time.perf_counter()
+            started = time.process_time()
             for answer, groundings in asked:
                 count(answer, groundings)
-            took.append(time.perf_counter() - started)
+            took.append(time.process_time() - started)
         return min(took)
 
     assert 2 * best(k_precision) < best(published)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import subprocess
@@ -158,7 +159,10 @@ def test_inflections_share_a_stem() -> None:
     assert stem("1248") != stem("1249")
 
 
-@pytest.mark.parametrize("size", [2_000, 100_000])
+@pytest.mark.parametrize(
+    "size",
+    [2_000, 20_000, pytest.param(100_000, marks=pytest.mark.slow)],  # 5 s: what grows faster than linear shows
+)
 def test_long_answers_and_references_are_read(detector: LexicalDetector, size: int) -> None:
     answer = " ".join(f"wort{number % 997}." for number in range(size))
     assert detector.detect([answer], [answer], ["de"]) == [[]]  # quoted
@@ -251,7 +255,35 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
     return summary(documents, list(readings(documents)))
 
 
-@pytest.mark.slow
+def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
+    """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
+    from lm_eval_tasks.mfava.training import labelled_answers
+
+    from lm_eval_tasks.mfava.held_out import readings, summary
+
+    kinds: dict[tuple[str, str], list[Any]] = {key: [] for key in PART}
+    for document in labelled_answers(hub):
+        key = document.language, document.annotations
+        if key in kinds and len(kinds[key]) < 12:
+            kinds[key].append(document)
+    documents = [document for several in kinds.values() for document in several]
+    figures = summary(documents, list(readings(documents)))
+    for key, expected in PART.items():
+        assert {name: figures[key][name] for name in expected} == pytest.approx(expected, abs=1e-3), key
+    assert figures["all", "all"]["ece"] == pytest.approx(0.0731, abs=1e-3)
+
+
+PART: dict[tuple[str, str], dict[str, float]] = {
+    ("de", "real"): {"documents": 12, "f1": 81.7121, "iou": 0.5420, "rho": 0.5933, "ece": 0.1048},
+    ("es", "real"): {"documents": 12, "f1": 50.1629, "iou": 0.5436, "rho": 0.6302, "ece": 0.2101},
+    ("fi", "real"): {"documents": 12, "f1": 81.6993, "iou": 0.5561, "rho": 0.5194, "ece": 0.0865},
+    ("it", "real"): {"documents": 12, "f1": 58.1081, "iou": 0.6780, "rho": 0.5746, "ece": 0.3218},
+    ("de", "gold"): {"documents": 12, "f1": 72.0339, "ece": 0.0605},
+    ("ar", "gold"): {"documents": 12, "f1": 35.1585, "ece": 0.1704},
+}
+
+
+@pytest.mark.slow  # reads every annotated answer of the mirror
 @pytest.mark.xdist_group("held_out")
 @pytest.mark.parametrize(("language", "floor"), IOU_FLOORS)
 def test_overlap_on_real_answers_of_a_language_and_family_never_seen(
@@ -260,7 +292,7 @@ def test_overlap_on_real_answers_of_a_language_and_family_never_seen(
     assert held_out_figures[language, "real"]["iou"] >= floor
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # reads every annotated answer of the mirror
 @pytest.mark.xdist_group("held_out")
 @pytest.mark.parametrize(("language", "floor"), RHO_FLOORS)
 def test_soft_labels_of_real_answers_of_a_language_and_family_never_seen(
@@ -269,7 +301,7 @@ def test_soft_labels_of_real_answers_of_a_language_and_family_never_seen(
     assert held_out_figures[language, "real"]["rho"] >= floor
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # reads every annotated answer of the mirror
 @pytest.mark.xdist_group("held_out")
 def test_inserted_errors_in_languages_never_seen(
     held_out_figures: dict[tuple[str, str], Mapping[str, float]],
@@ -279,7 +311,7 @@ def test_inserted_errors_in_languages_never_seen(
     assert min(f1) >= 64
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # reads every annotated answer of the mirror
 @pytest.mark.xdist_group("held_out")
 def test_probabilities_are_calibrated_in_languages_never_seen(
     held_out_figures: dict[tuple[str, str], Mapping[str, float]],
@@ -398,7 +430,24 @@ def test_trees_that_do_not_hang_together(trees: tuple[int, int], arrays: dict[st
         model.from_bytes(written(trees, **arrays))
 
 
-@pytest.mark.slow
+def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
+    """And these bytes: features, trees and calibration of the shipped weights are made by the same code."""
+    lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
+    from lm_eval_tasks.mfava.training import labelled_answers
+
+    from detector_plugin.lexical import training
+
+    few = [document for document in labelled_answers("sample") if document.language in ("de", "fi")]
+    assert {document.annotations for document in few} == {"real", "gold", "silver"}
+    first = training.train(few)
+    assert training.train(few[::-1]) == first
+    assert training.train(few, seed=1) != first
+    if model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training["lightgbm"] == lightgbm.__version__:
+        digest = "353b9bb72ef2702982042f63ae2b4d2c9f887b58b791570759beb6b58e512fc6"
+        assert hashlib.sha256(first).hexdigest() == digest
+
+
+@pytest.mark.slow  # three trainings on the whole sample
 def test_training_gives_the_same_bytes_whatever_the_order() -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
@@ -411,7 +460,7 @@ def test_training_gives_the_same_bytes_whatever_the_order() -> None:
     assert training.train(documents, seed=1) != first
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # trains on every annotated answer of the mirror
 def test_the_shipped_weights_are_those_of_the_public_data(hub: str) -> None:
     """Trained anew from the mirror; `make train-lexical` does so for all of them."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
@@ -424,6 +473,7 @@ def test_the_shipped_weights_are_those_of_the_public_data(hub: str) -> None:
     assert training.train(readable(labelled_answers(hub))) == shipped
 
 
+@pytest.mark.slow  # trains eleven forests, in processes of their own
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from lm_eval_tasks.cli import main

@@ -258,12 +258,8 @@ def test_passages_are_cut_behind_a_number_of_words(text: str, limit: int, cut: s
     assert cut_words(text, limit) == cut
 
 
-def test_a_tokenizer_can_do_the_counting(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="counting by a tokenizer needs transformers (extra hf)")
-    pytest.importorskip("torch", reason="the tiny model needs torch (extra hf)")
-    from tests.environment.tiny_llama import write
-
-    cut = dataset._cutter(3, str(write(tmp_path / "tiny")))
+def test_a_tokenizer_can_do_the_counting(llama: Path) -> None:
+    cut = dataset._cutter(3, str(llama))
     assert cut("The river Danube flows").startswith("The")
     assert len(cut("The river Danube flows")) < len("The river Danube flows")
     assert cut("A") == "A"

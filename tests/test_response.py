@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.response import final_answer
+from tests.growth import exponent
 
 CASES = [
     ("plain", "Paris.", "Paris."),
@@ -97,8 +96,7 @@ def test_an_answer_is_always_a_text(text: str) -> None:
         "\n \n",
     ],
 )
-def test_a_megabyte_of_marks_is_read_in_linear_time(unit: str) -> None:
-    start = time.perf_counter()
+def test_marks_are_read_in_linear_time(unit: str) -> None:
     for tail in ("", "x"):
-        assert isinstance(final_answer(unit * (1_000_000 // len(unit)) + tail), str)
-    assert time.perf_counter() - start < 10  # some 0.2 s; with its square it would be hours
+        assert exponent(final_answer, lambda size, tail=tail: unit * (size // len(unit)) + tail, 4_000) < 1.5  # type: ignore[misc]
+    assert isinstance(final_answer(unit * (1_000_000 // len(unit)) + "x"), str)

@@ -94,10 +94,12 @@ def test_a_group_averages_what_is_there_with_its_standard_error() -> None:
     metadata = {"mirror": "sample"}
     got = evaluate(["nomiracl"], "grounded-baseline", "strategy=lexical", metadata=metadata, log_samples=False)
     tasks, group = [got["results"][task] for task in got["group_subtasks"]["nomiracl"]], got["groups"]["nomiracl"]
+    assert len(tasks) == 18
     for key in ("hallucination_rate", "error_rate", "accuracy", "invalid_rate"):
-        assert group[f"{key},robust"] == pytest.approx(sum(task[f"{key},robust"] for task in tasks) / 18)
-        errors = [task[f"{key}_stderr,robust"] for task in tasks]
-        assert group[f"{key}_stderr,robust"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 18)
+        for parser in ("strict", "robust"):
+            assert group[f"{key},{parser}"] == pytest.approx(sum(task[f"{key},{parser}"] for task in tasks) / 18)
+            errors = [task[f"{key}_stderr,{parser}"] for task in tasks]
+            assert group[f"{key}_stderr,{parser}"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 18)
     printed = make_table(got, "groups").splitlines()
     assert "hallucination_rate" in printed[2]
     assert len(printed) == 2 + 8

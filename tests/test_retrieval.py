@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from lm_eval_tasks.clapnq import corpus as corpora
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, Ranking, bm25, open_retriever
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, parts_of
+from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.retrieving import published, retrieve
 from tests.conftest import command, run
 
@@ -318,13 +319,27 @@ def read_table(printed: str) -> dict[str, tuple[str, str, str | None]]:
     return {metric: (value, bounds, theirs) for metric, value, bounds, theirs in rows}
 
 
-def retrieve_command(*arguments: str) -> list[str]:
-    return [command("lm-eval-grounded"), "retrieve", "--mirror", "sample", *arguments]
+RETRIEVE = ("retrieve", "--mirror", "sample")
 
 
-@pytest.mark.slow
-def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_the_same(tmp_path: Path) -> None:
-    first = run(retrieve_command("--retriever", "bm25", "-o", "bm25.run"), tmp_path)
+@pytest.fixture
+def retrieved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command in an empty folder; its exit status, what it printed, and what it said of errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main([*RETRIEVE, *arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_the_same(
+    retrieved: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    first = run([command("lm-eval-grounded"), *RETRIEVE, "--retriever", "bm25", "-o", "bm25.run"], tmp_path)
     assert first.stdout == BM25_ON_THE_SAMPLE + "bm25.run\n"
     lines = [line.split(" ") for line in (tmp_path / "bm25.run").read_text("utf-8").splitlines()]
     assert len(lines) == 32 * 10
@@ -332,15 +347,14 @@ def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_
     assert [int(line[3]) for line in lines] == list(range(1, 11)) * 32
     assert {(line[1], line[5]) for line in lines} == {("Q0", "bm25")}
 
-    again = run(retrieve_command("--retriever", "run", "--run", "bm25.run"), tmp_path)
-    ours, theirs = read_table(first.stdout), read_table(again.stdout)
+    _, again, _ = retrieved("--retriever", "run", "--run", "bm25.run")
+    ours, theirs = read_table(first.stdout), read_table(again)
     assert list(ours) == list(theirs) == METRICS
     assert {metric: row[:2] for metric, row in theirs.items()} == {metric: row[:2] for metric, row in ours.items()}
     assert [row[2] for row in theirs.values()] == [None] * 5
-    assert "paper" not in again.stdout
+    assert "paper" not in again
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "beside"),
     [
@@ -351,15 +365,14 @@ def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_
     ids=["dev", "in parts", "train"],
 )
 def test_the_papers_column_stands_beside_dev_only(
-    arguments: list[str], beside: list[str | None], tmp_path: Path
+    retrieved: Callable[..., tuple[int, str, str]], arguments: list[str], beside: list[str | None], tmp_path: Path
 ) -> None:
-    printed = run(retrieve_command(*arguments), tmp_path).stdout
+    _, printed, _ = retrieved(*arguments)
     assert [theirs for _, _, theirs in read_table(printed).values()] == beside
     assert ("paper" in printed) is (beside[0] is not None)
     assert list(tmp_path.iterdir()) == []  # without -o nothing is written here
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -384,30 +397,30 @@ def test_the_papers_column_stands_beside_dev_only(
         ("--retriever run --run other_questions.run", "other_questions.run: none of the 32 questions is in it; it has 'x'"),
     ],
 )  # fmt: skip
-def test_what_it_cannot_do_is_said_in_one_line(arguments: str, message: str, tmp_path: Path) -> None:
+def test_what_it_cannot_do_is_said_in_one_line(
+    retrieved: Callable[..., tuple[int, str, str]], arguments: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "other.run").write_text("1001 Q0 x1 1 2.5 other\n", "utf-8")
     (tmp_path / "other_questions.run").write_text("x Q0 p001 1 2.5 other\n", "utf-8")
-    done = run(retrieve_command(*arguments.split(), "-o", "out.run"), tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("INFO ")]
+    status, printed, said = retrieved(*arguments.split(), "-o", "out.run")
+    assert (status, printed) == (2, "")
+    (line,) = [line for line in said.splitlines() if "INFO" not in line]
     assert line.startswith("lm-eval-grounded: ")
     assert message in line
     assert not (tmp_path / "out.run").exists()
 
 
-@pytest.mark.slow
 def test_bm25_wakes_neither_torch_nor_transformers(tmp_path: Path) -> None:
     code = (
         "import sys; from lm_eval_tasks.cli import main; status = main(sys.argv[1:]);"
         "print(status, sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
     )
-    arguments = retrieve_command("--retriever", "bm25")[1:]
-    assert run([sys.executable, "-c", code, *arguments], tmp_path).stdout.splitlines()[-1] == "0 []"
+    assert (
+        run([sys.executable, "-c", code, *RETRIEVE, "--retriever", "bm25"], tmp_path).stdout.splitlines()[-1] == "0 []"
+    )
 
 
 def test_every_option_is_one_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    from lm_eval_tasks.cli import main
-
     with pytest.raises(SystemExit) as stopped:
         main(["retrieve", "--help"])
     assert stopped.value.code == 0

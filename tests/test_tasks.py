@@ -58,15 +58,6 @@ def test_the_sample_has_questions_of_every_language(language: str) -> None:
         assert {*documents["language"]} == {language}
 
 
-def test_a_group_gives_the_macro_average(harness: Harness) -> None:
-    results = harness(["nomiracl"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
-    for metric in ("hallucination_rate", "error_rate", "accuracy", "invalid_rate"):
-        for parser in ("strict", "robust"):
-            key = f"{metric},{parser}"
-            values = [results["results"][f"nomiracl_{language}"][key] for language in LANGUAGES]
-            assert results["groups"]["nomiracl"][key] == pytest.approx(sum(values) / 18)
-
-
 @pytest.mark.parametrize(
     ("strategy", "hallucination", "error", "accuracy"),
     [("abstain", 0.0, 1.0, 0.5), ("answer", 1.0, 0.0, 0.5)],

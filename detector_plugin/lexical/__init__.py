@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,11 @@ class LexicalDetector:
             self.version += f"-t{threshold}"
         if spans != "words":
             self.version += f"-{spans}"
+
+    @classmethod
+    def check(cls, **options: Any) -> None:
+        """Load it: that costs next to nothing, and finds weights that cannot be read, too."""
+        cls(**options)
 
     def detect(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from custom_metrics.entry_points import DETECTORS, names
 from detector_plugin.detector import UnusableDetector
 
 __all__ = ["Repository", "first_line", "library", "require"]
@@ -134,7 +135,7 @@ def require(repository: Repository, adapter: Repository | None) -> None:
     except errors.RepositoryNotFoundError as error:
         raise UnusableDetector(
             f"{what} there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name "
-            "here, and no built-in detector but lexical and llm"
+            f"here, and the detectors with a name of their own are {_others()}"
         ) from error
     except errors.RevisionNotFoundError as error:
         raise UnusableDetector(f"{what} has no revision {repository.revision!r}; see {page}/commits/main") from error
@@ -144,12 +145,17 @@ def require(repository: Repository, adapter: Repository | None) -> None:
         raise UnusableDetector(
             f"{what} is no folder here, is not in the cache {constants.HF_HUB_CACHE}, and cannot be fetched "
             f"({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a connection, run "
-            f"'hf download {repository.name}' and copy it here, or name its folder. Built-in detectors are lexical and llm."
+            f"'hf download {repository.name}' and copy it here, or name its folder. "
+            f"Detectors with a name of their own are {_others()}."
         ) from error
     except errors.EntryNotFoundError as error:
         raise UnusableDetector(f"{what} has no config.json at {page}: it is no model of transformers") from error
     except (errors.HfHubHTTPError, OSError) as error:
         raise UnusableDetector(f"{what} cannot be fetched from {page}: {first_line(error)}") from error
+
+
+def _others() -> str:
+    return ", ".join(names(DETECTORS))
 
 
 def first_line(error: BaseException) -> str:

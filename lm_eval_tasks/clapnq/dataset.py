@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.grounding import CUTOFFS
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import metadata, provenance, sources
+from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.logged import logged_questions
@@ -53,7 +54,7 @@ def load(
     """Load the questions of a split.
 
     Args:
-        retriever: ``None`` for the gold passage, or a name in ``retrieval.RETRIEVERS``.
+        retriever: ``None`` for the gold passage, or one of ``retrieval.names()``.
         split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
         top_k: with a retriever: how many passages the model is given.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
@@ -89,7 +90,7 @@ def load(
             raise UsageError(f"{task}: {option} takes one value, got {value!r}")
     metadata.choice("split", split, FILE_SPLIT, task)
     if retriever is not None:
-        metadata.choice("retriever", retriever, RETRIEVERS, task)
+        metadata.choice("retriever", retriever, retrieval.names(), task)
     metadata.positive("top_k", top_k, task)
     metadata.refuse_misspelt(others, load_task.known, task)
     settings = _detection(task, detector, detector_args, calibration, calibration_annotations, others)
@@ -112,10 +113,16 @@ class _Loader(TaskLoader):
         found = super().options(given)
         own, asked = given.get("task_retriever"), given.get("retriever")
         if "retriever" in given and asked != own:
+            others = (
+                f" {asked} has none: `lm-eval-grounded retrieve --retriever {asked} -o FILE` writes its run, and "
+                f"clapnq_rag_run reads it with --metadata run=FILE."
+                if asked not in RETRIEVERS and asked in retrieval.names()
+                else ""
+            )
             raise UsageError(
                 f"{found.get('name', 'clapnq')}: --metadata retriever={asked!r} does not fit: this task's passages come "
                 f"from {own or 'the gold annotation'}. Every retriever has a task of its own: clapnq_rag (bm25), "
-                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}."
+                f"{', '.join(f'clapnq_rag_{name}' for name in RETRIEVERS if name != 'bm25')}.{others}"
             )
         return found
 

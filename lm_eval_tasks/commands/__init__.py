@@ -29,7 +29,9 @@ def add_mirror(parser: argparse.ArgumentParser, reads: str = "folder of the publ
 def add_detector(parser: argparse.ArgumentParser) -> None:
     """``--detector`` and ``--detector_args``: who tags answers, and how."""
     parser.add_argument(
-        "--detector", default="lexical", help="lexical, llm, or a Hugging Face model (default: lexical)"
+        "--detector",
+        default="lexical",
+        help="lexical, llm, one of another package, or a Hugging Face model (default: lexical)",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 

@@ -14,9 +14,9 @@ _OPTION = "retriever_"  # before the names of the retrievers' options, one of wh
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS
+    from lm_eval_tasks.clapnq.retrieval import OPTIONS, names
 
-    parser.add_argument("--retriever", required=True, choices=sorted(RETRIEVERS))
+    parser.add_argument("--retriever", required=True, choices=names())
     parser.add_argument("--split", default="validation", help="validation (also dev; the default) or train")
     parser.add_argument("-k", type=int, default=10, help="passages a question in the run (default: 10)")
     add_output(parser, "RUN", "where the run goes (default: nowhere)")

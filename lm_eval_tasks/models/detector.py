@@ -13,14 +13,14 @@ from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
-from detector_plugin.detector import Detector, describe, load_detector
+from detector_plugin.detector import Detector, describe
 from detector_plugin.filters import as_text
+from detector_plugin.loading import load_detector, takes
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
 __all__ = ["HallucinationDetector"]
 
-_WITHOUT_DEVICE = ("lexical", "llm")
 _SAID_BY_DEFAULT = ("cuda", "cuda:0")  # by the harness, where nobody said anything: the detector takes what there is
 
 
@@ -28,9 +28,9 @@ class HallucinationDetector(DocumentAnswerer):
     """A harness model that tags the answers of a detection task.
 
     Args:
-        detector: ``lexical``, ``llm``, or the name or path of a Hugging Face model, see
+        detector: ``lexical``, ``llm``, a name that another package offers, or the name or path of a Hugging Face model, see
             :func:`detector_plugin.load_detector`.
-        device, batch_size: given by the harness; for detectors that run on torch.
+        device, batch_size: given by the harness; for detectors that have these options.
         max_batch_size: given by the harness; of no use here.
         options: of the detector.
 
@@ -47,13 +47,11 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
-        if detector not in _WITHOUT_DEVICE:
-            if device and str(device) not in _SAID_BY_DEFAULT:
-                options.setdefault("device", device)
-            if (
-                str(batch_size or "").isdigit() and int(batch_size) > 1
-            ):  # 1 is what the harness says when nothing was said
-                options.setdefault("batch_size", int(batch_size))
+        if device and str(device) not in _SAID_BY_DEFAULT and takes(detector, "device"):
+            options.setdefault("device", device)
+        # 1 is what the harness says when nothing was said
+        if str(batch_size or "").isdigit() and int(batch_size) > 1 and takes(detector, "batch_size"):
+            options.setdefault("batch_size", int(batch_size))
         self.options = options
         self.detector: Detector = load_detector(detector, **options)
 

@@ -64,7 +64,7 @@ def main(settings: dict[str, Any]) -> None:
             init_method=f"file://{settings['store']}",
             rank=rank,
             world_size=world_size,
-            timeout=timedelta(seconds=240),
+            timeout=timedelta(seconds=400),
         )
         kind = distributed(kind, rank, world_size)
     results = simple_evaluate(

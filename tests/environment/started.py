@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
 
 ROOT = Path(__file__).parents[2]
-MODULES = {"lm_eval", "lm_eval_tasks.cli"}
+MODULES = {"lm_eval", "lm_eval_tasks.cli", "tests.environment.ranks"}
 SCRIPTS = {"lm_eval", "lm-eval-grounded"}
 
 PRELOADED = """
@@ -134,6 +134,8 @@ class Started:
             if self.environment.get(name) != environment.get(name) and not name.startswith("PYTEST_")
         }
         if any(not name.startswith("LM_EVAL_GROUNDED_") or name == "LM_EVAL_GROUNDED_AUTOLOAD" for name in differ):
+            return False
+        if "vllm" in arguments:  # has ideas of its own about how processes start
             return False
         if arguments[0] == sys.executable:
             return arguments[1] == "-m" and arguments[2] in MODULES

@@ -7,23 +7,23 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lm_eval_tasks import sources
+from lm_eval_tasks import metadata, sources
 from lm_eval_tasks.atomic import whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
 from lm_eval_tasks.clapnq.retrieval.best import best_of
+from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["BM25", "parts_of"]
+__all__ = ["BM25", "bm25", "parts_of"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -98,6 +98,11 @@ class BM25:
             if len(best) == k:
                 break
         return list(best.items())
+
+
+def bm25(corpus: Corpus, options: Mapping[str, Any]) -> BM25:
+    """BM25 as the options want it."""
+    return BM25(corpus, split=metadata.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
 
 
 def _threads() -> int:

@@ -12,11 +12,11 @@ from typing import Any
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
 from lm_eval_tasks.clapnq.retrieval import encoder as encoders
+from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
 from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, Vectors, best_rows
 
-__all__ = ["Dense"]
+__all__ = ["Dense", "bge", "dense", "e5", "minilm"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -113,6 +113,26 @@ class Dense:
             if pool is not None:
                 self._model.stop_multi_process_pool(pool)
                 self._model.to(self._devices[0])  # the pool has moved the model to the CPU
+
+
+def minilm(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
+    """The paper's MiniLM."""
+    return Dense(corpus, "minilm", options)
+
+
+def bge(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
+    """The paper's BGE."""
+    return Dense(corpus, "bge", options)
+
+
+def e5(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
+    """The paper's E5."""
+    return Dense(corpus, "e5", options)
+
+
+def dense(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
+    """The model that the options name."""
+    return Dense(corpus, "dense", options)
 
 
 def _prefix(said: str | None, of_model: str | None) -> str:

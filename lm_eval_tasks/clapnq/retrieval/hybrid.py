@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking, Retriever
+from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks.clapnq.retrieval.loading import open_retriever
+from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever
 
-__all__ = ["Hybrid", "fuse"]
+if TYPE_CHECKING:
+    from lm_eval_tasks.clapnq.corpus import Corpus
+
+__all__ = ["Hybrid", "fuse", "halves", "hybrid"]
 
 CONSTANT = 1
 """What damps the first ranks. The usual 60 was chosen for many systems and many relevant documents; with two systems and
@@ -24,6 +29,18 @@ def fuse(first: Sequence[str], second: Sequence[str], constant: int = CONSTANT) 
         for rank, passage in enumerate(dict.fromkeys(ranking), 1):
             scores[passage] = scores.get(passage, 0.0) + 1 / (constant + rank)
     return sorted(scores.items(), key=lambda scored: -scored[1])
+
+
+def halves(options: Mapping[str, Any]) -> list[str]:
+    """The two retrievers that a hybrid fuses.
+
+    Raises:
+        ValueError: two different ones are not what the option names.
+    """
+    names = str(options.get("hybrid") or "minilm+bm25").split("+")
+    if len(names) != 2 or len(set(names)) != 2 or "hybrid" in names:
+        raise UsageError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
+    return names
 
 
 class Hybrid:
@@ -49,6 +66,12 @@ class Hybrid:
         depth = max(k, min(DEPTH, self._passages))
         first, second = (half.search(questions, depth) for half in self._halves)
         return [_fused(one, other)[:k] for one, other in zip(first, second, strict=True)]
+
+
+def hybrid(corpus: Corpus, options: Mapping[str, Any]) -> Hybrid:
+    """The hybrid that the options name."""
+    first, second = (open_retriever(name, corpus, options) for name in halves(options))
+    return Hybrid(first, second, len(corpus))
 
 
 def _fused(first: Ranking, second: Ranking) -> Ranking:

@@ -6,19 +6,19 @@ import gzip
 import logging
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking, check_depth
+from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
 from lm_eval_tasks.digests import sha256_of
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from lm_eval_tasks.tables import read_lines
 
-__all__ = ["Run", "read_run", "write_run"]
+__all__ = ["Run", "read_run", "run", "write_run"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -71,6 +71,11 @@ class Run:
         if short:
             log.info("%s: %d of %d questions have fewer than %d passages", self._path, short, len(questions), k)
         return found
+
+
+def run(corpus: Corpus, options: Mapping[str, Any]) -> Run:
+    """The run file that the options name."""
+    return Run(corpus, options.get("run"))
 
 
 def read_run(path: Path) -> dict[str, Ranking]:

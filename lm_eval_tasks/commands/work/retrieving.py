@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from custom_metrics.grounding import CUTOFFS, retrieval_quality
 from custom_metrics.intervals import bootstrap_mean
 from lm_eval_tasks import metadata, sources
+from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
 from lm_eval_tasks.clapnq.gold import gold_ids
-from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
+from lm_eval_tasks.clapnq.retrieval import OF_OTHERS, OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import write_run
 
 __all__ = ["Figure", "Retrieved", "published", "retrieve", "table"]
@@ -56,7 +57,7 @@ def retrieve(
     """Rank the passages for every question of a split, write them as a TREC run, and score them.
 
     Args:
-        name: a key of ``retrieval.RETRIEVERS``.
+        name: one of ``retrieval.names()``.
         split: ``"validation"`` (or ``"dev"``) or ``"train"``.
         k: passages a question in the file; the figures look at the first ten whatever it is.
         output: where the run goes; ``None``: nowhere.
@@ -67,10 +68,11 @@ def retrieve(
         ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
         MissingSource, CorruptSource: a file or model is not to be had, or damaged.
     """
-    metadata.choice("retriever", name, RETRIEVERS, _WHO)
+    metadata.choice("retriever", name, retrieval.names(), _WHO)
     metadata.choice("split", split, FILE_SPLIT, _WHO)
     metadata.positive("k", k, _WHO)
-    asked = {name, *(halves(options) if name == "hybrid" else ())}
+    named = (name, *(halves(options) if name == "hybrid" else ()))
+    asked = {one if one in RETRIEVERS else OF_OTHERS for one in named}
     for option in options:
         if not asked & {*OPTIONS[option].of}:
             raise ValueError(f"{_WHO}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")

@@ -1,0 +1,106 @@
+"""Names that installed packages give to detectors and retrievers: which there are, whose they are, and what they stand for.
+
+A package offers one with an entry point, ours as well as anybody else's. Nothing is looked up before a name is asked for;
+the installed packages are read once.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from custom_metrics.plain_errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["DETECTORS", "RETRIEVERS", "Offer", "find", "load", "names"]
+
+DETECTORS = "lm_eval_grounded.detectors"
+RETRIEVERS = "lm_eval_grounded.retrievers"
+
+_OURS = "lm-eval-grounded"
+_KIND = {DETECTORS: "detector", RETRIEVERS: "retriever"}
+_NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+)  # no "/", which models of the hub have, no ":" and "+", which names end at
+
+
+class Offer(NamedTuple):
+    """What a package says a name stands for.
+
+    Attributes:
+        name: what a user types.
+        kind: ``detector`` or ``retriever``.
+        package: the distribution that offers it, and its version.
+        ours: whether that is this one.
+        entry: module and object, not imported yet.
+    """
+
+    name: str
+    kind: str
+    package: str
+    ours: bool
+    entry: EntryPoint
+
+    def __str__(self) -> str:
+        return f"{self.package} ({self.entry.value})"
+
+
+def names(group: str) -> list[str]:
+    """Every name of a group, sorted."""
+    return sorted(_offers(group, tuple(sys.path)))
+
+
+def find(group: str, name: str) -> Offer | None:
+    """The offer of a name; ``None`` where no package makes one.
+
+    Raises:
+        UsageError: two packages do, or this one is not installed as it is here.
+    """
+    offers = _offers(group, tuple(sys.path))
+    found = offers.get(name, ())
+    if len(found) > 1:
+        raise UsageError(
+            f"{_KIND[group]} {name}: {len(found)} installed packages give this name to one of theirs: "
+            f"{', '.join(map(str, found))}. Uninstall all but one"
+        )
+    if not found and not any(offer.ours for several in offers.values() for offer in several):
+        raise UsageError(
+            f"{_KIND[group]} {name}: {_OURS} is not installed, or was installed before its files changed: its own "
+            f"{_KIND[group]}s are not among the installed entry points. Install it again (pip install)"
+        )
+    return found[0] if found else None
+
+
+def load(offer: Offer) -> Any:
+    """What an offer stands for, imported.
+
+    Raises:
+        UsageError: that fails.
+    """
+    try:
+        return offer.entry.load()
+    except Exception as error:  # somebody else's module may raise anything
+        why = (str(error).splitlines() or [""])[0]
+        raise UsageError(
+            f"{offer.kind} {offer.name}: {offer} cannot be imported: {type(error).__name__}: {why}"
+        ) from error
+
+
+@lru_cache(maxsize=8)
+def _offers(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[Offer, ...]]:
+    """Name to its offers, of the packages on a path."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[Offer]] = {}
+    for entry in entry_points(group=group):
+        if entry.dist is not None and _NAME.fullmatch(entry.name):
+            package = entry.dist.metadata["Name"] or "?"
+            ours = package.casefold().replace("_", "-") == _OURS
+            offer = Offer(entry.name, _KIND[group], f"{package} {entry.dist.version}", ours, entry)
+            found.setdefault(entry.name, []).append(offer)
+    return {name: tuple(offers) for name, offers in found.items()}

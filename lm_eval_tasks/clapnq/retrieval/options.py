@@ -1,0 +1,40 @@
+"""The options of all retrievers: one table for ``--metadata``, the command line and messages."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["OF_OTHERS", "OPTIONS", "Option"]
+
+OF_OTHERS = "those of other packages"
+"""Stands for every retriever that another package offers."""
+
+
+class Option(NamedTuple):
+    """What can be said of a retriever, with ``--metadata`` or on the command line: of which, and what it means."""
+
+    of: tuple[str, ...]
+    means: str
+
+
+_DENSE = ("minilm", "bge", "e5", "dense")
+OPTIONS: dict[str, Option] = {
+    "bm25_split": Option(
+        ("bm25",), "true: split passages of over 512 words (stride 256), the best part counts, as in the paper"
+    ),
+    "minilm": Option(("minilm",), "folder of the model's files (default: the Hugging Face hub and its cache)"),
+    "bge": Option(("bge",), "the same"),
+    "e5": Option(("e5",), "the same"),
+    "encoder": Option(("dense",), "a sentence-transformers model, by name or folder"),
+    "encoder_revision": Option(("dense",), "branch, tag or commit of the model"),
+    "query_prefix": Option(("dense",), "what stands before a question (default: what the model's configuration says)"),
+    "passage_prefix": Option(("dense",), "what stands before a passage (default: what the model's configuration says)"),
+    "encoder_device": Option(
+        _DENSE, "cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)"
+    ),
+    "encoder_batch_size": Option(_DENSE, "texts at a time (default 64)"),
+    "run": Option(("run",), "a TREC run file"),
+    "hybrid": Option(("hybrid",), "the two retrievers to fuse, the better one first (default minilm+bm25)"),
+    "retriever_args": Option((OF_OTHERS,), "options of that retriever: name=value;name=value, or JSON"),
+}
+"""Options by name."""

@@ -1,0 +1,191 @@
+"""What a token classifier reads, and what its labels mean: known to the character, on tiny models made here."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+
+from custom_metrics.spans import CATEGORIES, HALLUCINATION
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers import TransformersDetector
+from detector_plugin.transformers.forms import prompt
+from detector_plugin.transformers.labels import mapping_of, meanings
+from tests.test_transformers_detector import found
+from tests.tiny_models import (
+    write_lexicon,
+    write_lookup,
+)
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "expected"),
+    [
+        (["LABEL_0", "LABEL_1"], None, [None, HALLUCINATION]),
+        (["supported", "hallucinated"], None, [None, HALLUCINATION]),
+        (["Hallucination", "Supported"], None, [HALLUCINATION, None]),
+        (["0", "1"], None, [None, HALLUCINATION]),
+        (["O", "unsupported"], None, [None, HALLUCINATION]),
+        (["O", "B-hallucination", "I-hallucination"], None, [None, HALLUCINATION, HALLUCINATION]),
+        (["fine", "not_supported"], None, [None, HALLUCINATION]),
+        (["none", *CATEGORIES], None, [None, *CATEGORIES]),
+        (["O", "B-Entity", "I-Entity", "B-subjective"], None, [None, "entity", "entity", "subjective"]),
+        (["good", "bad"], {"good": "O", "bad": "hallucination"}, [None, HALLUCINATION]),
+        (["good", "bad"], {"0": "O", "1": "entity"}, [None, "entity"]),
+        (["LABEL_0", "LABEL_1"], {"LABEL_1": "O", "LABEL_0": "hallucination"}, [HALLUCINATION, None]),
+        (["LABEL_0", "LABEL_1"], {"LABEL_0": "hallucination", "LABEL_1": "O"}, [HALLUCINATION, None]),
+        (["O", "entity", "ENT2"], {"ENT2": "entity"}, [None, "entity", "entity"]),
+    ],
+)
+def test_labels(names: list[str], given: dict[str, str] | None, expected: list[str | None]) -> None:
+    assert meanings(names, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "message"),
+    [
+        (
+            ["good", "bad"],
+            None,
+            r"'good', 'bad'.*not clear what 'good', 'bad' stand for.*labels=good=O;bad=hallucination",
+        ),
+        (["LABEL_0", "LABEL_1", "LABEL_2"], None, r"not clear what 'LABEL_0'"),
+        (["O", "supported"], None, r"none of them says that a token is hallucinated"),
+        (["entity", "relation"], None, r"none of them says that a token is borne out"),
+        (["O", "PER", "entity"], None, r"not clear what 'PER' stand"),
+        (["good", "bad"], {"ugly": "O"}, r"names 'ugly', but the model's labels are 'good', 'bad'"),
+        (["good", "bad"], {"good": "fine"}, r"good=fine; a meaning is O, hallucination, entity"),
+    ],
+)
+def test_labels_that_say_nothing(names: list[str], given: dict[str, str] | None, message: str) -> None:
+    with pytest.raises(UnusableDetector, match=message):
+        meanings(names, given)
+
+
+def test_labels_as_text() -> None:
+    assert mapping_of(" LABEL_0 = O;LABEL_1=hallucination ") == {"LABEL_0": "O", "LABEL_1": "hallucination"}
+    assert mapping_of(None) is None
+    with pytest.raises(UnusableDetector, match="no list of label=meaning"):
+        mapping_of("LABEL_0")
+
+
+def test_labels_of_a_model(tmp_path: Path) -> None:
+    folder = str(write_lexicon(tmp_path / "m", {"sun": 1}, {0: "good", 1: "bad"}))
+    with pytest.raises(UnusableDetector, match=r"detector .*/m: has the labels 'good', 'bad'.*option labels"):
+        TransformersDetector(folder)
+    assert found(TransformersDetector(folder, labels="good=O;bad=hallucination"), "moon", "the sun.") == ["sun"]
+    assert found(TransformersDetector(folder, labels={"good": "hallucination", "bad": "O"}), "", "the sun.") == [
+        "the",
+        ".",
+    ]
+
+
+# Forms
+
+
+def test_lettucedetect_prompts_are_theirs_to_the_last_character() -> None:
+    # sha256 of what lettucedetect 0.2.3 makes of the passage "R" and the question "Q", cut to eight digits.
+    made = {}
+    for language in ("en", "de", "fr", "es", "it", "pl", "zh", "hu"):
+        texts = ["R".join(prompt("lettucedetect", question, language)) for question in ("Q", None)]
+        made[language] = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8]
+    assert made == LETTUCE
+    assert "R".join(prompt("lettucedetect", "Why?", "en")) == (
+        "Briefly answer the following question:\nWhy?\nBear in mind that your response should be strictly based on the "
+        "following 1 passages:\npassage 1: R\nIn case the passages do not contain the necessary information to answer the "
+        'question, please reply with: "Unable to answer based on given passages."\noutput:'
+    )
+    assert "R".join(prompt("lettucedetect", "", "de")) == "Fasse den folgenden Text zusammen:\nPassage 1: R\nAusgabe:\n"
+    assert (
+        prompt("lettucedetect", "Q", "sw") == prompt("lettucedetect", "Q", None) == prompt("lettucedetect", "Q", "en")
+    )
+    assert prompt("lettucedetect", "Q", "yue") == prompt("lettucedetect", "Q", "zh")
+    assert "".join(prompt("lettucedetect", "{context} {passages}", "en")).count("{passages}") == 1  # of the question
+    assert prompt("lettucedetect-v2", "Why?", "de") == ("User request: Why?\n\n", "")
+    assert prompt("lettucedetect-v2", None, "de") == prompt("pair", "Why?", "de") == ("", "")
+
+
+LETTUCE = {
+    "en": "a2800345",
+    "de": "89b307be",
+    "fr": "a48c8693",
+    "es": "bf69de7b",
+    "it": "a412f533",
+    "pl": "682a8c4e",
+    "zh": "779f8109",
+    "hu": "3785ce68",
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "question", "text", "answer"),
+    [
+        ("pair", "is it?", "[CLS] the moon is cold . [SEP] a moon [SEP]", "a moon"),
+        ("paper", None, "[CLS] the moon is cold . [SEP] a moon [SEP]", "a moon"),
+        ("lettucedetect-v2", None, "[CLS] the moon is cold . [SEP] a moon [SEP]", "a moon"),
+        (
+            "lettucedetect-v2",
+            "is the sun?",
+            "[CLS] [UNK] [UNK] [UNK] is the sun ? the moon is cold . [SEP] a moon [SEP]",
+            "a moon",
+        ),
+        (
+            "lettucedetect",
+            None,
+            "[CLS] [UNK] the [UNK] [UNK] [UNK] [UNK] [UNK] [UNK] the moon is cold . [UNK] [UNK] [SEP] a moon [SEP]",
+            "a moon",
+        ),
+    ],
+)
+def test_what_the_model_reads(lookup: Path, form: str, question: str | None, text: str, answer: str) -> None:
+    detector = TransformersDetector(str(lookup), form=form)
+    encoded = detector.encoder.encode("the moon is cold.", answer, question, "en")
+    tokens = np.array(detector.encoder.tokenizer.convert_ids_to_tokens(encoded.ids.tolist()))
+    assert " ".join(tokens) == text
+    assert " ".join(tokens[encoded.reference]) == "the moon is cold ."
+    assert " ".join(tokens[encoded.answer]) == answer
+    assert [answer[start:end] for start, end in encoded.offsets] == answer.split()
+    assert sorted([*encoded.fixed, *encoded.reference, *encoded.answer]) == list(range(len(tokens)))
+    second = 0 if form == "paper" else len(answer.split()) + 1
+    assert encoded.types.tolist() == [0] * (len(tokens) - second) + [1] * second
+
+
+def test_the_tokenizers_own_pair_is_read(lookup: Path) -> None:
+    detector = TransformersDetector(str(lookup), form="lettucedetect")
+    tokenizer = detector.encoder.tokenizer
+    before, after = prompt("lettucedetect", "is the sun?", "de")
+    theirs = tokenizer(f"{before}the moon.{after}", "a red star", truncation="only_first", max_length=128)
+    assert detector.encoder.encode("the moon.", "a red star", "is the sun?", "de").ids.tolist() == theirs["input_ids"]
+
+
+@pytest.mark.parametrize(("separator", "between"), [(None, "</s>"), ("-", "-"), ("is the", "is the"), ("", "")])
+def test_paper_form_of_a_decoder(llama_classifier: Path, separator: str | None, between: str) -> None:
+    detector = TransformersDetector(str(llama_classifier), separator=separator)
+    assert detector.form == "paper"
+    encoded = detector.encoder.encode("the moon", "a red sun", None, None)
+    tokens = detector.encoder.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
+    assert " ".join(tokens) == " ".join(f"<s> the moon {between} a red sun".split())
+    assert [tokens[place] for place in encoded.answer] == ["a", "red", "sun"]
+    with pytest.raises(UnusableDetector, match="option separator: only the form paper"):
+        TransformersDetector(str(llama_classifier), separator="-", form="pair")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("lettucedect-base-modernbert-en-v1", "lettucedetect"), ("lettucedect-v2-mmbert-base", "lettucedetect-v2")],
+)
+def test_form_by_name(lookup: Path, tmp_path: Path, name: str, form: str) -> None:
+    (tmp_path / name).symlink_to(lookup)
+    (tmp_path / "copy").symlink_to(lookup)
+    assert TransformersDetector(str(tmp_path / "copy")).form == "pair"
+    folder = tmp_path / "of" / name
+    write_lookup(folder)
+    assert TransformersDetector(str(folder)).form == form

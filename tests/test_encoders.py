@@ -1,0 +1,261 @@
+"""Encoders: models that are what they are called, and options, devices and packages that are not there."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.retrieval import open_retriever
+from lm_eval_tasks.clapnq.retrieval.encoder import Encoder, encoders, load, named, weights_of
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.sources import CorruptSource, MissingSource
+from tests.test_exact_search import needs_torch
+from tests.test_retrieval import write_corpus
+from tests.tiny_models import copy_of, write_encoder_files
+
+
+def test_the_named_encoders_are_the_papers_with_their_prefixes() -> None:
+    assert {
+        name: (known.repository, known.query_prefix, known.passage_prefix) for name, known in encoders().items()
+    } == {
+        "minilm": ("sentence-transformers/all-MiniLM-L6-v2", "", ""),
+        "bge": ("BAAI/bge-base-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
+        "e5": ("intfloat/e5-base-v2", "query: ", "passage: "),
+    }
+    for known in encoders().values():
+        assert re.fullmatch("[0-9a-f]{40}", known.revision or "")
+        assert re.fullmatch("[0-9a-f]{64}", known.weights or "")
+
+
+def digest_of(folder: Path) -> str:
+    found, digest = weights_of(named("dense", {"encoder": str(folder)}))
+    assert found == folder
+    return digest
+
+
+def test_a_model_is_known_by_the_content_of_its_files(tmp_path: Path) -> None:
+    assert digest_of(write_encoder_files(tmp_path / "a")) == digest_of(
+        write_encoder_files(tmp_path / "b" / "another name")
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({"model_DOT_safetensors": "other weights"}, False),
+        ({"config_DOT_json": '{"hidden_act": "relu"}'}, False),
+        ({"1_Pooling__config_DOT_json": '{"pooling_mode_cls_token": true}'}, False),
+        ({"vocab_DOT_txt": "a b d"}, False),
+        ({"tokenizer_DOT_model": "another"}, False),
+        ({"2_Dense__model_DOT_safetensors": "one more layer"}, False),
+        ({"vocab_DOT_txt": None}, False),
+        ({"README_DOT_md": "about"}, True),
+        ({"pytorch_model_DOT_bin": "pickle"}, True),
+        ({"onnx__model_DOT_onnx": "another runtime"}, True),
+        ({"onnx__config_DOT_json": "another runtime"}, True),
+        ({"openvino__config_DOT_json": "another runtime"}, True),
+        ({"_DOT_cache__huggingface__download__config_DOT_json_DOT_metadata": "of hf download --local-dir"}, True),
+    ],
+)
+def test_what_makes_the_vectors_counts_and_nothing_else(
+    tmp_path: Path, changed: dict[str, str | None], same: bool
+) -> None:
+    first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b", **changed)
+    assert (digest_of(first) == digest_of(second)) is same
+
+
+@pytest.mark.parametrize("extra", [{}, {"pytorch_model_DOT_bin": "pickle"}, {"onnx__model_DOT_safetensors": "x"}])
+def test_a_folder_without_safetensors_is_no_model(tmp_path: Path, extra: dict[str, str]) -> None:
+    folder = write_encoder_files(tmp_path / "m", model_DOT_safetensors=None, **extra)
+    for options in ({"encoder": folder}, {"minilm": folder}):
+        name = "dense" if "encoder" in options else "minilm"
+        with pytest.raises(
+            MissingSource, match=rf"^{folder} holds no \*\.safetensors, .*\(pickled weights can run code\)"
+        ):
+            weights_of(named(name, options))
+
+
+@pytest.mark.parametrize("name", ["minilm", "bge", "e5"])
+def test_a_folder_that_is_named_as_a_model_must_hold_it(tmp_path: Path, name: str) -> None:
+    folder = write_encoder_files(tmp_path / "m")
+    found, pinned = hashlib.sha256(b"weights").hexdigest(), encoders()[name].weights
+    with pytest.raises(CorruptSource) as refused:
+        weights_of(named(name, {name: folder}))
+    assert str(refused.value) == (
+        f"{folder} does not hold {encoders()[name].repository}: the SHA-256 of model.safetensors is {found}, not {pinned}. "
+        f"Any other model: retriever dense (clapnq_rag_dense) with encoder=DIR."
+    )
+
+
+def test_a_folder_of_a_named_model_must_be_complete(tmp_path: Path) -> None:
+    """Without these, the model still loads, pools and cuts in another way, and says nothing."""
+    encoder = Encoder("owner/name", "v1", weights=hashlib.sha256(b"weights").hexdigest(), folder=tmp_path)
+    write_encoder_files(tmp_path, modules_DOT_json=None, sentence_bert_config_DOT_json=None)
+    with pytest.raises(
+        MissingSource, match=r"lacks modules\.json, sentence_bert_config\.json, .*hf download owner/name"
+    ):
+        weights_of(encoder)
+    write_encoder_files(tmp_path)
+    assert weights_of(encoder)[0] == tmp_path
+
+
+@pytest.fixture
+def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No download (tests/conftest.py), and an empty cache of them."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+
+
+REVISIONS = {name: known.revision for name, known in encoders().items()}
+
+
+@pytest.mark.usefixtures("no_hub")
+@pytest.mark.parametrize(
+    ("name", "options", "download", "say"),
+    [
+        ("minilm", {}, f"sentence-transformers/all-MiniLM-L6-v2 --revision {REVISIONS['minilm']}", "minilm"),
+        ("bge", {"minilm": "DIR"}, f"BAAI/bge-base-en-v1.5 --revision {REVISIONS['bge']}", "bge"),
+        ("e5", {}, f"intfloat/e5-base-v2 --revision {REVISIONS['e5']}", "e5"),
+        ("dense", {"encoder": "owner/name"}, "owner/name", "encoder"),
+        ("dense", {"encoder": "owner/name", "encoder_revision": "v2"}, "owner/name --revision v2", "encoder"),
+        ("dense", {"encoder": "name"}, "name", "encoder"),
+    ],
+)
+def test_a_model_that_is_not_to_be_had_says_how_to_get_it(
+    name: str, options: dict[str, str], download: str, say: str
+) -> None:
+    with pytest.raises(MissingSource) as refused:
+        weights_of(named(name, options))
+    assert re.fullmatch(
+        rf"The encoder {download.split()[0]} is not here and could not be downloaded: .+ With internet, "
+        rf"`hf download {download} --local-dir DIR` fetches it; for a cluster without, copy DIR there and say {say}=DIR\.",
+        str(refused.value),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("minilm", {"minilm": "nowhere"}),
+        ("bge", {"bge": "nowhere"}),
+        ("dense", {"encoder": "./nowhere"}),
+        ("dense", {"encoder": "/nowhere/at/all"}),
+        ("dense", {"encoder": "../nowhere"}),
+        ("dense", {"encoder": "~/nowhere"}),
+        ("dense", {"encoder": "models/of/mine"}),
+    ],
+)
+def test_a_folder_that_does_not_exist_is_named_in_full(
+    name: str, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ((option, place),) = options.items()
+    with pytest.raises(MissingSource) as refused:
+        named(name, options)
+    assert str(refused.value) == (
+        f"{Path(place).expanduser().resolve()}: no such folder ({option}=DIR names the folder of that model's files)"
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"encoder": None}, {"encoder": ""}, {"minilm": "DIR"}])
+def test_dense_needs_a_model(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^clapnq: retriever dense needs a model: encoder=OWNER/NAME"):
+        named("dense", options)
+
+
+def test_options_say_what_dense_is(tmp_path: Path) -> None:
+    prefixes = {"query_prefix": "q: ", "passage_prefix": ""}
+    assert named("dense", {"encoder": "a/b"}) == Encoder("a/b")
+    assert named("dense", {"encoder": "a/b", "encoder_revision": "v1", **prefixes}) == Encoder(
+        "a/b", "v1", None, "q: ", "", None
+    )
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    assert named("dense", {"encoder": folder, "encoder_revision": "v1", **prefixes}) == Encoder(
+        "my model", None, None, "q: ", "", folder
+    )
+
+
+def test_options_of_other_retrievers_leave_the_named_ones_as_they_are(tmp_path: Path) -> None:
+    others = {
+        "encoder": "a/b",
+        "encoder_revision": "v1",
+        "query_prefix": "x",
+        "passage_prefix": "x",
+        "minilm": tmp_path,
+    }
+    assert named("e5", others) is encoders()["e5"]
+    local = named("minilm", others)
+    assert local.folder == tmp_path
+    assert (local.repository, local.revision, local.weights, local.query_prefix) == (
+        *(encoders()["minilm"].repository, encoders()["minilm"].revision, encoders()["minilm"].weights),
+        "",
+    )
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
+    return Corpus.open(write_corpus(tmp_path / "passages.tsv", [("p1", "A text.", "Title")]))
+
+
+def test_without_sentence_transformers_the_extra_is_named(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    for options in ({}, {"encoder_device": "cpu"}):
+        with pytest.raises(ValueError, match=r"pip install 'lm-eval-grounded\[dense\]'$"):
+            open_retriever("dense", corpus, {"encoder": write_encoder_files(tmp_path / "m"), **options})
+
+
+@pytest.mark.parametrize("absent", [["sentence_transformers"], ["sentence_transformers", "torch", "transformers"]])
+def test_the_command_says_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], absent: list[str]
+) -> None:
+    """The base install has neither of them."""
+    for name in absent:
+        monkeypatch.setitem(sys.modules, name, None)
+    model = write_encoder_files(tmp_path / "m")
+    assert main(["retrieve", "--retriever", "dense", "--encoder", str(model), "--mirror", "sample"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(
+        "lm-eval-grounded: clapnq: dense retrieval needs sentence-transformers, which cannot be imported"
+    )
+    assert last.endswith("pip install 'lm-eval-grounded[dense]'")
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "64", True, None])
+def test_a_batch_has_a_whole_number_of_texts(corpus: Corpus, tmp_path: Path, size: Any) -> None:
+    options = {"encoder": write_encoder_files(tmp_path / "m"), "encoder_batch_size": size}
+    with pytest.raises(ValueError, match="encoder_batch_size must be a whole number of at least 1, got"):
+        open_retriever("dense", corpus, options)
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("device", "named_in_message"),
+    [("cuda:99", "cuda:99"), ("gpu", "gpu"), ("cpu+cuda:99", "cuda:99"), ("cpu,cpu", "cpu,cpu"), ("cpu+", "")],
+)
+def test_a_device_that_cannot_be_used_is_named(
+    corpus: Corpus, tmp_path: Path, device: str, named_in_message: str
+) -> None:
+    options = {"encoder": write_encoder_files(tmp_path / "m"), "encoder_device": device}
+    with pytest.raises(ValueError, match=f"^clapnq: encoder_device={named_in_message} cannot be used: "):
+        open_retriever("dense", corpus, options)
+
+
+def test_what_is_no_model_or_compares_otherwise_is_refused(minilm: str, tmp_path: Path) -> None:
+    broken = write_encoder_files(tmp_path / "broken")
+    with pytest.raises(ValueError, match=rf"^clapnq: {broken} is no sentence-transformers model that loads: "):
+        load(named("dense", {"encoder": broken}), broken, "cpu")
+    for function in ("euclidean", "manhattan"):
+        folder = Path(copy_of(minilm, tmp_path / function, similarity_fn_name=function))
+        with pytest.raises(ValueError, match=rf"^clapnq: {function} compares by {function} distance; retrieval here"):
+            load(named("dense", {"encoder": folder}), folder, "cpu")

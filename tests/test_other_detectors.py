@@ -1,0 +1,243 @@
+"""Detectors of other packages, found by name, as users of this one have them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import detector_plugin
+from custom_metrics import entry_points
+from custom_metrics.plain_errors import UsageError
+from custom_metrics.spans import Span
+from detector_plugin import Detector, UnusableDetector, load_detector
+from detector_plugin.calibration import Calibration as CalibrationFile
+from detector_plugin.calibration import CalibrationError, measured
+from detector_plugin.loading import calibrated_name, check_detector, has_package, takes
+from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
+from lm_eval_tasks.detector_settings import calibration_of, settings_of
+from lm_eval_tasks.models.detector import HallucinationDetector
+from tests.conftest import command, evaluate, run
+from tests.somebodys_package import DETECTORS, Package, loaded
+
+
+def test_ours_are_entry_points_of_this_distribution() -> None:
+    assert entry_points.names(entry_points.DETECTORS) == ["lexical", "llm"]
+    assert names() == sorted(RETRIEVERS)
+    for group in (entry_points.DETECTORS, entry_points.RETRIEVERS):
+        for name in entry_points.names(group):
+            offer = entry_points.find(group, name)
+            assert offer is not None
+            assert offer.ours
+            assert callable(entry_points.load(offer))
+
+
+@pytest.mark.usefixtures("theirs")
+def test_a_detector_of_another_package_is_loaded_with_its_options() -> None:
+    detector = load_detector("shouting", least=3)
+    assert isinstance(detector, Detector)
+    assert detector.detect(["x"], ["it is SO GOOD"], ["en"]) == [[Span(9, 13, "entity")]]
+    assert calibrated_name("shouting", {}) == "shouting"
+    assert load_detector("served", model="m").name == calibrated_name("served", {"model": "m"}) == "served:m"
+
+
+@pytest.mark.usefixtures("theirs")
+def test_it_is_checked_before_it_is_loaded() -> None:
+    """By its own check; without one, by the names of its options."""
+    check_detector("shouting", '{"least": 3}')
+    check_detector("served", '{"model": "m"}')
+    assert loaded() == []
+    with pytest.raises(UnusableDetector, match=r"^detector shouting: .*unexpected keyword argument 'colour'"):
+        check_detector("shouting", '{"colour": "red"}')
+    with pytest.raises(UnusableDetector, match=r"^detector served: model=NAME is missing$"):
+        check_detector("served", "{}")
+
+
+@pytest.mark.usefixtures("theirs")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("shouting", {"least": "3"}, r"^detector shouting: least is a number of letters, got '3'$"),
+        ("library", {}, r"^detector library: No module named 'no_such_library'$"),
+        (
+            "broken",
+            {},
+            r"^detector broken: somebodys-package 1\.5 \(somebodys_broken_module:Detector\) cannot be imported: "
+            r"RuntimeError: no such device$",
+        ),
+        ("absent", {}, r"somebodys_module:Absent\) cannot be imported: AttributeError: .*Absent"),
+        ("number", {}, r"somebodys_module:A_NUMBER\) is no class or function that makes a detector$"),
+        ("nothing", {}, r"^detector nothing: what was loaded is a object without name, version, licence, detect;"),
+        ("misnamed", {}, r"its attribute name is 'shouting', but calibrations know it by 'misnamed'"),
+        (
+            "unprefixed",
+            {},
+            r"calibrations know it by 'lexical', says .*must be 'unprefixed', or begin with 'unprefixed:'",
+        ),
+    ],
+)
+def test_one_that_cannot_be_used_says_why(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnusableDetector, match=message):
+        load_detector(name, **options)
+
+
+@pytest.mark.usefixtures("theirs")
+def test_an_unknown_name_lists_those_that_there_are() -> None:
+    there = r"absent, broken, lexical, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
+    with pytest.raises(UnusableDetector, match=rf"^name a detector: {there}, or the name or path of a Hugging Face"):
+        load_detector(" ")
+    pytest.importorskip("torch", reason="models of the hub need the extra hf")
+    with pytest.raises(
+        UnusableDetector, match=rf"^detector shoutin: .*Detectors with a name of their own are {there}\."
+    ):
+        load_detector("shoutin")
+
+
+@pytest.mark.usefixtures("theirs")
+def test_a_name_that_a_model_could_have_stays_the_models() -> None:
+    assert "org/model" not in entry_points.names(entry_points.DETECTORS)
+    assert entry_points.find(entry_points.DETECTORS, "org/model") is None
+
+
+def test_two_packages_of_one_name_are_both_named(package: Package) -> None:
+    package("one", "[lm_eval_grounded.detectors]\nshouting = somebodys_module:Shouting\n")
+    package("other", DETECTORS)
+    with pytest.raises(UnusableDetector) as refused:
+        load_detector("shouting")
+    assert re.fullmatch(
+        r"detector shouting: 2 installed packages give this name to one of theirs: "
+        r"other 1\.5 \(somebodys_module:Shouting\), one 1\.5 \(somebodys_module:Shouting\)\. Uninstall all but one",
+        str(refused.value),
+    )
+    assert load_detector("served", model="m").name == "served:m"
+
+
+def test_ours_are_not_replaced_in_silence(package: Package) -> None:
+    package(
+        "eager",
+        "[lm_eval_grounded.detectors]\nlexical = somebodys_module:Shouting\n"
+        "[lm_eval_grounded.retrievers]\nbm25 = somebodys_module:ByLength\n",
+    )
+    with pytest.raises(
+        UnusableDetector, match=r"^detector lexical: 2 .*eager 1\.5 .*lm-eval-grounded [\d.]+ \(detector_pl"
+    ):
+        load_detector("lexical")
+    with pytest.raises(UsageError, match=r"^retriever bm25: 2 installed packages .*eager 1\.5 .*lm-eval-grounded "):
+        open_retriever("bm25", corpus=None)  # type: ignore[arg-type]
+
+
+def test_a_stale_installation_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a checkout that is not installed, or was before it had entry points."""
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    monkeypatch.setattr(sys, "path", [*sys.path, "another"])
+    with pytest.raises(
+        UnusableDetector, match=r"^detector lexical: lm-eval-grounded is not installed, or .*Install it agai"
+    ):
+        load_detector("lexical")
+
+
+def test_nothing_is_looked_up_before_it_is_asked_for(theirs: Path, tmp_path: Path) -> None:
+    """And then the installed packages are read once."""
+    code = (
+        "import sys, detector_plugin, lm_eval_tasks.clapnq.retrieval\n"
+        "from custom_metrics import entry_points\nfrom detector_plugin import load_detector\n"
+        "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules)\n"
+        "load_detector('shouting'); load_detector('lexical'); load_detector('shouting')\n"
+        "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(theirs))
+    assert done.stdout == "0 False\n1 True False\n"
+
+
+@pytest.mark.usefixtures("theirs")
+def test_the_harness_device_goes_to_detectors_that_have_one() -> None:
+    assert takes("shouting", "device")
+    assert not takes("served", "device")
+    assert not takes("lexical", "device")
+    HallucinationDetector("shouting", device="cuda:3", batch_size=8, least=4)
+    HallucinationDetector("lexical", device="cuda:3", batch_size=8)
+    assert loaded() == [(4, "cuda:3")]
+
+
+@pytest.mark.usefixtures("theirs")
+def test_a_calibration_is_held_against_its_name(tmp_path: Path) -> None:
+    assert has_package("shouting")
+    assert has_package("served:some/model")
+    assert not has_package("somebody/model")
+    described = {"name": "shouting", "version": "7", "licence": "MIT"}
+    file = tmp_path / "shouting.json"
+    CalibrationFile(described, {"de": {"gold": measured([[1, 1, 1, 5]], "mine")}}).save(file)
+    found = settings_of("mfava_de", "shouting", "least=4", str(file))
+    assert found["detector_args"] == '{"least": 4}'
+    assert found["calibration"].startswith("shouting.json@")
+    with pytest.raises(
+        CalibrationError, match="is of detector 'shouting', and the detector in use is 'somebody/model'"
+    ):
+        calibration_of("somebody/model", {}, str(file))
+
+
+@pytest.mark.usefixtures("theirs")
+def test_it_tags_the_answers_of_a_run() -> None:
+    """As the second model beside a language model, and as the model that is measured."""
+    beside = evaluate(
+        ["mfava_de"],
+        "grounded-baseline",
+        "strategy=full_passage",
+        metadata={"mirror": "sample", "detector": "shouting", "detector_args": "least=3"},
+        log_samples=True,
+        bootstrap_iters=0,
+    )
+    filtered = [json.loads(sample["filtered_resps"][0]) for sample in beside["samples"]["mfava_de"]]
+    assert {json.dumps(one["detector"]) for one in filtered} == {
+        '{"name": "shouting", "version": "7", "licence": "MIT"}'
+    }
+    flagged = [one["answer"][start:end] for one in filtered for start, end, *_ in one["spans"]]
+    assert len(flagged) > 20
+    assert all(word[0].isupper() and len(word) >= 3 for word in flagged)
+    task = "mfava_detection_de_gold"
+    tagged = evaluate([task], "hallucination-detector", "detector=shouting,least=1", metadata={"mirror": "sample"})
+    assert 0 < tagged["results"][task]["recall,tags"] < 1
+    assert tagged["results"][task]["precision,tags"] > 0
+
+
+def test_the_command_marks_with_it(theirs: Path, tmp_path: Path) -> None:
+    (tmp_path / "reference.txt").write_text("x", "utf-8")
+    (tmp_path / "answer.txt").write_text("it is SO GOOD", "utf-8")
+    done = run(
+        [
+            *(
+                command("lm-eval-grounded"),
+                "detect",
+                "--reference",
+                "reference.txt",
+                "--answer",
+                "answer.txt",
+                "--language",
+                "en",
+            ),
+            *("--detector", "shouting", "--detector_args", "least=3"),
+        ],
+        tmp_path,
+        PYTHONPATH=str(theirs),
+    )
+    assert done.stdout == "it is SO <entity>GOOD</entity>\n"
+
+
+def test_the_readme_shows_one_that_works(package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = dict(re.findall(r"```(\w+)\n# (?:pyproject.toml|my_package/detector.py)\n(.*?)```", README, re.DOTALL))
+    points = blocks["toml"].replace('"', "").replace("project.entry-points.", "")
+    site = package("my-package", points)
+    (site / "my_package").mkdir()
+    (site / "my_package" / "detector.py").write_text(blocks["python"], "utf-8")
+    detector = load_detector("shouting", least=3)
+    assert detector.detect(["x"], ["it is SO GOOD"], ["en"]) == [[Span(9, 13, "entity")]]
+    assert takes("shouting", "device")
+    monkeypatch.delitem(sys.modules, "my_package.detector")
+    monkeypatch.delitem(sys.modules, "my_package")
+
+
+README = Path(detector_plugin.__file__).with_name("README.md").read_text("utf-8")

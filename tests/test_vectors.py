@@ -1,0 +1,374 @@
+"""Vectors on disk: blocks that survive a kill, and are found when they are damaged or of something else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import multiprocessing
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lm_eval_tasks.clapnq.retrieval import dense, vectors
+from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, Vectors
+from lm_eval_tasks.sources import CorruptSource
+from tests.conftest import ROOT
+
+OF = {"weights": "w1", "passage_prefix": "", "max_length": 256, "normalised": True, "corpus": "c1"}
+CALLED = {"model": "owner/name", "revision": "v1"}
+ROWS, DIMENSION = 10, 3
+Encode = Callable[[Sequence[int]], Iterator[Floats]]
+
+
+def row_vectors(start: int, end: int) -> Floats:
+    """Row r is (r, r + 1/8, r + 1/4), which float16 holds exactly."""
+    return np.add.outer(np.arange(start, end), np.arange(DIMENSION) / 8).astype(np.float32)
+
+
+def block_at(start: int, rows: int = ROWS) -> Floats:
+    return row_vectors(start, min(start + vectors.BLOCK, rows))
+
+
+class Encoding:
+    """Encodes blocks and remembers which; dies when it is asked for one more than it may."""
+
+    def __init__(self, dies_after: float = math.inf) -> None:
+        self.dies_after = dies_after
+        self.done: list[int] = []
+
+    def __call__(self, starts: Sequence[int]) -> Iterator[Floats]:
+        for start in starts:
+            if len(self.done) == self.dies_after:
+                raise KeyboardInterrupt
+            self.done.append(start)
+            yield block_at(start)
+
+
+def never(starts: Sequence[int]) -> Iterator[Floats]:
+    raise AssertionError(f"encoded again: {starts}")
+
+
+def open_vectors(parent: Path, encode: Encode, **of: Any) -> Vectors:
+    return Vectors.open(parent, {**OF, **of}, ROWS, encode, CALLED)
+
+
+def the_folder(parent: Path) -> Path:
+    (folder,) = (path for path in parent.iterdir() if path.is_dir())
+    return folder
+
+
+def whole(blocks: Sequence[Halves]) -> Floats:
+    return np.concatenate(blocks).astype(np.float32)
+
+
+@pytest.fixture
+def blocks_of_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "BLOCK", 4)
+    monkeypatch.setattr(dense, "BLOCK", 4)
+
+
+pytestmark = pytest.mark.usefixtures("blocks_of_4")
+
+
+def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -> None:
+    opened = open_vectors(tmp_path, Encoding())
+    assert [block.shape for block in opened.blocks] == [(4, 3), (4, 3), (2, 3)]
+    assert {block.dtype.name for block in opened.blocks} == {"float16"}
+    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+    folder = the_folder(tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["00000.npy", "00001.npy", "00002.npy", "about.json"]
+    assert re.fullmatch("[0-9a-f]{32}", folder.name)
+    assert json.loads((folder / "about.json").read_text("utf-8")) == {**OF, **CALLED, "rows": 10, "block": 4, "form": 2}
+
+
+def test_the_second_time_they_are_mapped_and_nothing_is_encoded(tmp_path: Path) -> None:
+    open_vectors(tmp_path, Encoding())
+    opened = open_vectors(tmp_path, never)
+    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in opened.blocks)
+    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+
+
+@pytest.mark.parametrize(("rows", "shapes"), [(1, [1]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
+def test_the_last_block_holds_what_remains(tmp_path: Path, rows: int, shapes: list[int]) -> None:
+    opened = Vectors.open(tmp_path, OF, rows, lambda starts: (block_at(start, rows) for start in starts), CALLED)
+    assert [len(block) for block in opened.blocks] == shapes
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_an_encoding_that_dies_goes_on_where_it_stopped(tmp_path: Path, done: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        open_vectors(tmp_path, Encoding(dies_after=done))
+    assert len(list(the_folder(tmp_path).glob("*.npy"))) == done
+    second = Encoding()
+    opened = open_vectors(tmp_path, second)
+    assert second.done == [0, 4, 8][done:]
+    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+
+
+def test_a_block_that_is_missing_in_the_middle_is_the_only_one_encoded(tmp_path: Path) -> None:
+    open_vectors(tmp_path, Encoding())
+    (the_folder(tmp_path) / "00001.npy").unlink()
+    second = Encoding()
+    opened = open_vectors(tmp_path, second)
+    assert second.done == [4]
+    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from lm_eval_tasks.clapnq.retrieval import vectors
+from tests.test_vectors import Encoding, open_vectors
+
+class Hanging(Encoding):
+    def __call__(self, starts):
+        for number, block in enumerate(super().__call__(starts)):
+            if number == 2:
+                print("two are written", flush=True)
+                time.sleep(600)
+            yield block
+
+vectors.BLOCK = 4
+open_vectors(Path(sys.argv[1]), Hanging())
+"""
+
+
+def kill_when_it_says(code: str, *arguments: str) -> None:
+    """Run Python code until its first line of output, then SIGKILL it."""
+    python = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(python, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    assert said
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_killed_process_costs_no_more_than_its_last_block(tmp_path: Path) -> None:
+    kill_when_it_says(KILLED, str(tmp_path))
+    second = Encoding()
+    opened = open_vectors(tmp_path, second)
+    assert second.done == [8]
+    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+
+
+def open_in_a_process(parent: str) -> tuple[list[int], list[list[float]]]:
+    vectors.BLOCK = 4
+    encoding = Encoding()
+
+    def slowly(starts: Sequence[int]) -> Iterator[Floats]:
+        for block in encoding(starts):
+            time.sleep(0.2)
+            yield block
+
+    opened = open_vectors(Path(parent), slowly)
+    return encoding.done, whole(opened.blocks).tolist()
+
+
+def test_processes_that_start_together_encode_once(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        results = pool.map(open_in_a_process, [str(tmp_path)] * 3, chunksize=1)
+    assert sorted(done for done, _ in results) == [[], [], [0, 4, 8]]
+    assert [found for _, found in results] == [row_vectors(0, 10).tolist()] * 3
+
+
+@pytest.mark.parametrize("other", [{"corpus": "c2"}, {"weights": "w2"}, {"passage_prefix": "passage: "}])
+def test_another_corpus_model_or_prefix_has_vectors_of_its_own(tmp_path: Path, other: dict[str, str]) -> None:
+    open_vectors(tmp_path, Encoding())
+    second = Encoding()
+    open_vectors(tmp_path, second, **other)
+    assert second.done == [0, 4, 8]
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
+def test_what_a_model_is_called_does_not_matter(tmp_path: Path) -> None:
+    open_vectors(tmp_path, Encoding())
+    Vectors.open(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
+
+
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [
+        ({"corpus": "c2"}, "corpus"),
+        ({"weights": "w2"}, "weights"),
+        ({"passage_prefix": "passage: "}, "passage_prefix"),
+        ({"max_length": 512}, "max_length"),
+        ({"rows": 11}, "rows"),
+        ({"block": 1024}, "block"),
+        ({"weights": "w2", "corpus": "c2"}, "weights, corpus"),
+    ],
+)
+def test_vectors_of_something_else_are_refused_by_what_differs(
+    tmp_path: Path, changed: dict[str, Any], differs: str
+) -> None:
+    open_vectors(tmp_path, Encoding())
+    about = the_folder(tmp_path) / "about.json"
+    about.write_text(json.dumps({**json.loads(about.read_text("utf-8")), **changed}), "utf-8")
+    with pytest.raises(CorruptSource) as refused:
+        open_vectors(tmp_path, never)
+    assert str(refused.value) == (
+        f"{about.parent} holds vectors of another corpus or model (owner/name; it differs in {differs}); "
+        f"delete it to have the passages encoded again"
+    )
+
+
+def test_a_folder_under_anothers_name_is_refused(tmp_path: Path) -> None:
+    open_vectors(tmp_path, Encoding())
+    first = the_folder(tmp_path)
+    shutil.move(first, tmp_path / "elsewhere")
+    open_vectors(tmp_path, Encoding(), corpus="c2")
+    second = next(path for path in tmp_path.iterdir() if path.is_dir() and path.name != "elsewhere")
+    second.rename(first)
+    with pytest.raises(CorruptSource, match="it differs in corpus"):
+        open_vectors(tmp_path, never)
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b'{"corpus": "\xff"}', b"[" * 100_000, None])
+def test_vectors_of_which_nothing_can_be_read_are_made_again(
+    tmp_path: Path, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_vectors(tmp_path, Encoding())
+    about = the_folder(tmp_path) / "about.json"
+    if content is None:
+        about.unlink()
+    else:
+        about.write_bytes(content)
+    second = Encoding()
+    assert np.array_equal(whole(open_vectors(tmp_path, second).blocks), row_vectors(0, 10))
+    assert second.done == [0, 4, 8]
+    (said,) = warnings_of(caplog)
+    found = "holds vectors and no about.json" if content is None else "has a damaged about.json"
+    assert said.startswith(f"{about.parent} {found}")
+    assert said.endswith("that says of what; the passages are encoded again")
+    open_vectors(tmp_path, never)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    """One bit in the middle: what a disk can do, and nothing but a checksum sees."""
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+
+
+def in_its_place(array: NDArray[Any]) -> Callable[[Path], None]:
+    def put(path: Path) -> None:
+        np.save(path, array, allow_pickle=True)
+        path.write_bytes(path.read_bytes() + zlib.crc32(path.read_bytes()).to_bytes(4, "little"))
+
+    return put
+
+
+@pytest.mark.parametrize("file", ["00000.npy", "00001.npy", "00002.npy"])
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (cut, "its content has changed"),
+        (flip, "its content has changed"),
+        (lambda path: path.write_bytes(bytes(path.stat().st_size)), "its content has changed"),
+        (lambda path: path.write_bytes(b""), "it is cut"),
+        (lambda path: path.write_bytes(path.read_bytes()[:20]), "its content has changed"),
+        (lambda path: path.write_text("vectors"), "its content has changed"),
+        (lambda path: np.save(path, np.zeros((4, 3), np.float16)), "its content has changed"),
+        (in_its_place(np.array([{"a": 1}])), "Array can't be memory-mapped: Python objects"),
+        (in_its_place(row_vectors(0, 4)), r"float32 of shape \(4, 3\), but float16 of [24] rows is expected"),
+        (in_its_place(row_vectors(0, 3).astype(np.float16)), r"float16 of shape \(3, 3\), but float16 of [24] rows"),
+        (in_its_place(np.zeros(4, np.float16)), r"float16 of shape \(4,\), but float16 of [24] rows"),
+        (in_its_place(np.float16(1)), r"float16 of shape \(\), but float16 of [24] rows"),
+    ],
+    ids=[
+        "cut",
+        "a bit",
+        "zeros",
+        "empty",
+        "half a head",
+        "text",
+        "unsigned",
+        "pickle",
+        "float32",
+        "short",
+        "flat",
+        "a number",
+    ],
+)
+def test_a_damaged_block_is_named_and_made_again_alone(
+    tmp_path: Path, file: str, damage: Callable[[Path], None], what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_vectors(tmp_path, Encoding())
+    block = the_folder(tmp_path) / file
+    damage(block)
+    second = Encoding()
+    assert np.array_equal(whole(open_vectors(tmp_path, second).blocks), row_vectors(0, 10))
+    assert second.done == [4 * int(file[:5])]
+    (said,) = warnings_of(caplog)
+    assert re.fullmatch(rf"{block} is damaged \({what}.*\); its [24] passages are encoded again", said)
+    open_vectors(tmp_path, never)
+
+
+def test_blocks_of_another_dimension_have_all_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    open_vectors(tmp_path, Encoding())
+    in_its_place(np.zeros((4, 2), np.float16))(the_folder(tmp_path) / "00001.npy")
+    second = Encoding()
+    assert np.array_equal(whole(open_vectors(tmp_path, second).blocks), row_vectors(0, 10))
+    assert second.done == [0, 4, 8]
+    assert warnings_of(caplog) == [f"{the_folder(tmp_path)}: the blocks differ in dimension; all are encoded again"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        (65504.0, True),  # the largest of float16
+        (65519.0, True),  # rounds to it
+        (65520.0, False),  # rounds up
+        (-1e30, False),
+        (math.inf, False),
+        (math.nan, False),
+        (1e-30, True),  # rounds to 0
+    ],
+)
+def test_what_is_not_finite_in_float16_is_refused_and_not_kept(tmp_path: Path, number: float, kept: bool) -> None:
+    def encode(starts: Sequence[int]) -> Iterator[Floats]:
+        for start in starts:
+            block = block_at(start)
+            if start == 4:
+                block[1, 1] = number
+            yield block
+
+    if kept:
+        assert len(open_vectors(tmp_path, encode).blocks) == 3
+    else:
+        with pytest.raises(ValueError, match="the model gave numbers that are not finite in float16; is it one for"):
+            open_vectors(tmp_path, encode)
+        assert [path.name for path in the_folder(tmp_path).glob("*.npy")] == ["00000.npy"]
+
+
+def test_a_disk_that_is_full_leaves_no_half_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(stream: Any, array: NDArray[Any], **_: Any) -> None:
+        stream.write(array.tobytes()[:5])
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", half)
+        with pytest.raises(OSError, match="no space left"):
+            open_vectors(tmp_path, Encoding())
+    assert [path.name for path in the_folder(tmp_path).iterdir()] == ["about.json"]
+    assert len(open_vectors(tmp_path, Encoding()).blocks) == 3

