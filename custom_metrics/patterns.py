@@ -16,7 +16,7 @@ __all__ = ["GAP", "JOINED", "SPACE", "Element", "Pattern", "Row", "Word", "parse
 JOINED, SPACE, GAP = "", " ", "..."
 
 _TOKENS = re.compile(
-    r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)|\{(?P<parts>[^{}]*)\}(?P<maybe>\?)?"
+    r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)|\{(?P<parts>[^{}]*)\}(?P<longer>\*)?(?P<maybe>\?)?"
     r"|\((?P<words>[^()]*)\)(?P<perhaps>\?)?|(?P<text>(?:(?!\.\.\.)[^\s{}()])+)"
 )
 
@@ -101,12 +101,14 @@ class _Reader:
                 continue
             if token["parts"] is not None:
                 rows = [row for name in token["parts"].split("|") for row in self._part(name.strip())]
+                if token["longer"]:
+                    rows = [_opened(row) for row in rows]
             elif token["words"] is not None:
                 rows = [row for word in token["words"].split("|") for row in self.rows(word.strip())]
             elif (word := _word(token["text"], self.folded)) is not None:
                 rows = [(Element(JOINED, frozenset((word,))),)]
             else:
-                continue
+                raise ValueError(f"{written!r} has a `*` beside no word")
             yield joint, _classed(rows), bool(token["maybe"] or token["perhaps"])
             joint = JOINED
         if at != len(written):
@@ -123,6 +125,12 @@ class _Reader:
                 _sourced(row, (name, written)) for written in self.parts[name] for row in inner.rows(written)
             )
         return self.read[name]
+
+
+def _opened(row: Row) -> Row:
+    """The same words with any ending."""
+    joint, words = row[-1]
+    return (*row[:-1], Element(joint, frozenset(word._replace(open_right=True) for word in words)))
 
 
 def _sourced(row: Row, source: tuple[str, str]) -> Row:
