@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from string import ascii_lowercase
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from custom_metrics.folding import is_boundary, is_word
+from custom_metrics.folding import boundaries, is_word
 from custom_metrics.patterns import GAP, JOINED, SPACE, Element, Pattern, Word
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
@@ -22,7 +21,6 @@ MOST = 200
 """Words that two neighbours may make together. A long word is found for nothing, and costs a microsecond to compile."""
 LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
-_LETTERS = frozenset(ascii_lowercase)  # no word ends beside one of these
 _REST = re.compile(rf"[\w{''.join(c for c in map(chr, range(0x300, 0x1B00)) if category(c)[0] == 'M')}]*")
 _KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
@@ -107,9 +105,8 @@ class _Plan(NamedTuple):
 
     kinds: tuple[str, ...]  # of patterns that it makes whole, whatever stands around it
     conditional: tuple[_State, ...]  # those it makes whole only at the start of a clause, or with the rest of its word
-    spaced: bool  # some pattern has a word before it and a space
-    joined: bool  # or no space
-    gapped: frozenset[str]  # the literals that may stand before it and a gap
+    before: frozenset[str]  # the literals that may stand before it
+    followed: tuple[_State, ...]  # those that have some
     states: tuple[_State, ...]
 
 
@@ -123,8 +120,12 @@ class _Entry:
     opens: bool = False  # some pattern takes any ending
     plans: list[_Plan | None] = field(default_factory=lambda: [None] * 4)
     """What follows from it at the end of a pattern, by its borders."""
-    before: dict[tuple[int, _State], tuple[_State, ...]] = field(default_factory=dict)
+    before: tuple[dict[_State, tuple[_State, ...]], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
     """The states that it leads to before others, by its borders and the state behind it."""
+
+
+_Seen = tuple[int, int, _Entry, int]  # start, end, what it is, and its borders
+_Found = tuple[int, int, str]  # a :class:`Place`; a bare tuple takes a third of the time
 
 
 class Matcher:
@@ -165,7 +166,8 @@ class Matcher:
                 node.begun.append((pattern, tuple(words for _, words in row)))
         self.automaton = ahocorasick.Automaton()
         for literal, entry in entries.items():
-            self.automaton.add_word(literal, (literal, len(literal), entry.whole, entry))
+            lefts, rights = boundaries(literal[0]), boundaries(literal[-1])
+            self.automaton.add_word(literal, (len(literal), entry.whole, lefts, rights, entry))
         self.automaton.make_automaton()
 
     def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
@@ -192,7 +194,7 @@ class Matcher:
                         reached.setdefault(key, {})[after] = None
         states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
         if state is not None:
-            entry.before[borders, state] = states
+            entry.before[borders][state] = states
         return states
 
     def plan(self, entry: _Entry, borders: int) -> _Plan:
@@ -202,9 +204,8 @@ class Matcher:
         plan = entry.plans[borders] = _Plan(
             tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
             conditional,
-            any(s.before and s.joint == SPACE for s in states),
-            any(s.before and s.joint == JOINED for s in states),
-            frozenset().union(*(s.before for s in states if s.joint == GAP)),
+            frozenset().union(*(s.before for s in states)),
+            tuple(s for s in states if s.before),
             states,
         )
         return plan
@@ -298,7 +299,7 @@ def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
         elif not whole:
             entry.whole = False
         if edge.words.opens and not edge.joined_behind and any(words[-1].open_right for words in readings):
-            entry.opens = edge.script.spaces
+            entry.opens |= edge.script.spaces
 
 
 def _bounds(words: _Words, edge: _Edge) -> tuple[bool, bool]:
@@ -310,12 +311,32 @@ def _bounds(words: _Words, edge: _Edge) -> tuple[bool, bool]:
     )
 
 
-class _Past(NamedTuple):
-    """The words of a text so far that may begin a pattern, in order of their ends."""
+@dataclass(slots=True, eq=False)
+class _Past:
+    """The words of a text so far that may begin a pattern: start, end, what it is, and its borders."""
 
-    words: list[tuple[int, int, _Entry, int]]  # start, end, what it is, and its borders
-    literals: set[str]
-    ends: set[int]  # also of the words that they are the beginning of
+    words: list[_Seen] = field(default_factory=list)
+    """In order of their ends."""
+    ending: dict[int, list[_Seen]] = field(default_factory=dict)
+    """By where they end; those with an open end also by where a space ends the word that they begin."""
+    literals: set[str] = field(default_factory=set)
+
+    def before(self, state: _State, edge: int) -> Iterable[_Seen]:
+        """Those that may stand before a state that begins at a place, from the last to the first."""
+        if state.joint == GAP:
+            return () if state.before.isdisjoint(self.literals) else _within(self.words, state, edge)
+        ending = self.ending.get(edge - state.gap)
+        return () if ending is None else [seen for seen in reversed(ending) if seen[2].literal in state.before]
+
+
+def _within(words: list[_Seen], state: _State, edge: int) -> Iterator[_Seen]:
+    """Those before a gap."""
+    furthest = edge - state.gap - LONGEST
+    for seen in reversed(words):
+        if seen[1] <= edge and seen[2].literal in state.before:
+            if seen[1] < furthest:
+                return
+            yield seen
 
 
 def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
@@ -325,23 +346,20 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         trace: filled with every pattern found and the words it was found by, for explanations.
     """
     hits: Hits = {}
-    past = _Past([], set(), set())
-    words, literals, ends = past
+    past = _Past()
+    words, ending, literals = past.words, past.ending, past.literals
     padded = text + " "  # so that there is a character at both ends
-    for last, (literal, size, whole, entry) in matcher.automaton.iter(text):
+    for last, (size, whole, lefts, rights, entry) in matcher.automaton.iter(text):
         end = last + 1
         start = end - size
-        # the first two conditions decide nearly always, and cost a third of the last one
-        character = padded[start - 1]
-        left = character == " " or (character not in _LETTERS and is_boundary(character, text[start]))
+        left = lefts[padded[start - 1]]
         if whole and not left:
             continue
-        character = padded[end]
-        right = character == " " or (character not in _LETTERS and is_boundary(character, text[last]))
+        right = rights[padded[end]]
         if whole and not right:
             continue
         borders = left + 2 * right
-        kinds, conditional, spaced, joined, gapped, states = entry.plans[borders] or matcher.plan(entry, borders)
+        kinds, conditional, before, followed, states = entry.plans[borders] or matcher.plan(entry, borders)
         for kind in kinds:
             if kind in hits:
                 hits[kind].append((start, end))
@@ -354,23 +372,25 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         if trace is not None:
             for state in states:
                 if not state.starts_clause or _at_clause_start(text, start, hits):
-                    trace += _whole(state, (Place(*_grown(text, start, end, state), literal),))
-        if (
-            (spaced and start - 1 in ends)
-            or (joined and start in ends)
-            or (gapped and not gapped.isdisjoint(literals))
-            or (conditional and ends)
-        ):
-            for state in states:
-                if state.before:
-                    place = Place(*_grown(text, start, end, state), literal)
-                    _look_back(text, place, state, past, matcher, hits, trace)
+                    trace += _whole(state, ((*_grown(text, start, end, state), entry.literal),))
+        if not before.isdisjoint(literals):
+            for state in followed:
+                begin = _word_start(text, start) if state.grows_left else start
+                if (state.joint == GAP or begin - state.gap in ending) and not state.before.isdisjoint(literals):
+                    stop = _word_end(text, end) if state.grows_right else end
+                    _look_back(text, (begin, stop, entry.literal), state, past, matcher, hits, trace)
         if entry.leads:
-            words.append((start, end, entry, borders))
-            literals.add(literal)
-            ends.add(end)
+            seen = (start, end, entry, borders)
+            words.append(seen)
+            literals.add(entry.literal)
+            if end in ending:
+                ending[end].append(seen)
+            else:
+                ending[end] = [seen]
             if entry.opens and not right:
-                ends.add(_word_end(text, end))
+                space = text.find(" ", end, end + LONGEST + 1)
+                if space > 0:
+                    ending.setdefault(space, []).append(seen)
     if "except" in hits:
         _spare(hits)
     return hits
@@ -382,47 +402,49 @@ def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
 
 
 def _look_back(
-    text: str, place: Place, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+    text: str, place: _Found, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
 ) -> None:
     """Find the patterns that end with a word, whose earlier words stand before it.
 
     Before a gap the nearest place of each word counts, so the work stays linear.
     """
+    last = place[1]
     found: set[str] = set()
     seen: set[tuple[_State, int, str]] = set()
-    todo: list[tuple[_State, tuple[Place, ...]]] = [(state, (place,))]
+    todo: list[tuple[_State, tuple[_Found, ...]]] = [(state, (place,))]
     while todo:
         behind, places = todo.pop()
-        edge = places[0].start
+        edge = places[0][0]
         tried: set[str] = set()
-        for start, end, entry, borders in reversed(past.words):
-            if end > edge or entry.literal not in behind.before or entry.literal in tried:
+        for start, end, entry, borders in past.before(behind, edge):
+            literal = entry.literal
+            if literal in tried:
                 continue
-            if end < edge - behind.gap - LONGEST:
-                break
-            for before in entry.before.get((borders, behind)) or matcher.states_before(behind, entry, borders):
-                begin, stop = _grown(text, start, end, before)
+            for before in entry.before[borders].get(behind) or matcher.states_before(behind, entry, borders):
+                begin = _word_start(text, start) if before.grows_left else start
+                stop = _word_end(text, end) if before.grows_right else end
                 between = edge - stop
                 if behind.joint == GAP:
-                    tried.add(entry.literal)
+                    tried.add(literal)
                     if not 0 <= between <= behind.gap:
                         continue
                 elif between != behind.gap or (between and text[stop] != " "):
                     continue
-                path = (Place(begin, stop, entry.literal), *places)
+                path = ((begin, stop, literal), *places)
                 if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
                     for kind in before.kinds:
                         if kind not in found:
                             found.add(kind)
-                            hits.setdefault(kind, []).append((begin, place.end))
+                            hits.setdefault(kind, []).append((begin, last))
                     if trace is not None:
                         trace += _whole(before, path)
-                if before.before and (before, start, entry.literal) not in seen:
-                    seen.add((before, start, entry.literal))
+                if before.before and (before, start, literal) not in seen:
+                    seen.add((before, start, literal))
                     todo.append((before, path))
 
 
-def _whole(state: _State, places: tuple[Place, ...]) -> Iterator[Found]:
+def _whole(state: _State, found: tuple[_Found, ...]) -> Iterator[Found]:
+    places = tuple(map(Place._make, found))
     return ((pattern, places, classes) for node in state.nodes for pattern, classes in node.begun)
 
 
