@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unicodedata import category
 
 from custom_metrics.folding import boundaries, is_word
-from custom_metrics.patterns import GAP, JOINED, SPACE, Element, Pattern, Word
+from custom_metrics.patterns import GAP, JOINED, Element, Pattern, Word
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 

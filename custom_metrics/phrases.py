@@ -49,10 +49,13 @@ class Lexicon:
     fold_marks: bool
     same: dict[int, str]
 
+    def __post_init__(self) -> None:
+        self.respelt = re.compile(f"[{re.escape(''.join(map(chr, self.same)))}]" if self.same else "(?!)")
+
     def fold(self, text: str) -> str:
         """Fold a text as the phrases are folded."""
         folded = fold(text, self.fold_marks)
-        return folded.translate(self.same) if self.same else folded
+        return folded.translate(self.same) if self.same and self.respelt.search(folded) else folded
 
     def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
         """The phrases in a folded text; see :func:`custom_metrics.matching.search`."""
