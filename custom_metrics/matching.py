@@ -115,7 +115,8 @@ class _Entry:
     """What the automaton knows of a literal."""
 
     literal: str
-    whole: bool  # no pattern wants it as a part of a word
+    bound_left: bool = True  # every pattern wants a word to begin with it
+    bound_right: bool = True  # or to end
     leads: bool = False  # some pattern has a word behind it
     opens: bool = False  # some pattern takes any ending
     plans: list[_Plan | None] = field(default_factory=lambda: [None] * 4)
@@ -167,7 +168,7 @@ class Matcher:
         self.automaton = ahocorasick.Automaton()
         for literal, entry in entries.items():
             lefts, rights = boundaries(literal[0]), boundaries(literal[-1])
-            self.automaton.add_word(literal, (len(literal), entry.whole, lefts, rights, entry))
+            self.automaton.add_word(literal, (len(literal), lefts, entry.bound_left, rights, entry.bound_right, entry))
         self.automaton.make_automaton()
 
     def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
@@ -200,7 +201,7 @@ class Matcher:
     def plan(self, entry: _Entry, borders: int) -> _Plan:
         """What follows from a word at the end of a pattern; see :meth:`states_before` for the borders."""
         states = self.states_before(None, entry, borders)
-        conditional = tuple(s for s in states if s.starts_clause or s.grows_left or s.grows_right)
+        conditional = tuple(s for s in states if s.kinds and (s.starts_clause or s.grows_left or s.grows_right))
         plan = entry.plans[borders] = _Plan(
             tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
             conditional,
@@ -292,12 +293,13 @@ class _Classes:
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
     for literal, readings in edge.words.words.items():
-        whole = all(all(_bounds(words, edge)) for words in readings)
         entry = entries.get(literal)
         if entry is None:
-            entry = entries[literal] = _Entry(literal, whole)
-        elif not whole:
-            entry.whole = False
+            entry = entries[literal] = _Entry(literal)
+        for words in readings:
+            bound_left, bound_right = _bounds(words, edge)
+            entry.bound_left &= bound_left
+            entry.bound_right &= bound_right
         if edge.words.opens and not edge.joined_behind and any(words[-1].open_right for words in readings):
             entry.opens |= edge.script.spaces
 
@@ -349,14 +351,14 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
     past = _Past()
     words, ending, literals = past.words, past.ending, past.literals
     padded = text + " "  # so that there is a character at both ends
-    for last, (size, whole, lefts, rights, entry) in matcher.automaton.iter(text):
+    for last, (size, lefts, bound_left, rights, bound_right, entry) in matcher.automaton.iter(text):
         end = last + 1
         start = end - size
         left = lefts[padded[start - 1]]
-        if whole and not left:
+        if bound_left and not left:
             continue
         right = rights[padded[end]]
-        if whole and not right:
+        if bound_right and not right:
             continue
         borders = left + 2 * right
         kinds, conditional, before, followed, states = entry.plans[borders] or matcher.plan(entry, borders)
