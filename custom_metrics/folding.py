@@ -96,6 +96,8 @@ class _Boundaries(dict[str, bool]):
 _ASCII, _OTHER = _Boundaries("a"), _Boundaries("ж")  # the character inside counts only by whether it is ASCII
 
 
-def boundaries(inside: str) -> Mapping[str, bool]:
-    """Whether a word may end between a character and others outside, for loops that ask often."""
-    return _ASCII if inside.isascii() else _OTHER
+def boundaries(word: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
+    """Whether a word may begin behind a character, and end before one; for loops that ask often."""
+    if word.isascii():
+        return _ASCII, _ASCII
+    return _ASCII if word[0].isascii() else _OTHER, _ASCII if word[-1].isascii() else _OTHER

@@ -46,24 +46,47 @@ class Place(NamedTuple):
 Found = tuple[Pattern, tuple[Place, ...], tuple["_Class", ...]]
 """A pattern, the places that it was found by, and the words that fit there."""
 
-_Words = tuple[Word, ...]  # that make one literal together
+_CLOSED = ((False, False),)
 
 
 @dataclass(slots=True, eq=False)
 class _Class:
-    """The literals that fit at one place of a pattern."""
+    """The literals that fit at one place of a pattern: words of a part, or the product of two neighbours."""
 
-    words: dict[str, list[_Words]]
-    opens: bool  # some of the words have an open end
+    literals: set[str]
+    words: dict[str, list[Word]] = field(default_factory=dict)
+    factors: tuple[_Class, str, _Class] | None = None  # both with closed ends, and what stands between them
+    opens: bool = False  # some of the words have an open end
 
     @classmethod
     def of(cls, words: Iterable[Word]) -> _Class:
-        found: dict[str, list[_Words]] = {}
+        found: dict[str, list[Word]] = {}
         opens = False
         for word in words:
-            found.setdefault(word.literal, []).append((word,))
+            found.setdefault(word.literal, []).append(word)
             opens |= word.open_left or word.open_right
-        return cls(found, opens)
+        return cls(set(found), found, opens=opens)
+
+    @classmethod
+    def product(cls, first: _Class, joint: str, second: _Class) -> _Class:
+        return cls({a + joint + b for a in first.literals for b in second.literals}, factors=(first, joint, second))
+
+    def ends(self, literal: str) -> Iterable[tuple[bool, bool]]:
+        """Which ends of a literal are open, in each of its readings."""
+        return [(word.open_left, word.open_right) for word in self.words[literal]] if self.opens else _CLOSED
+
+    def sources(self, literal: str) -> Iterator[tuple[str, str]]:
+        """The part and the item of each word that makes a literal."""
+        if self.factors is None:
+            for word in self.words[literal]:
+                yield from word.sources
+            return
+        first, joint, second = self.factors
+        for before in first.literals:
+            behind = literal.removeprefix(before + joint)
+            if literal == before + joint + behind and behind in second.literals:
+                yield from first.sources(before)
+                yield from second.sources(behind)
 
 
 class _Edge(NamedTuple):
@@ -115,14 +138,14 @@ class _Entry:
     """What the automaton knows of a literal."""
 
     literal: str
-    bound_left: bool = True  # every pattern wants a word to begin with it
-    bound_right: bool = True  # or to end
+    bound_left: bool  # every pattern wants a word to begin with it
+    bound_right: bool  # or to end
     leads: bool = False  # some pattern has a word behind it
     opens: bool = False  # some pattern takes any ending
-    plans: list[_Plan | None] = field(default_factory=lambda: [None] * 4)
-    """What follows from it at the end of a pattern, by its borders."""
-    before: tuple[dict[_State, tuple[_State, ...]], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
-    """The states that it leads to before others, by its borders and the state behind it."""
+    plans: tuple[_Plan | None, ...] = (None, None, None, None)
+    """What follows from it at the end of a pattern, by its borders; filled when a text asks."""
+    before: tuple[dict[_State, tuple[_State, ...]], ...] = ()
+    """The states that it leads to before others, by its borders and the state behind it; the same."""
 
 
 _Seen = tuple[int, int, _Entry, int]  # start, end, what it is, and its borders
@@ -145,6 +168,7 @@ class Matcher:
         self._states: dict[Any, _State] = {}
         entries: dict[str, _Entry] = {}
         entered: set[_Edge] = set()
+        led: set[_Class] = set()
         classes = _Classes()
         for pattern, script in patterns:
             for row in classes.rows(pattern):
@@ -157,8 +181,9 @@ class Matcher:
                     if edge not in entered:
                         entered.add(edge)
                         _enter(edge, entries)
-                    if node is not self._root:
-                        for literal in words.words:
+                    if node is not self._root and words not in led:
+                        led.add(words)
+                        for literal in words.literals:
                             entries[literal].leads = True
                     after = node.steps.get(edge)
                     if after is None:
@@ -167,7 +192,7 @@ class Matcher:
                 node.begun.append((pattern, tuple(words for _, words in row)))
         self.automaton = ahocorasick.Automaton()
         for literal, entry in entries.items():
-            lefts, rights = boundaries(literal[0]), boundaries(literal[-1])
+            lefts, rights = boundaries(literal)
             self.automaton.add_word(literal, (len(literal), lefts, entry.bound_left, rights, entry.bound_right, entry))
         self.automaton.make_automaton()
 
@@ -181,16 +206,18 @@ class Matcher:
         reached: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
         for node in state.nodes if state else (self._root,):
             for edge, after in node.steps.items():
-                for words in edge.words.words.get(entry.literal, ()):
-                    bound_left, bound_right = _bounds(words, edge)
+                if entry.literal not in edge.words.literals:
+                    continue
+                for open_left, open_right in edge.words.ends(entry.literal):
+                    bound_left, bound_right = _bounds(open_left, open_right, edge)
                     if (left or not bound_left) and (right or not bound_right):
                         joined = edge.joint == JOINED and not edge.first
                         key = (
                             edge.joint,
                             edge.script.gap if edge.joint == GAP else len(edge.joint),
                             edge.starts_clause,
-                            not left and words[0].open_left and edge.script.spaces and not joined,
-                            not right and words[-1].open_right and edge.script.spaces and not edge.joined_behind,
+                            not left and open_left and edge.script.spaces and not joined,
+                            not right and open_right and edge.script.spaces and not edge.joined_behind,
                         )
                         reached.setdefault(key, {})[after] = None
         states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
@@ -201,21 +228,24 @@ class Matcher:
     def plan(self, entry: _Entry, borders: int) -> _Plan:
         """What follows from a word at the end of a pattern; see :meth:`states_before` for the borders."""
         states = self.states_before(None, entry, borders)
+        if not entry.before:
+            entry.before = ({}, {}, {}, {})
         conditional = tuple(s for s in states if s.kinds and (s.starts_clause or s.grows_left or s.grows_right))
-        plan = entry.plans[borders] = _Plan(
+        plan = _Plan(
             tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
             conditional,
             frozenset().union(*(s.before for s in states)),
             tuple(s for s in states if s.before),
             states,
         )
+        entry.plans = (*entry.plans[:borders], plan, *entry.plans[borders + 1 :])
         return plan
 
     def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
         state = self._states.get((key, nodes))
         if state is None:
             kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun))
-            before = frozenset(literal for node in nodes for edge in node.steps for literal in edge.words.words)
+            before = frozenset().union(*(edge.words.literals for node in nodes for edge in node.steps))
             state = self._states[key, nodes] = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, before)
         return state
 
@@ -243,7 +273,7 @@ class _Classes:
                     or last.opens
                     or closed is None
                     or element.joint == GAP
-                    or len(last.words) * len(closed.words) > MOST
+                    or len(last.literals) * len(closed.literals) > MOST
                 ):
                     longer.append((*row, (element.joint, every)))
                 else:
@@ -281,35 +311,36 @@ class _Classes:
     def _product(self, first: _Class, joint: str, second: _Class) -> _Class:
         found = self._products.get((first, joint, second))
         if found is None:
-            words: dict[str, list[_Words]] = {}
-            for a, before in first.words.items():
-                for b, behind in second.words.items():
-                    pairs = [x + y for x in before for y in behind]
-                    words[a + joint + b] = words.get(a + joint + b, []) + pairs
-            found = self._products[first, joint, second] = _Class(words, opens=False)
+            found = self._products[first, joint, second] = _Class.product(first, joint, second)
         return found
 
 
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
-    for literal, readings in edge.words.words.items():
+    left, right = _bounds(False, False, edge)
+    for literal in edge.words.literals:
         entry = entries.get(literal)
         if entry is None:
-            entry = entries[literal] = _Entry(literal)
-        for words in readings:
-            bound_left, bound_right = _bounds(words, edge)
-            entry.bound_left &= bound_left
-            entry.bound_right &= bound_right
-        if edge.words.opens and not edge.joined_behind and any(words[-1].open_right for words in readings):
-            entry.opens |= edge.script.spaces
+            entry = entries[literal] = _Entry(literal, left, right)
+        else:
+            entry.bound_left &= left
+            entry.bound_right &= right
+    if edge.words.opens:
+        for literal in edge.words.literals:
+            entry = entries[literal]
+            for open_left, open_right in edge.words.ends(literal):
+                bound_left, bound_right = _bounds(open_left, open_right, edge)
+                entry.bound_left &= bound_left
+                entry.bound_right &= bound_right
+                entry.opens |= edge.script.spaces and open_right and not edge.joined_behind
 
 
-def _bounds(words: _Words, edge: _Edge) -> tuple[bool, bool]:
-    """Whether a word of the text must begin and end where these do."""
+def _bounds(open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text must begin and end where one of a class does."""
     joined = edge.joint == JOINED and not edge.first
     return (
-        edge.script.spaces and not words[0].open_left and not joined,
-        edge.script.spaces and not words[-1].open_right and not edge.joined_behind,
+        edge.script.spaces and not open_left and not joined,
+        edge.script.spaces and not open_right and not edge.joined_behind,
     )
 
 
@@ -454,9 +485,7 @@ def sources(found: Found) -> Iterator[tuple[str, str]]:
     """The part and the item of every word that a pattern was found by."""
     _, places, classes = found
     for place, words in zip(places, classes, strict=True):
-        for readings in words.words[place.literal]:
-            for word in readings:
-                yield from word.sources
+        yield from words.sources(place.literal)
 
 
 def _word_end(text: str, end: int) -> int:
