@@ -348,11 +348,11 @@ def _bounds(open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]
 class _Past:
     """The words of a text so far that may begin a pattern: start, end, what it is, and its borders."""
 
-    words: list[_Seen] = field(default_factory=list)
+    words: list[_Seen]
     """In order of their ends."""
-    ending: dict[int, list[_Seen]] = field(default_factory=dict)
+    ending: dict[int, list[_Seen]]
     """By where they end; those with an open end also by where a space ends the word that they begin."""
-    literals: set[str] = field(default_factory=set)
+    literals: set[str]
 
     def before(self, state: _State, edge: int) -> Iterable[_Seen]:
         """Those that may stand before a state that begins at a place, from the last to the first."""
@@ -366,9 +366,9 @@ def _within(words: list[_Seen], state: _State, edge: int) -> Iterator[_Seen]:
     """Those before a gap."""
     furthest = edge - state.gap - LONGEST
     for seen in reversed(words):
+        if seen[1] < furthest:
+            return
         if seen[1] <= edge and seen[2].literal in state.before:
-            if seen[1] < furthest:
-                return
             yield seen
 
 
@@ -379,8 +379,10 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         trace: filled with every pattern found and the words it was found by, for explanations.
     """
     hits: Hits = {}
-    past = _Past()
-    words, ending, literals = past.words, past.ending, past.literals
+    words: list[_Seen] = []
+    ending: dict[int, list[_Seen]] = {}
+    literals: set[str] = set()
+    past = _Past(words, ending, literals)
     padded = text + " "  # so that there is a character at both ends
     for last, (size, lefts, bound_left, rights, bound_right, entry) in matcher.automaton.iter(text):
         end = last + 1
@@ -508,7 +510,12 @@ def _at_clause_start(text: str, start: int, hits: Hits) -> bool:
         end -= 1
     if not end or text[end - 1] in _CLAUSE_STARTS:
         return True
-    return any(stop == end for _, stop in hits.get("openers", ()))
+    for _, stop in reversed(hits.get("openers", ())):
+        if stop == end:
+            return True
+        if stop < end - LONGEST:  # those before end before, but for the rest of a word
+            return False
+    return False
 
 
 def _spare(hits: Hits) -> None:

@@ -32,13 +32,14 @@ def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
 
 def split(text: str) -> list[tuple[str, bool]]:
     """Sentences without their ends, and whether each asks."""
-    found, start = [], 0
+    found, start, size = [], 0, len(text)
     for mark in _MARKS.finditer(text):
-        if _ends_sentence(text, mark.start(), mark.end()):
-            if mark.start() - start > 1:
-                found.append((text[start : mark.start()], "?" in mark[0] or "؟" in mark[0]))
-            start = mark.end()
-    if len(text) - start > 1:
+        stop, end = mark.span()
+        if end == size or _ends_sentence(text, stop, end):
+            if stop - start > 1:
+                found.append((text[start:stop], "?" in mark[0] or "؟" in mark[0]))
+            start = end
+    if size - start > 1:
         found.append((text[start:], False))
     return found
 
