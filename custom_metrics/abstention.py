@@ -26,7 +26,6 @@ from custom_metrics.folding import EDGE, NO_SPACES
 from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 from custom_metrics.sentence import (
     LONGEST_BARE,
-    TRIGGERS,
     Sentence,
     cites,
     is_bare,
@@ -74,6 +73,8 @@ def excerpt(text: str) -> str:
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
 def _reads_as_abstention(text: str, language: str | None) -> bool:
+    if language is not None:
+        return _abstains_in(text, lexicon_of(language))
     return any(_abstains_in(text, lexicon) for lexicon in _lexicons(text, language))
 
 
@@ -168,7 +169,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
     """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided."""
     text = stated(text, lexicon)
     sentences = [read(part, asks, lexicon) for part, asks in split(text)]
-    if told is None and not any(sentence.bare or not TRIGGERS.isdisjoint(sentence.hits) for sentence in sentences):
+    if told is None and not any(sentence.may_abstain for sentence in sentences):
         return _whole_is_bare(text, sentences, lexicon)
     spoke_of_material = abstained = only_bare = alone = False
     answers = 0  # sentences that answer directly, since the last abstention
@@ -176,7 +177,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
     for sentence in sentences:
         material = "material" in sentence.hits
         found = reading(sentence, spoke_of_material)
-        says = found.value
+        says = found.why
         if found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
             if not answers or turns or sentence.abstains_alone:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 
-__all__ = ["EDGE", "NO_SPACES", "fold", "is_boundary", "is_word"]
+__all__ = ["EDGE", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word"]
 
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(
@@ -78,3 +79,25 @@ def is_boundary(outside: str, inside: str) -> bool:
     if not is_word(outside) or NO_SPACES.match(outside):
         return True
     return inside.isascii() and outside > "ɏ" and not "Ḁ" <= outside <= "ỿ"
+
+
+class _Boundaries(dict[str, bool]):
+    """:func:`is_boundary` for one character inside, by the character outside, filled when asked."""
+
+    def __init__(self, inside: str) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def __missing__(self, outside: str) -> bool:
+        found = self[outside] = is_boundary(outside, self.inside)
+        return found
+
+
+_ASCII, _OTHER = _Boundaries("a"), _Boundaries("ж")  # the character inside counts only by whether it is ASCII
+
+
+def boundaries(word: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
+    """Whether a word may begin behind a character, and end before one; for loops that ask often."""
+    if word.isascii():
+        return _ASCII, _ASCII
+    return _ASCII if word[0].isascii() else _OTHER, _ASCII if word[-1].isascii() else _OTHER

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from string import ascii_lowercase
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from custom_metrics.folding import is_boundary, is_word
-from custom_metrics.patterns import GAP, JOINED, SPACE, Element, Pattern, Word
+from custom_metrics.folding import boundaries, is_word
+from custom_metrics.patterns import GAP, JOINED, Element, Pattern, Word
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 
@@ -22,7 +21,6 @@ MOST = 200
 """Words that two neighbours may make together. A long word is found for nothing, and costs a microsecond to compile."""
 LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
-_LETTERS = frozenset(ascii_lowercase)  # no word ends beside one of these
 _REST = re.compile(rf"[\w{''.join(c for c in map(chr, range(0x300, 0x1B00)) if category(c)[0] == 'M')}]*")
 _KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
@@ -48,24 +46,47 @@ class Place(NamedTuple):
 Found = tuple[Pattern, tuple[Place, ...], tuple["_Class", ...]]
 """A pattern, the places that it was found by, and the words that fit there."""
 
-_Words = tuple[Word, ...]  # that make one literal together
+_CLOSED = ((False, False),)
 
 
 @dataclass(slots=True, eq=False)
 class _Class:
-    """The literals that fit at one place of a pattern."""
+    """The literals that fit at one place of a pattern: words of a part, or the product of two neighbours."""
 
-    words: dict[str, list[_Words]]
-    opens: bool  # some of the words have an open end
+    literals: set[str]
+    words: dict[str, list[Word]] = field(default_factory=dict)
+    factors: tuple[_Class, str, _Class] | None = None  # both with closed ends, and what stands between them
+    opens: bool = False  # some of the words have an open end
 
     @classmethod
     def of(cls, words: Iterable[Word]) -> _Class:
-        found: dict[str, list[_Words]] = {}
+        found: dict[str, list[Word]] = {}
         opens = False
         for word in words:
-            found.setdefault(word.literal, []).append((word,))
+            found.setdefault(word.literal, []).append(word)
             opens |= word.open_left or word.open_right
-        return cls(found, opens)
+        return cls(set(found), found, opens=opens)
+
+    @classmethod
+    def product(cls, first: _Class, joint: str, second: _Class) -> _Class:
+        return cls({a + joint + b for a in first.literals for b in second.literals}, factors=(first, joint, second))
+
+    def ends(self, literal: str) -> Iterable[tuple[bool, bool]]:
+        """Which ends of a literal are open, in each of its readings."""
+        return [(word.open_left, word.open_right) for word in self.words[literal]] if self.opens else _CLOSED
+
+    def sources(self, literal: str) -> Iterator[tuple[str, str]]:
+        """The part and the item of each word that makes a literal."""
+        if self.factors is None:
+            for word in self.words[literal]:
+                yield from word.sources
+            return
+        first, joint, second = self.factors
+        for before in first.literals:
+            behind = literal.removeprefix(before + joint)
+            if literal == before + joint + behind and behind in second.literals:
+                yield from first.sources(before)
+                yield from second.sources(behind)
 
 
 class _Edge(NamedTuple):
@@ -107,9 +128,8 @@ class _Plan(NamedTuple):
 
     kinds: tuple[str, ...]  # of patterns that it makes whole, whatever stands around it
     conditional: tuple[_State, ...]  # those it makes whole only at the start of a clause, or with the rest of its word
-    spaced: bool  # some pattern has a word before it and a space
-    joined: bool  # or no space
-    gapped: frozenset[str]  # the literals that may stand before it and a gap
+    before: frozenset[str]  # the literals that may stand before it
+    followed: tuple[_State, ...]  # those that have some
     states: tuple[_State, ...]
 
 
@@ -118,13 +138,18 @@ class _Entry:
     """What the automaton knows of a literal."""
 
     literal: str
-    whole: bool  # no pattern wants it as a part of a word
+    bound_left: bool  # every pattern wants a word to begin with it
+    bound_right: bool  # or to end
     leads: bool = False  # some pattern has a word behind it
     opens: bool = False  # some pattern takes any ending
-    plans: list[_Plan | None] = field(default_factory=lambda: [None] * 4)
-    """What follows from it at the end of a pattern, by its borders."""
-    before: dict[tuple[int, _State], tuple[_State, ...]] = field(default_factory=dict)
-    """The states that it leads to before others, by its borders and the state behind it."""
+    plans: tuple[_Plan | None, ...] = (None, None, None, None)
+    """What follows from it at the end of a pattern, by its borders; filled when a text asks."""
+    before: tuple[dict[_State, tuple[_State, ...]], ...] = ()
+    """The states that it leads to before others, by its borders and the state behind it; the same."""
+
+
+_Seen = tuple[int, int, _Entry, int]  # start, end, what it is, and its borders
+_Found = tuple[int, int, str]  # a :class:`Place`; a bare tuple takes a third of the time
 
 
 class Matcher:
@@ -143,6 +168,7 @@ class Matcher:
         self._states: dict[Any, _State] = {}
         entries: dict[str, _Entry] = {}
         entered: set[_Edge] = set()
+        led: set[_Class] = set()
         classes = _Classes()
         for pattern, script in patterns:
             for row in classes.rows(pattern):
@@ -155,8 +181,9 @@ class Matcher:
                     if edge not in entered:
                         entered.add(edge)
                         _enter(edge, entries)
-                    if node is not self._root:
-                        for literal in words.words:
+                    if node is not self._root and words not in led:
+                        led.add(words)
+                        for literal in words.literals:
                             entries[literal].leads = True
                     after = node.steps.get(edge)
                     if after is None:
@@ -165,7 +192,8 @@ class Matcher:
                 node.begun.append((pattern, tuple(words for _, words in row)))
         self.automaton = ahocorasick.Automaton()
         for literal, entry in entries.items():
-            self.automaton.add_word(literal, (literal, len(literal), entry.whole, entry))
+            lefts, rights = boundaries(literal)
+            self.automaton.add_word(literal, (len(literal), lefts, entry.bound_left, rights, entry.bound_right, entry))
         self.automaton.make_automaton()
 
     def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
@@ -178,42 +206,46 @@ class Matcher:
         reached: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
         for node in state.nodes if state else (self._root,):
             for edge, after in node.steps.items():
-                for words in edge.words.words.get(entry.literal, ()):
-                    bound_left, bound_right = _bounds(words, edge)
+                if entry.literal not in edge.words.literals:
+                    continue
+                for open_left, open_right in edge.words.ends(entry.literal):
+                    bound_left, bound_right = _bounds(open_left, open_right, edge)
                     if (left or not bound_left) and (right or not bound_right):
                         joined = edge.joint == JOINED and not edge.first
                         key = (
                             edge.joint,
                             edge.script.gap if edge.joint == GAP else len(edge.joint),
                             edge.starts_clause,
-                            not left and words[0].open_left and edge.script.spaces and not joined,
-                            not right and words[-1].open_right and edge.script.spaces and not edge.joined_behind,
+                            not left and open_left and edge.script.spaces and not joined,
+                            not right and open_right and edge.script.spaces and not edge.joined_behind,
                         )
                         reached.setdefault(key, {})[after] = None
         states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
         if state is not None:
-            entry.before[borders, state] = states
+            entry.before[borders][state] = states
         return states
 
     def plan(self, entry: _Entry, borders: int) -> _Plan:
         """What follows from a word at the end of a pattern; see :meth:`states_before` for the borders."""
         states = self.states_before(None, entry, borders)
-        conditional = tuple(s for s in states if s.starts_clause or s.grows_left or s.grows_right)
-        plan = entry.plans[borders] = _Plan(
+        if not entry.before:
+            entry.before = ({}, {}, {}, {})
+        conditional = tuple(s for s in states if s.kinds and (s.starts_clause or s.grows_left or s.grows_right))
+        plan = _Plan(
             tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
             conditional,
-            any(s.before and s.joint == SPACE for s in states),
-            any(s.before and s.joint == JOINED for s in states),
-            frozenset().union(*(s.before for s in states if s.joint == GAP)),
+            frozenset().union(*(s.before for s in states)),
+            tuple(s for s in states if s.before),
             states,
         )
+        entry.plans = (*entry.plans[:borders], plan, *entry.plans[borders + 1 :])
         return plan
 
     def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
         state = self._states.get((key, nodes))
         if state is None:
             kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun))
-            before = frozenset(literal for node in nodes for edge in node.steps for literal in edge.words.words)
+            before = frozenset().union(*(edge.words.literals for node in nodes for edge in node.steps))
             state = self._states[key, nodes] = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, before)
         return state
 
@@ -241,7 +273,7 @@ class _Classes:
                     or last.opens
                     or closed is None
                     or element.joint == GAP
-                    or len(last.words) * len(closed.words) > MOST
+                    or len(last.literals) * len(closed.literals) > MOST
                 ):
                     longer.append((*row, (element.joint, every)))
                 else:
@@ -279,43 +311,65 @@ class _Classes:
     def _product(self, first: _Class, joint: str, second: _Class) -> _Class:
         found = self._products.get((first, joint, second))
         if found is None:
-            words: dict[str, list[_Words]] = {}
-            for a, before in first.words.items():
-                for b, behind in second.words.items():
-                    pairs = [x + y for x in before for y in behind]
-                    words[a + joint + b] = words.get(a + joint + b, []) + pairs
-            found = self._products[first, joint, second] = _Class(words, opens=False)
+            found = self._products[first, joint, second] = _Class.product(first, joint, second)
         return found
 
 
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
-    for literal, readings in edge.words.words.items():
-        whole = all(all(_bounds(words, edge)) for words in readings)
+    left, right = _bounds(False, False, edge)
+    for literal in edge.words.literals:
         entry = entries.get(literal)
         if entry is None:
-            entry = entries[literal] = _Entry(literal, whole)
-        elif not whole:
-            entry.whole = False
-        if edge.words.opens and not edge.joined_behind and any(words[-1].open_right for words in readings):
-            entry.opens = edge.script.spaces
+            entry = entries[literal] = _Entry(literal, left, right)
+        else:
+            entry.bound_left &= left
+            entry.bound_right &= right
+    if edge.words.opens:
+        for literal in edge.words.literals:
+            entry = entries[literal]
+            for open_left, open_right in edge.words.ends(literal):
+                bound_left, bound_right = _bounds(open_left, open_right, edge)
+                entry.bound_left &= bound_left
+                entry.bound_right &= bound_right
+                entry.opens |= edge.script.spaces and open_right and not edge.joined_behind
 
 
-def _bounds(words: _Words, edge: _Edge) -> tuple[bool, bool]:
-    """Whether a word of the text must begin and end where these do."""
+def _bounds(open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text must begin and end where one of a class does."""
     joined = edge.joint == JOINED and not edge.first
     return (
-        edge.script.spaces and not words[0].open_left and not joined,
-        edge.script.spaces and not words[-1].open_right and not edge.joined_behind,
+        edge.script.spaces and not open_left and not joined,
+        edge.script.spaces and not open_right and not edge.joined_behind,
     )
 
 
-class _Past(NamedTuple):
-    """The words of a text so far that may begin a pattern, in order of their ends."""
+@dataclass(slots=True, eq=False)
+class _Past:
+    """The words of a text so far that may begin a pattern: start, end, what it is, and its borders."""
 
-    words: list[tuple[int, int, _Entry, int]]  # start, end, what it is, and its borders
+    words: list[_Seen]
+    """In order of their ends."""
+    ending: dict[int, list[_Seen]]
+    """By where they end; those with an open end also by where a space ends the word that they begin."""
     literals: set[str]
-    ends: set[int]  # also of the words that they are the beginning of
+
+    def before(self, state: _State, edge: int) -> Iterable[_Seen]:
+        """Those that may stand before a state that begins at a place, from the last to the first."""
+        if state.joint == GAP:
+            return () if state.before.isdisjoint(self.literals) else _within(self.words, state, edge)
+        ending = self.ending.get(edge - state.gap)
+        return () if ending is None else [seen for seen in reversed(ending) if seen[2].literal in state.before]
+
+
+def _within(words: list[_Seen], state: _State, edge: int) -> Iterator[_Seen]:
+    """Those before a gap."""
+    furthest = edge - state.gap - LONGEST
+    for seen in reversed(words):
+        if seen[1] < furthest:
+            return
+        if seen[1] <= edge and seen[2].literal in state.before:
+            yield seen
 
 
 def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
@@ -325,23 +379,22 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         trace: filled with every pattern found and the words it was found by, for explanations.
     """
     hits: Hits = {}
-    past = _Past([], set(), set())
-    words, literals, ends = past
+    words: list[_Seen] = []
+    ending: dict[int, list[_Seen]] = {}
+    literals: set[str] = set()
+    past = _Past(words, ending, literals)
     padded = text + " "  # so that there is a character at both ends
-    for last, (literal, size, whole, entry) in matcher.automaton.iter(text):
+    for last, (size, lefts, bound_left, rights, bound_right, entry) in matcher.automaton.iter(text):
         end = last + 1
         start = end - size
-        # the first two conditions decide nearly always, and cost a third of the last one
-        character = padded[start - 1]
-        left = character == " " or (character not in _LETTERS and is_boundary(character, text[start]))
-        if whole and not left:
+        left = lefts[padded[start - 1]]
+        if bound_left and not left:
             continue
-        character = padded[end]
-        right = character == " " or (character not in _LETTERS and is_boundary(character, text[last]))
-        if whole and not right:
+        right = rights[padded[end]]
+        if bound_right and not right:
             continue
         borders = left + 2 * right
-        kinds, conditional, spaced, joined, gapped, states = entry.plans[borders] or matcher.plan(entry, borders)
+        kinds, conditional, before, followed, states = entry.plans[borders] or matcher.plan(entry, borders)
         for kind in kinds:
             if kind in hits:
                 hits[kind].append((start, end))
@@ -354,23 +407,25 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
         if trace is not None:
             for state in states:
                 if not state.starts_clause or _at_clause_start(text, start, hits):
-                    trace += _whole(state, (Place(*_grown(text, start, end, state), literal),))
-        if (
-            (spaced and start - 1 in ends)
-            or (joined and start in ends)
-            or (gapped and not gapped.isdisjoint(literals))
-            or (conditional and ends)
-        ):
-            for state in states:
-                if state.before:
-                    place = Place(*_grown(text, start, end, state), literal)
-                    _look_back(text, place, state, past, matcher, hits, trace)
+                    trace += _whole(state, ((*_grown(text, start, end, state), entry.literal),))
+        if not before.isdisjoint(literals):
+            for state in followed:
+                begin = _word_start(text, start) if state.grows_left else start
+                if (state.joint == GAP or begin - state.gap in ending) and not state.before.isdisjoint(literals):
+                    stop = _word_end(text, end) if state.grows_right else end
+                    _look_back(text, (begin, stop, entry.literal), state, past, matcher, hits, trace)
         if entry.leads:
-            words.append((start, end, entry, borders))
-            literals.add(literal)
-            ends.add(end)
+            seen = (start, end, entry, borders)
+            words.append(seen)
+            literals.add(entry.literal)
+            if end in ending:
+                ending[end].append(seen)
+            else:
+                ending[end] = [seen]
             if entry.opens and not right:
-                ends.add(_word_end(text, end))
+                space = text.find(" ", end, end + LONGEST + 1)
+                if space > 0:
+                    ending.setdefault(space, []).append(seen)
     if "except" in hits:
         _spare(hits)
     return hits
@@ -382,47 +437,49 @@ def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
 
 
 def _look_back(
-    text: str, place: Place, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+    text: str, place: _Found, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
 ) -> None:
     """Find the patterns that end with a word, whose earlier words stand before it.
 
     Before a gap the nearest place of each word counts, so the work stays linear.
     """
+    last = place[1]
     found: set[str] = set()
     seen: set[tuple[_State, int, str]] = set()
-    todo: list[tuple[_State, tuple[Place, ...]]] = [(state, (place,))]
+    todo: list[tuple[_State, tuple[_Found, ...]]] = [(state, (place,))]
     while todo:
         behind, places = todo.pop()
-        edge = places[0].start
+        edge = places[0][0]
         tried: set[str] = set()
-        for start, end, entry, borders in reversed(past.words):
-            if end > edge or entry.literal not in behind.before or entry.literal in tried:
+        for start, end, entry, borders in past.before(behind, edge):
+            literal = entry.literal
+            if literal in tried:
                 continue
-            if end < edge - behind.gap - LONGEST:
-                break
-            for before in entry.before.get((borders, behind)) or matcher.states_before(behind, entry, borders):
-                begin, stop = _grown(text, start, end, before)
+            for before in entry.before[borders].get(behind) or matcher.states_before(behind, entry, borders):
+                begin = _word_start(text, start) if before.grows_left else start
+                stop = _word_end(text, end) if before.grows_right else end
                 between = edge - stop
                 if behind.joint == GAP:
-                    tried.add(entry.literal)
+                    tried.add(literal)
                     if not 0 <= between <= behind.gap:
                         continue
                 elif between != behind.gap or (between and text[stop] != " "):
                     continue
-                path = (Place(begin, stop, entry.literal), *places)
+                path = ((begin, stop, literal), *places)
                 if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
                     for kind in before.kinds:
                         if kind not in found:
                             found.add(kind)
-                            hits.setdefault(kind, []).append((begin, place.end))
+                            hits.setdefault(kind, []).append((begin, last))
                     if trace is not None:
                         trace += _whole(before, path)
-                if before.before and (before, start, entry.literal) not in seen:
-                    seen.add((before, start, entry.literal))
+                if before.before and (before, start, literal) not in seen:
+                    seen.add((before, start, literal))
                     todo.append((before, path))
 
 
-def _whole(state: _State, places: tuple[Place, ...]) -> Iterator[Found]:
+def _whole(state: _State, found: tuple[_Found, ...]) -> Iterator[Found]:
+    places = tuple(map(Place._make, found))
     return ((pattern, places, classes) for node in state.nodes for pattern, classes in node.begun)
 
 
@@ -430,9 +487,7 @@ def sources(found: Found) -> Iterator[tuple[str, str]]:
     """The part and the item of every word that a pattern was found by."""
     _, places, classes = found
     for place, words in zip(places, classes, strict=True):
-        for readings in words.words[place.literal]:
-            for word in readings:
-                yield from word.sources
+        yield from words.sources(place.literal)
 
 
 def _word_end(text: str, end: int) -> int:
@@ -455,7 +510,12 @@ def _at_clause_start(text: str, start: int, hits: Hits) -> bool:
         end -= 1
     if not end or text[end - 1] in _CLAUSE_STARTS:
         return True
-    return any(stop == end for _, stop in hits.get("openers", ()))
+    for _, stop in reversed(hits.get("openers", ())):
+        if stop == end:
+            return True
+        if stop < end - LONGEST:  # those before end before, but for the rest of a word
+            return False
+    return False
 
 
 def _spare(hits: Hits) -> None:

@@ -6,14 +6,17 @@ English, since models often answer in English whatever they were asked in.
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
+from operator import itemgetter
 from typing import Any
 
-from custom_metrics.folding import EDGE, fold, is_boundary
+from custom_metrics.folding import EDGE, boundaries, fold
 from custom_metrics.matching import Found, Hits, Matcher, Script, search
 from custom_metrics.patterns import Pattern, Row, parse
 
@@ -21,6 +24,8 @@ __all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "like
 
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
+
+_STEM = 4  # characters from which a word counts as held where another begins or ends with it: "desconocid" is a stem
 
 _FOLDER = resources.files("custom_metrics").joinpath("abstention_phrases")
 
@@ -49,10 +54,13 @@ class Lexicon:
     fold_marks: bool
     same: dict[int, str]
 
+    def __post_init__(self) -> None:
+        self.respelt = re.compile(f"[{re.escape(''.join(map(chr, self.same)))}]" if self.same else "(?!)")
+
     def fold(self, text: str) -> str:
         """Fold a text as the phrases are folded."""
         folded = fold(text, self.fold_marks)
-        return folded.translate(self.same) if self.same else folded
+        return folded.translate(self.same) if self.same and self.respelt.search(folded) else folded
 
     def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
         """The phrases in a folded text; see :func:`custom_metrics.matching.search`."""
@@ -93,7 +101,21 @@ def known(language: str | None) -> str | None:
 @cache
 def lexicon_of(language: str) -> Lexicon:
     """The compiled phrases of a language and of English."""
-    return build_lexicon([phrases(code) for code in dict.fromkeys((language, "en"))])
+    with _uncollected():
+        return build_lexicon([phrases(code) for code in dict.fromkeys((language, "en"))])
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection while tables are compiled: what is made stays, and looking it through takes a third of the
+    time."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
@@ -156,15 +178,13 @@ def likely_languages(text: str) -> tuple[str, ...]:
     material in another, so all tables as one would contradict each other.
     """
     folded = fold(text)
-    size = len(folded)
+    padded = folded + " "
     held: dict[str, int] = {}
-    for last, (literal, languages) in _words_of_all().iter(folded):
-        end = last + 1
-        start = end - len(literal)
-        left = start == 0 or folded[start - 1] == " " or is_boundary(folded[start - 1], literal[0])
-        if left and (end == size or folded[end] == " " or is_boundary(folded[end], literal[-1])):
+    for last, (size, lefts, rights, languages) in _words_of_all().iter(folded):
+        bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
+        if bounds == 2 or (bounds and size >= _STEM):
             for language in languages:
-                held[language] = held.get(language, 0) + len(literal)
+                held[language] = held.get(language, 0) + size
     return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
 
 
@@ -173,30 +193,36 @@ def _words_of_all() -> Any:
     import ahocorasick
 
     languages: dict[str, list[str]] = {}
-    for language in LANGUAGES:
-        table = phrases(language)
-        written = [phrase for words in table.get("parts", {}).values() for phrase in words]
-        written += [phrase for key in (*PATTERN_KEYS, *WORD_KEYS) for phrase in table.get(key, [])]
-        literals: dict[str, None] = {}
-        for marks in {False, bool(table.get("fold_marks"))}:
-            pieces = (piece for phrase in written for piece in _PIECES.split(phrase))
-            literals.update(dict.fromkeys(filter(None, (fold(piece, marks).strip() for piece in pieces))))
-        same = _same(table)
-        for literal in literals:
-            for spelt in {literal, _spelt(literal, same)}:
-                languages.setdefault(spelt, []).append(language)
     automaton = ahocorasick.Automaton()
-    for literal, spoken in languages.items():
-        automaton.add_word(literal, (literal, tuple(spoken)))
+    with _uncollected():
+        for language in LANGUAGES:
+            for literal in _literals(phrases(language)):
+                languages.setdefault(literal, []).append(language)
+        for literal, spoken in languages.items():
+            automaton.add_word(literal, (len(literal), *boundaries(literal), spoken))
     automaton.make_automaton()
     return automaton
 
 
-def _spelt(literal: str, same: dict[int, str]) -> str:
-    """A literal in the other spelling of its table."""
-    for character, read_as in sorted(same.items(), key=lambda item: -len(item[1])):
-        literal = literal.replace(read_as, chr(character))
-    return literal
+def _literals(table: dict[str, Any]) -> set[str]:
+    """The words and phrases of a table, folded; in both spellings, and with and without the marks that it ignores."""
+    listed = (*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS)))
+    # all at once, one a line: folding each by itself would take ten times as long
+    lines = _PIECES.sub("\n", "\n".join(phrase for one in listed for phrase in one))
+    same = _same(table)
+    found: set[str] = set()
+    for marks in {False, bool(table.get("fold_marks"))}:
+        folded = fold(lines, marks)
+        for spelt in {folded, _spelt(folded, same)}:
+            found.update(line.strip() for line in spelt.split("\n"))
+    return found - {""}
+
+
+def _spelt(text: str, same: dict[int, str]) -> str:
+    """A folded text in the other spelling of its table."""
+    for character, read_as in sorted(filter(itemgetter(1), same.items()), key=lambda item: -len(item[1])):
+        text = text.replace(read_as, chr(character))
+    return text
 
 
 _PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|[()|^*]|\)\?")

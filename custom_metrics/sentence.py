@@ -29,20 +29,18 @@ _NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "æ–‡ç
 class Reading(Enum):
     """Why a sentence abstains, or why it does not although it holds a phrase of abstention."""
 
-    BARE = "it is a bare phrase of abstention"
-    ALONE = "it abstains by itself"
-    SILENT = "it finds the material silent"
-    NOTHING = "it holds no phrase that abstains here"
-    TURNED = "it turns round: an answer stands behind the abstention"
-    CONCEDED = "the abstention is a concession: an answer stands beside it"
+    BARE = "it is a bare phrase of abstention", True
+    ALONE = "it abstains by itself", True
+    SILENT = "it finds the material silent", True
+    NOTHING = "it holds no phrase that abstains here", False
+    TURNED = "it turns round: an answer stands behind the abstention", False
+    CONCEDED = "the abstention is a concession: an answer stands beside it", False
 
-    @property
-    def abstains(self) -> bool:
+    def __init__(self, why: str, abstains: bool) -> None:
+        # plain attributes: `value` and properties of an enumeration cost more than the rest of a short sentence's reading
+        self.why = why
+        self.abstains = abstains
         """Whether a sentence that is read so abstains."""
-        return self in _ABSTAINING
-
-
-_ABSTAINING = frozenset((Reading.BARE, Reading.ALONE, Reading.SILENT))
 
 
 @dataclass(slots=True)
@@ -56,10 +54,17 @@ class Sentence:
     def abstains_alone(self) -> bool:
         return self.bare or "abstains" in self.hits
 
+    @property
+    def may_abstain(self) -> bool:
+        """Whether it holds anything that abstentions are made of."""
+        return self.bare or not TRIGGERS.isdisjoint(self.hits)
+
     def opens_with(self, kind: str, within: int) -> bool:
         """Whether a phrase of that kind stands in the first few characters."""
+        if kind not in self.hits:
+            return False
         lead = len(self.text) - len(self.text.lstrip(EDGE))
-        return any(start - lead <= within for start, _ in self.hits.get(kind, ()))
+        return any(start - lead <= within for start, _ in self.hits[kind])
 
 
 def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
@@ -120,7 +125,8 @@ def _skip_edge(text: str, start: int) -> int:
 
 def _only_openers(text: str, end: int, hits: Hits) -> bool:
     """Whether a sentence up to some place is an opener and no more."""
-    return (_skip_edge(text, 0), len(text[:end].rstrip(EDGE))) in hits.get("openers", ())
+    openers = hits.get("openers")
+    return openers is not None and (_skip_edge(text, 0), len(text[:end].rstrip(EDGE))) in openers
 
 
 def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
@@ -128,15 +134,18 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
     if sentence.bare:
         return Reading.BARE
     text, hits = sentence.text, sentence.hits
-    spans = [span for span in hits.get("abstains", ()) if not _is_reported(span[0], sentence)]
+    spans = hits.get("abstains", [])
+    if spans and "reported" in hits:
+        spans = [span for span in spans if not _is_reported(span[0], sentence)]
     by_itself = bool(spans)
     if "material" in hits or spoke_of_material:
-        spans += hits.get("silent", [])
+        spans = spans + hits.get("silent", [])
         if "lacks" in hits and not ("material" in hits and cites(sentence)):
             spans += hits["lacks"]
     if not spans:
         return Reading.NOTHING
-    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    starts, ends = zip(*spans, strict=True)
+    first, last = min(starts), max(ends)
     for start, end in hits.get("but", ()):
         if start >= last and _is_answer(text[end:], end, hits):
             return Reading.TURNED

@@ -14,7 +14,8 @@ MASK = "\x00"  # stands for what was quoted
 _MARKS = re.compile(r"[.!?。؟۔।॥\n;؛｡…]+")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
-_TITLE = re.compile(r"\b[A-Z][a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
+# "[A-Z](?<!\w[A-Z])" is "\b[A-Z]", found three times as fast: the search can go by the first character
+_TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
 
 
 def stated(text: str, lexicon: Lexicon) -> str:
@@ -31,13 +32,14 @@ def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
 
 def split(text: str) -> list[tuple[str, bool]]:
     """Sentences without their ends, and whether each asks."""
-    found, start = [], 0
+    found, start, size = [], 0, len(text)
     for mark in _MARKS.finditer(text):
-        if _ends_sentence(text, mark.start(), mark.end()):
-            if mark.start() - start > 1:
-                found.append((text[start : mark.start()], "?" in mark[0] or "؟" in mark[0]))
-            start = mark.end()
-    if len(text) - start > 1:
+        stop, end = mark.span()
+        if end == size or _ends_sentence(text, stop, end):
+            if stop - start > 1:
+                found.append((text[start:stop], "?" in mark[0] or "؟" in mark[0]))
+            start = end
+    if size - start > 1:
         found.append((text[start:], False))
     return found
 
@@ -99,5 +101,7 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def mask_titles(text: str) -> str:
+    if not _TITLE.search(text):
+        return text
     alone = text.strip(" .!*\"'“”")
     return _TITLE.sub(lambda match: match[0] if match[0] == alone else MASK, text)
