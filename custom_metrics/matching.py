@@ -209,7 +209,7 @@ class Matcher:
                 if entry.literal not in edge.words.literals:
                     continue
                 for open_left, open_right in edge.words.ends(entry.literal):
-                    bound_left, bound_right = _bounds(open_left, open_right, edge)
+                    bound_left, bound_right = _bounds(entry.literal, open_left, open_right, edge)
                     if (left or not bound_left) and (right or not bound_right):
                         joined = edge.joint == JOINED and not edge.first
                         key = (
@@ -317,8 +317,8 @@ class _Classes:
 
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
-    left, right = _bounds(False, False, edge)
     for literal in edge.words.literals:
+        left, right = _bounds(literal, False, False, edge)
         entry = entries.get(literal)
         if entry is None:
             entry = entries[literal] = _Entry(literal, left, right)
@@ -329,18 +329,20 @@ def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
         for literal in edge.words.literals:
             entry = entries[literal]
             for open_left, open_right in edge.words.ends(literal):
-                bound_left, bound_right = _bounds(open_left, open_right, edge)
+                bound_left, bound_right = _bounds(literal, open_left, open_right, edge)
                 entry.bound_left &= bound_left
                 entry.bound_right &= bound_right
                 entry.opens |= edge.script.spaces and open_right and not edge.joined_behind
 
 
-def _bounds(open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]:
-    """Whether a word of the text must begin and end where one of a class does."""
+def _bounds(literal: str, open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text must begin and end where one of a class does. A mark at its end stands beside any word."""
+    if not edge.script.spaces:
+        return False, False
     joined = edge.joint == JOINED and not edge.first
     return (
-        edge.script.spaces and not open_left and not joined,
-        edge.script.spaces and not open_right and not edge.joined_behind,
+        not open_left and not joined and is_word(literal[0]),
+        not open_right and not edge.joined_behind and is_word(literal[-1]),
     )
 
 
@@ -402,8 +404,9 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
                 hits[kind] = [(start, end)]
         for state in conditional:
             if not state.starts_clause or _at_clause_start(text, start, hits):
-                for kind in state.kinds:
-                    hits.setdefault(kind, []).append(_grown(text, start, end, state))
+                begin, stop = _grown(text, start, end, state)
+                for kind in state.kinds:  # of a turn that is the end of a word ("없지만"), the word itself may abstain
+                    hits.setdefault(kind, []).append((start if kind == "but" else begin, stop))
         if trace is not None:
             for state in states:
                 if not state.starts_clause or _at_clause_start(text, start, hits):
@@ -444,7 +447,7 @@ def _look_back(
     Before a gap the nearest place of each word counts, so the work stays linear.
     """
     last = place[1]
-    found: set[str] = set()
+    found: set[str | tuple[str, int]] = set()
     seen: set[tuple[_State, int, str]] = set()
     todo: list[tuple[_State, tuple[_Found, ...]]] = [(state, (place,))]
     while todo:
@@ -468,8 +471,10 @@ def _look_back(
                 path = ((begin, stop, literal), *places)
                 if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
                     for kind in before.kinds:
-                        if kind not in found:
-                            found.add(kind)
+                        # one is enough, but where the whole sentence must be one
+                        place_of = (kind, begin) if kind in _KEPT else kind
+                        if place_of not in found:
+                            found.add(place_of)
                             hits.setdefault(kind, []).append((begin, last))
                     if trace is not None:
                         trace += _whole(before, path)

@@ -20,6 +20,8 @@ _TOKENS = re.compile(
     r"|\((?P<words>[^()]*)\)(?P<perhaps>\?)?|(?P<text>(?:(?!\.\.\.)[^\s{}()])+)"
 )
 
+_ALTERNATIVES = re.compile(r"\|(?![^{]*\})")  # not within braces
+
 
 class Word(NamedTuple):
     """A literal, which of its ends a word may go on beyond, and the parts of the table that it comes from."""
@@ -104,7 +106,7 @@ class _Reader:
                 if token["longer"]:
                     rows = [_opened(row) for row in rows]
             elif token["words"] is not None:
-                rows = [row for word in token["words"].split("|") for row in self.rows(word.strip())]
+                rows = [row for word in _ALTERNATIVES.split(token["words"]) for row in self.rows(word.strip())]
             elif (word := _word(token["text"], self.folded)) is not None:
                 rows = [(Element(JOINED, frozenset((word,))),)]
             else:

@@ -85,6 +85,9 @@ def phrases(language: str) -> dict[str, Any]:
         raise ValueError(f"{name}: unknown keys {sorted(unknown)}; known are {sorted(_KEYS)}")
     lists = {key: table.get(key, []) for key in (*PATTERN_KEYS, *WORD_KEYS)}
     lists |= {f"parts: {part}": words for part, words in table.get("parts", {}).items()}
+    unnamed = [part for part in table.get("parts", {}) if not isinstance(part, str)]
+    if unnamed:
+        raise ValueError(f"{name}: {unnamed[0]!r} is no name of a part (quote words that YAML reads otherwise)")
     for key, listed in lists.items():
         if not isinstance(listed, list) or not all(isinstance(phrase, str) for phrase in listed):
             raise ValueError(f"{name}: {key!r} must be a list of phrases (quote words that YAML reads otherwise)")

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from custom_metrics.folding import EDGE, NO_SPACES
+from custom_metrics.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.matching import Hits
 from custom_metrics.phrases import Lexicon
 
@@ -147,7 +147,9 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
     starts, ends = zip(*spans, strict=True)
     first, last = min(starts), max(ends)
     for start, end in hits.get("but", ()):
-        if start >= last and _is_answer(text[end:], end, hits):
+        # "없지만": the turn may be the end of the word that abstains
+        suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
+        if (start >= last or suffix) and _is_answer(text[end:], end, hits):
             return Reading.TURNED
     for start, end in hits.get("although", ())[:1]:
         lead = text[:start]

@@ -75,6 +75,10 @@ def found(phrase: str, text: str, **changed: Any) -> list[str]:
         ("{stem}{ending}", "bilmiyorum", []),
         ("{stem}{ending}*", "bilmiyorum", ["bilmiyorum"]),
         ("un{say}", "unsay", ["unsay"]),
+        (", not", "here, not there", [", not"]),
+        ("it, {not}", "it, never", ["it, never"]),
+        ("({say|stem}|ask) {not}", "gör not", ["gör not"]),
+        ("({say|stem}|ask) {not}", "ask not", ["ask not"]),
     ],
 )
 def test_a_pattern_reads_what_its_readme_says(phrase: str, text: str, reads: list[str]) -> None:

@@ -36,6 +36,13 @@ def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_every_yaml_reader_reads_the_same(language: str) -> None:
+    """libyaml, where it is, and PyYAML's own."""
+    text = FOLDER.joinpath(f"{language}.yaml").read_text("utf-8")
+    assert yaml.safe_load(text) == phrases(language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_every_part_is_referred_to(language: str) -> None:
     table = phrases(language)
     lists = [*(table.get(key, []) for key in PATTERN_KEYS), *table.get("parts", {}).values()]
@@ -81,6 +88,7 @@ def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], mes
     [
         ({"abstain": ["x"]}, r"abstention_phrases/de\.yaml: unknown keys \['abstain'\]"),
         ({"no": [False]}, r"abstention_phrases/de\.yaml: 'no' must be a list of phrases"),
+        ({"parts": {False: ["nein"]}}, r"abstention_phrases/de\.yaml: False is no name of a part"),
         ({"parts": {"not": "nicht"}}, r"abstention_phrases/de\.yaml: 'parts: not' must be a list of phrases"),
     ],
 )
