@@ -75,7 +75,7 @@ def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
     for found in dict.fromkeys(trace):
         pattern, places, _ = found
         start, end = places[0].start, places[-1].end
-        if (start, end) in hits.get(pattern.kind, ()):  # others are spared by an exception
+        if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception
             yield Match(pattern.kind, pattern.written, sentence[start:end], tuple(dict.fromkeys(sources(found))))
 
 

@@ -180,19 +180,24 @@ def likely_languages(text: str) -> tuple[str, ...]:
     For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
     material in another, so all tables as one would contradict each other.
     """
-    folded = fold(text)
-    padded = folded + " "
+    automaton, without_marks = _words_of_all()
     held: dict[str, int] = {}
-    for last, (size, lefts, rights, languages) in _words_of_all().iter(folded):
-        bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
-        if bounds == 2 or (bounds and size >= _STEM):
-            for language in languages:
-                held[language] = held.get(language, 0) + size
+    folded = fold(text)
+    bare = folded if folded.isascii() else fold(text, marks=True)
+    for read, counts_marks in ((folded, True),) if bare == folded else ((folded, True), (bare, False)):
+        padded = read + " "
+        for last, (size, lefts, rights, languages) in automaton.iter(read):
+            bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
+            if bounds == 2 or (bounds and size >= _STEM):
+                for language in languages:
+                    if bare == folded or counts_marks is (language not in without_marks):
+                        held[language] = held.get(language, 0) + size
     return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
 
 
 @cache
-def _words_of_all() -> Any:
+def _words_of_all() -> tuple[Any, frozenset[str]]:
+    """An automaton of all tables' words, and the languages that are read without marks."""
     import ahocorasick
 
     languages: dict[str, list[str]] = {}
@@ -204,7 +209,7 @@ def _words_of_all() -> Any:
         for literal, spoken in languages.items():
             automaton.add_word(literal, (len(literal), *boundaries(literal), spoken))
     automaton.make_automaton()
-    return automaton
+    return automaton, frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
 
 
 def _literals(table: dict[str, Any]) -> set[str]:

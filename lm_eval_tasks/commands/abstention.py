@@ -1,7 +1,7 @@
 """Show why an answer is read as an abstention, or why not.
 
-Prints how each sentence of the answer is read, and the phrases of the table that stand in it: what a native speaker needs to
-correct a table. The tables are in custom_metrics/abstention_phrases.
+Prints how each sentence of the answer is read, and the phrases of the table that stand in it: what a native speaker needs
+to correct a table. The tables are in custom_metrics/abstention_phrases.
 """
 
 from __future__ import annotations
