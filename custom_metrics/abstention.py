@@ -20,45 +20,31 @@ it is: an abstention stands at the front or at the end of what a model writes.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
 
-from custom_metrics.phrases import (
-    EDGE,
-    LANGUAGES,
-    NO_SPACES,
-    Hits,
-    Lexicon,
-    ends_with_opener,
-    fold,
-    is_boundary,
-    known,
-    lexicon_of,
-    likely_languages,
-    opener_of,
-    search,
+from custom_metrics.folding import EDGE, NO_SPACES
+from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
+from custom_metrics.sentence import (
+    LONGEST_BARE,
+    Sentence,
+    cites,
+    is_bare,
+    numbered,
+    read,
+    reading,
+    says_something,
 )
+from custom_metrics.sentences import MASK, mask_titles, split, stated
 
 __all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention"]
 
 HEAD, TAIL = 2000, 1000
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
-CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
 MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
 
-_MARKS = re.compile(r"[.!?。؟۔।॥\n;؛｡…]+")
-_COMMA = re.compile("[,،、]")
-_DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
-_SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
-_TITLE = re.compile(r"\b[A-Z][a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:['’][a-z]+)?){2,12}")
-_NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
-_TRIGGERS = frozenset(("abstains", "silent", "lacks"))  # without any of these, no sentence abstains
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
 _SHORT_NO = 2  # letters
-_MASK = "\x00"  # stands for what was quoted
 
 
 def is_abstention(text: str | None, language: str | None = None) -> bool:
@@ -77,13 +63,18 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
     """
     if not isinstance(text, str) or not text:
         return False
-    if len(text) > HEAD + TAIL:
-        text = text[:HEAD] + "\n" + text[-TAIL:]
-    return _reads_as_abstention(text, known(language))
+    return _reads_as_abstention(excerpt(text), known(language))
+
+
+def excerpt(text: str) -> str:
+    """What is read of a text: its first and last characters."""
+    return text if len(text) <= HEAD + TAIL else text[:HEAD] + "\n" + text[-TAIL:]
 
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
 def _reads_as_abstention(text: str, language: str | None) -> bool:
+    if language is not None:
+        return _abstains_in(text, lexicon_of(language))
     return any(_abstains_in(text, lexicon) for lexicon in _lexicons(text, language))
 
 
@@ -100,8 +91,7 @@ def abstains_elsewhere(text: str, language: str | None) -> bool:
     own = known(language)
     if own is None or not text:
         return False
-    if len(text) > HEAD + TAIL:
-        text = text[:HEAD] + "\n" + text[-TAIL:]
+    text = excerpt(text)
     likely = likely_languages(text)
     if likely[0] == own:
         return False
@@ -118,12 +108,18 @@ def _lexicons(text: str, language: str | None) -> list[Lexicon]:
     return [lexicon_of(code) for code in ((language,) if language else likely_languages(text))]
 
 
+def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
+    """The languages that a text is read in, and their phrases."""
+    own = known(language)
+    return [(code, lexicon_of(code)) for code in ((own,) if own else likely_languages(excerpt(text)))]
+
+
 def _abstains_in(text: str, lexicon: Lexicon) -> bool:
-    if not _decide(fold(text, lexicon.fold_marks), lexicon):
+    if not decide(lexicon.fold(text), lexicon):
         return False
     # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
-    masked = _mask_titles(text)
-    return masked == text or _decide(fold(masked, lexicon.fold_marks), lexicon)
+    masked = mask_titles(text)
+    return masked == text or decide(lexicon.fold(masked), lexicon)
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
@@ -133,15 +129,15 @@ def denies_presence(text: str, language: str | None = None) -> bool:
 
 
 def _denies_in(text: str, lexicon: Lexicon) -> bool:
-    rest = _behind(lexicon.no, fold(text, lexicon.fold_marks).strip(EDGE))
+    rest = _behind(lexicon.no, lexicon.fold(text).strip(EDGE))
     if rest is None:
         return False
-    hits = search(rest, lexicon)
+    hits = lexicon.search(rest)
     if not rest or "present" in hits or (len(rest.split()) <= 4 and not _NAMES.search(text.strip())):
         return True
     # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
-    numbered = _numbered(rest)
-    return any(end not in numbered for _, end in hits.get("material", ()))
+    sources = numbered(rest)
+    return any(end not in sources for _, end in hits.get("material", ()))
 
 
 def affirms_presence(text: str, language: str | None = None) -> bool:
@@ -150,11 +146,11 @@ def affirms_presence(text: str, language: str | None = None) -> bool:
 
 
 def _affirms_in(text: str, lexicon: Lexicon) -> bool:
-    head = fold(text, lexicon.fold_marks).strip(EDGE)
+    head = lexicon.fold(text).strip(EDGE)
     if _behind(lexicon.yes, head) is None:
         return False
-    first, _ = next(iter(_sentences(head)), (head, False))
-    return not _decide(first, lexicon)
+    first, _ = next(iter(split(head)), (head, False))
+    return not decide(first, lexicon)
 
 
 def _behind(particles: tuple[str, ...], text: str) -> str | None:
@@ -169,232 +165,63 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
-@dataclass(slots=True)
-class _Sentence:
-    text: str
-    hits: Hits
-    bare: bool  # it is a bare phrase
-    asks: bool  # it ends with a question mark
-
-    @property
-    def abstains_alone(self) -> bool:
-        return self.bare or "abstains" in self.hits
-
-    def opens_with(self, kind: str, within: int) -> bool:
-        """Whether a phrase of that kind stands in the first few characters."""
-        lead = len(self.text) - len(self.text.lstrip(EDGE))
-        return any(start - lead <= within for start, _ in self.hits.get(kind, ()))
-
-
-def _decide(text: str, lexicon: Lexicon) -> bool:
-    text = _mask_quotes(_unquote(_last_answer(text, lexicon).strip()), lexicon)
-    sentences = [_read(part, asks, lexicon) for part, asks in _sentences(text)]
-    for sentence in sentences:
-        if sentence.bare or not _TRIGGERS.isdisjoint(sentence.hits):
-            break
-    else:
-        return len(sentences) != 1 and _is_bare(text, lexicon)
+def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
+    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided."""
+    text = stated(text, lexicon)
+    sentences = [read(part, asks, lexicon) for part, asks in split(text)]
+    if told is None and not any(sentence.may_abstain for sentence in sentences):
+        return _whole_is_bare(text, sentences, lexicon)
     spoke_of_material = abstained = only_bare = alone = False
     answers = 0  # sentences that answer directly, since the last abstention
     statements = 0  # all that do
     for sentence in sentences:
         material = "material" in sentence.hits
-        if _abstains(sentence, spoke_of_material, lexicon):
+        found = reading(sentence, spoke_of_material)
+        says = found.why
+        if found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
             if not answers or turns or sentence.abstains_alone:
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
                 abstained, answers = True, 0
-        elif sentence.asks or not sentence.text.strip(EDGE + _MASK):
-            continue
-        elif material and _cites(sentence, lexicon):
+            else:
+                says += ", but behind an answer that does not count"
+        elif sentence.asks or not sentence.text.strip(EDGE + MASK):
+            says += "; it asks, or is empty" if told is not None else ""
+        elif material and cites(sentence):
             answers += 1
             statements += 1
             material = False  # named as a source, not spoken of
-        elif _says_something(sentence, lexicon):
+            says += "; it answers and names the material as its source"
+        elif says_something(sentence):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (only_bare or sentence.opens_with("but", EARLY)):
+                if told is not None:
+                    told += [f"{says}; it answers", "no abstention: an answer follows it that takes it back"]
                 return False
             answers += 1
             statements += 1
+            says += "; it answers"
         spoke_of_material = spoke_of_material or material
-    return abstained and (alone or statements <= MOST_STATEMENTS)
+        if told is not None:
+            told.append(says)
+    if told is not None:
+        told.append(_verdict(abstained, alone, statements))
+        if not abstained and _whole_is_bare(text, sentences, lexicon):
+            told[-1] = "an abstention: the text as a whole is a bare phrase"
+    if not abstained:
+        return _whole_is_bare(text, sentences, lexicon)
+    return alone or statements <= MOST_STATEMENTS
 
 
-def _sentences(text: str) -> list[tuple[str, bool]]:
-    """Sentences without their ends, and whether each asks."""
-    found, start = [], 0
-    for mark in _MARKS.finditer(text):
-        if _ends_sentence(text, mark.start(), mark.end()):
-            if mark.start() - start > 1:
-                found.append((text[start : mark.start()], "?" in mark[0] or "؟" in mark[0]))
-            start = mark.end()
-    if len(text) - start > 1:
-        found.append((text[start:], False))
-    return found
+def _verdict(abstained: bool, alone: bool, statements: int) -> str:
+    if not abstained:
+        return "no abstention: no sentence abstains"
+    if alone or statements <= MOST_STATEMENTS:
+        return "an abstention"
+    return f"no abstention: it finds the material silent, but states {statements} other things"
 
 
-def _ends_sentence(text: str, start: int, end: int) -> bool:
-    """Whether a run of marks ends a sentence: not in "3.5", and not behind "J.", "15." or "V." ("V. mendean")."""
-    marks = text[start:end]
-    if marks != "." and marks.strip(".!?"):
-        return True
-    after = text[end : end + 1]
-    if after and after not in " \n\"')]" and not (marks != "." and "\u3040" <= after <= "\u9fff"):
-        return False
-    if marks != "." or not after:
-        return True
-    word = text[max(0, start - 4) : start].split(" ")[-1]
-    short = len(word) < 2 or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and set(word) <= set("ivx"))
-    return not (word and short)
-
-
-def _read(text: str, asks: bool, lexicon: Lexicon) -> _Sentence:
-    return _Sentence(text, search(text, lexicon), _is_bare(text, lexicon), asks)
-
-
-def _says_something(sentence: _Sentence, lexicon: Lexicon) -> bool:
-    """Whether a sentence that does not abstain could be an answer: not about the material, not to the user."""
-    if "present" in sentence.hits:
-        return True
-    return not ("material" in sentence.hits or "offer" in sentence.hits or _only_openers(sentence.text, lexicon))
-
-
-def _cites(sentence: _Sentence, lexicon: Lexicon) -> bool:
-    """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
-    start, end = sentence.hits["material"][0]
-    comma = _COMMA.search(sentence.text, end, end + CITED)  # "passage [3]," may stand before it
-    return (
-        start < CITATION
-        and comma is not None
-        and sentence.text.lstrip(EDGE).startswith(lexicon.citing)
-        and len(sentence.text) - comma.end() > 8
-        and "offer" not in sentence.hits
-    )
-
-
-def _last_answer(text: str, lexicon: Lexicon) -> str:
-    """What stands behind the last "Answer:", where something does."""
-    if ":" not in text:
-        return text
-    markers = deque(lexicon.answer_marker.finditer(text), maxlen=1)
-    if not markers:
-        return text
-    last = markers[0]
-    if last.start() and not is_boundary(text[last.start() - 1], text[last.start()]):
-        return text
-    tail = text[last.end() :]
-    return tail if tail.strip(EDGE) else text
-
-
-def _unquote(text: str) -> str:
-    """An answer that stands in quotation marks as a whole, without them."""
-    if text[:1] not in ("'", '"'):
-        return text
-    inner = text.rstrip(".")[1:-1]
-    return inner if text.rstrip(".")[-1:] == text[0] and '"' not in inner else text
-
-
-def _is_bare(text: str, lexicon: Lexicon) -> bool:
-    """Whether a sentence is a bare phrase, behind at most three openers."""
-    text = text.strip(EDGE)
-    if text in lexicon.bare:
-        return True
-    if not text or len(text) > 120:
-        return False
-    for _ in range(3):
-        opener = opener_of(text, lexicon)
-        if opener is None:
-            return False
-        text = text[len(opener) :].strip(EDGE)
-        if text in lexicon.bare:
-            return True
-    return False
-
-
-def _only_openers(text: str, lexicon: Lexicon) -> bool:
-    text = text.strip(EDGE)
-    return text in lexicon.openers.get(text[:1], ())
-
-
-def _mask_quotes(text: str, lexicon: Lexicon) -> str:
-    if '"' in text:
-        text = _DOUBLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
-    if text.count("'") > 1:
-        text = _SINGLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
-    return text
-
-
-def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
-    """Keep a quotation that is the speaker's own verdict (``the answer is "unknown".``), mask any other."""
-    before = match.string[max(0, match.start() - 60) : match.start()].rstrip(" :,-\"'")
-    after = match.string[match.end() : match.end() + 3].strip(" .!\"')")
-    before = _MARKS.split(before)[-1].strip()
-    own = not before or ends_with_opener(before, lexicon)
-    if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
-        return " " + match[0][1:-1] + " "
-    return _MASK
-
-
-def _abstains(sentence: _Sentence, spoke_of_material: bool, lexicon: Lexicon) -> bool:
-    """Whether one sentence abstains, given whether one before it spoke of the material."""
-    if sentence.bare:
-        return True
-    text, hits = sentence.text, sentence.hits
-    spans = [span for span in hits.get("abstains", ()) if not _is_reported(span[0], sentence)]
-    if "material" in hits or spoke_of_material:
-        spans += hits.get("silent", [])
-        if "lacks" in hits and not ("material" in hits and _cites(sentence, lexicon)):
-            spans += hits["lacks"]
-    if not spans:
-        return False
-    first, last = min(start for start, _ in spans), max(end for _, end in spans)
-    for start, end in hits.get("but", ()):
-        if start >= last and _is_answer(text[end:], end, hits):
-            return False
-    for start, end in hits.get("although", ())[:1]:
-        lead = text[:start]
-        if start >= first or _COMMA.search(text, end, first):
-            break  # the concession is over before the abstention begins
-        if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, lexicon) and not _speaks_of(0, start, hits):
-            return False  # "Paris, although the text does not say so."
-        comma = _COMMA.search(text, last)
-        if comma and _is_answer(text[comma.end() :], comma.end(), hits):
-            return False
-    return True
-
-
-def _is_reported(start: int, sentence: _Sentence) -> bool:
-    """Whether a verb of saying stands before a phrase in its clause ("he said I don't know")."""
-    return any(
-        end <= start and not _COMMA.search(sentence.text, end + 2, start)
-        for _, end in sentence.hits.get("reported", ())
-    )
-
-
-def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
-    """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user.
-
-    A numbered passage ("but context 5 says that ...") is a source, not the material as such.
-    """
-    numbered = {offset + end for end in _numbered(rest)}
-    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, numbered)
-
-
-def _numbered(text: str) -> set[int]:
-    """Where words end that a number follows."""
-    return {match.start(1) for match in _NUMBERED.finditer(text)}
-
-
-def _speaks_of(start: int, end: int, hits: Hits, numbered: Collection[int] = ()) -> bool:
-    """Whether between two places the material (passages with a number apart), not knowing or the user comes up."""
-    return any(
-        start <= first < end and not (kind == "material" and last in numbered)
-        for kind in ("material", "offer", *_TRIGGERS)
-        for first, last in hits.get(kind, ())
-    )
-
-
-def _mask_titles(text: str) -> str:
-    alone = text.strip(" .!*\"'“”")
-    return _TITLE.sub(lambda match: match[0] if match[0] == alone else _MASK, text)
+def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:
+    """Whether a text of several "sentences" is one bare phrase ("n. a.")."""
+    return len(sentences) != 1 and len(text) <= LONGEST_BARE and is_bare(text, lexicon.search(text))

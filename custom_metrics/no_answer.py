@@ -31,8 +31,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from custom_metrics.folding import EDGE, NO_SPACES
 from custom_metrics.noise import is_noise, script_of, scripts
-from custom_metrics.phrases import EDGE, NO_SPACES
 
 __all__ = ["KINDS", "behind_prompt", "no_answer"]
 

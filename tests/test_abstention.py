@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.abstention import LANGUAGES, denies_presence, is_abstention
+from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, denies_presence, excerpt, is_abstention
 from custom_metrics.filters import Abstention
-from custom_metrics.phrases import build_lexicon, fold, lexicon_of, phrases, search
 
 DATA = Path(__file__).parent / "data" / "abstention"
 
@@ -80,6 +77,11 @@ ANSWERS = [
     (None, "O autor é desconhecido, mas a obra data do século XV."),
     ("en", "None. All of them survived."),
     ("en", "Yes, answer is present in [3]."),
+    (
+        "en",
+        "Yes, you can visit a law library even if you are not a lawyer. While law library staff cannot provide you with "
+        "legal advice, they can suggest relevant materials.",
+    ),
     ("en", "Paris"),
     ("en", ""),
     ("en", "   "),
@@ -116,9 +118,16 @@ def f1(pairs: Iterable[tuple[bool, bool]]) -> float:
     return 2 * hit / (sum(e for e, _ in pairs) + sum(f for _, f in pairs))
 
 
-@pytest.mark.parametrize("kind", ["unseen", "tuning"])
-@pytest.mark.parametrize("told", [True, False], ids=["language told", "language unknown"])
-def test_f1_is_over_97_percent_and_nowhere_under_85(kind: str, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "told", "least", "least_language"),
+    [
+        pytest.param("unseen", True, 0.978, 0.90, id="unseen, language told"),
+        pytest.param("unseen", False, 0.97, 0.85, id="unseen, language unknown"),
+        pytest.param("tuning", True, 0.985, 0.95, id="tuning, language told"),
+        pytest.param("tuning", False, 0.98, 0.90, id="tuning, language unknown"),
+    ],
+)
+def test_f1_over_all_languages_and_in_the_worst(kind: str, told: bool, least: float, least_language: float) -> None:
     pairs = {
         language: [
             (bool(row["abstains"]), is_abstention(str(row["text"]), language if told else None))
@@ -127,8 +136,8 @@ def test_f1_is_over_97_percent_and_nowhere_under_85(kind: str, told: bool) -> No
         for language in LANGUAGES
     }
     by_language = {language: f1(found) for language, found in pairs.items()}
-    assert f1(pair for found in pairs.values() for pair in found) >= 0.97, by_language
-    assert {language: value for language, value in by_language.items() if value < 0.85} == {}
+    assert f1(pair for found in pairs.values() for pair in found) >= least, by_language
+    assert {language: value for language, value in by_language.items() if value < least_language} == {}
 
 
 def test_there_is_data_for_every_language() -> None:
@@ -150,56 +159,6 @@ def test_gold_answers_and_passages_are_no_abstentions(hub: str) -> None:
             }
     assert len(texts) > 900
     assert {text for text in texts if is_abstention(text, "en")} == {"NA"}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_phrase_table_is_complete_and_readable(language: str) -> None:
-    table = phrases(language)
-    assert table["language"] == language
-    assert table["name"]
-    keys = ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "yes", "no", "present")
-    for key in keys:
-        assert table[key], key
-        assert len(set(table[key])) == len(table[key]), f"{key}: {[p for p in table[key] if table[key].count(p) > 1]}"
-    lexicon_of(language)
-
-
-def table(**changed: object) -> dict[str, object]:
-    return {"language": "xx", "name": "X", "abstains": ["no idea"], "answer_marker": ["answer"], **changed}
-
-
-@pytest.mark.parametrize(
-    ("phrase", "text", "found"),
-    [
-        ("no idea", "i have no idea at all", True),
-        ("no idea", "i have no ideas", False),
-        ("no idea*", "i have no ideas", True),
-        ("*idea", "noidea", True),
-        ("do not ... say", "they do not clearly say", True),
-        ("do not ... say", "they say they do not", False),
-        ("do not ... say", "they do not " + "very " * 12 + "clearly say", False),
-        ("passag* text", "passages text", True),
-        ("^no sé", "no sé", True),
-        ("^no sé", "juan no sé", False),
-        ("^no sé", "lo siento, no sé", True),
-        ("neque ... neque", "neque hoc neque illud", True),
-    ],
-)
-def test_a_phrase_matches_as_its_readme_says(phrase: str, text: str, found: bool) -> None:
-    assert ("abstains" in search(fold(text), build_lexicon([table(abstains=[phrase])]))) is found
-
-
-def test_a_broken_table_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"xx: the phrase '\*' of 'abstains' is empty"):
-        build_lexicon([table(abstains=["*"])])
-    phrases.cache_clear()
-    monkeypatch.setattr(yaml, "load", lambda *_, **__: table(abstain=["x"]))
-    with pytest.raises(ValueError, match=r"abstention_phrases/de\.yaml: unknown keys \['abstain'\]"):
-        phrases("de")
-    monkeypatch.setattr(yaml, "load", lambda *_, **__: table(no=[False]))
-    with pytest.raises(ValueError, match=r"abstention_phrases/de\.yaml: 'no' must be a list of phrases"):
-        phrases("de")
-    phrases.cache_clear()
 
 
 HOSTILE = [
@@ -224,32 +183,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_a_hundred_kilobytes_of_hostile_text_take_no_time(unit: str) -> None:
-    """Only the ends of a text are read; here the whole of what is read is hostile."""
+def test_of_a_hundred_kilobytes_only_the_ends_are_read(unit: str) -> None:
+    """Hostile text costs no more than its ends do; see also `test_matching.py`."""
+    text = unit * (100_000 // len(unit))
+    assert len(excerpt(text)) == HEAD + 1 + TAIL
     for language in ("de", "zh", None):
-        is_abstention("warm up", language)
-        start = time.perf_counter()
-        for attempt in range(3):
-            is_abstention(f"{attempt}" + unit * (100_000 // len(unit)), language)
-        assert time.perf_counter() - start < 1.5  # some 10 ms
-
-
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_finding_phrases_takes_linear_time(unit: str) -> None:
-    """The search itself, on the whole text: four times the text costs no more than some ten times."""
-    lexicon = lexicon_of("de")
-
-    def cost(length: int) -> float:
-        text = fold(unit * (length // len(unit)))
-        best = float("inf")
-        for _ in range(5):
-            start = time.process_time()  # of this process: what else the machine does is not counted
-            search(text, lexicon)
-            best = min(best, time.process_time() - start)
-        return best
-
-    short, long = cost(20_000), cost(80_000)
-    assert long < 12 * max(short, 1e-3)
+        assert is_abstention(text, language) is is_abstention(excerpt(text), language)
 
 
 @settings(deadline=None)

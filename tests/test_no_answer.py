@@ -8,13 +8,14 @@ import random
 import string
 from collections import Counter
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.letter_pairs import commonness, counted, latin
+from custom_metrics.letter_pairs import commonness, latin
 from custom_metrics.no_answer import KINDS, behind_prompt, no_answer
 from custom_metrics.noise import is_noise
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
@@ -291,9 +292,9 @@ def test_words_of_the_passages_are_no_noise_wherever_they_are_cut() -> None:
     assert found <= 2
 
 
-def test_the_pairs_of_letters_are_those_of_the_phrase_tables() -> None:
-    lines = (Path(__file__).parents[1] / "custom_metrics" / "letter_pairs.txt").read_text("utf-8")
-    assert lines == counted(), "run `python -m custom_metrics.letter_pairs`"
+def test_every_pair_of_letters_has_its_digit() -> None:
+    assert {*commonness()} == {first + second for first in ascii_lowercase for second in ascii_lowercase}
+    assert {*commonness().values()} == {*range(10)}
     assert commonness()["th"] >= 7
     assert commonness()["qx"] == 0
     assert latin("Łódź, Straße, ığ") == "Lodz, Strasse, ig"

@@ -1,0 +1,103 @@
+"""Fold a text to the form in which phrases are compared, and say where its words begin and end.
+
+Folding removes what does not distinguish phrases: case, character width, kinds of apostrophes and quotes, Arabic and Hebrew
+vowel marks, Markdown, white space.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+
+__all__ = ["EDGE", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word"]
+
+_QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
+_FOLD = str.maketrans(
+    {
+        **dict.fromkeys("’‘ʼ‛`´ʹ′", "'"),
+        **dict.fromkeys(_QUOTES, '"'),
+        "ı": "i",
+        "\u0307": None,  # left behind when Turkish İ is lowered
+        **dict.fromkeys("أإآٱ", "ا"),
+        **dict.fromkeys("ىيےېۓ", "ی"),
+        "ك": "ک",
+        "ة": "ه",
+        "ہ": "ه",
+        "ھ": "ه",
+        "ۀ": "ه",
+        "ۂ": "ه",
+        **dict.fromkeys(map(chr, (*range(0x064B, 0x0656), 0x0640, 0x0670)), None),  # vowel marks, tatweel
+        **dict.fromkeys(map(chr, range(0x05B0, 0x05BE)), None),  # Hebrew points
+        "\u05be": "-",
+        **dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad", None),
+        "ş": "ș",  # Romanian with the cedillas of old keyboards
+        "ţ": "ț",
+        **dict.fromkeys("*_#", " "),  # Markdown
+        **dict.fromkeys("‐‑‒–—―", "-"),
+        **dict.fromkeys(map(chr, (*range(10), *range(11, 32), 127)), " "),  # control characters; a line break stays
+        **dict.fromkeys("\x85\u2028\u2029", "\n"),
+    }
+)
+_FOLDED = re.compile(f"[{re.escape(''.join(map(chr, _FOLD)))}]")  # to look for them takes a tenth of the time
+NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff]+")
+"""Runs of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Han, kana."""
+_SPACES = re.compile(" {2,}")
+_MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
+EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷"
+"""Marks that do not count at the ends of a sentence."""
+
+
+@lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
+def fold(text: str, marks: bool = False) -> str:
+    """Fold case, width, apostrophes, quotes, Arabic variants, Markdown and white space.
+
+    Args:
+        marks: also drop combining marks (tone marks of Yoruba).
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    text = text.casefold()
+    if _FOLDED.search(text):
+        text = text.translate(_FOLD)
+    if marks:
+        text = _MARKS.sub("", unicodedata.normalize("NFD", text))
+    return _SPACES.sub(" ", text) if "  " in text else text
+
+
+@lru_cache(maxsize=16384)
+def is_word(char: str) -> bool:
+    """Whether a character belongs to a word: letters, digits, and the marks that stand on or beside letters."""
+    return char.isalnum() or unicodedata.category(char)[0] == "M"
+
+
+@lru_cache(maxsize=16384)
+def is_boundary(outside: str, inside: str) -> bool:
+    """Whether a word may end between two characters: at a character that belongs to no word, between scripts without
+    spaces, and where such a script or any other than Latin begins behind an ASCII letter."""
+    if not is_word(outside) or NO_SPACES.match(outside):
+        return True
+    return inside.isascii() and outside > "ɏ" and not "Ḁ" <= outside <= "ỿ"
+
+
+class _Boundaries(dict[str, bool]):
+    """:func:`is_boundary` for one character inside, by the character outside, filled when asked."""
+
+    def __init__(self, inside: str) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def __missing__(self, outside: str) -> bool:
+        found = self[outside] = is_boundary(outside, self.inside)
+        return found
+
+
+_ASCII, _OTHER = _Boundaries("a"), _Boundaries("ж")  # the character inside counts only by whether it is ASCII
+
+
+def boundaries(word: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
+    """Whether a word may begin behind a character, and end before one; for loops that ask often."""
+    if word.isascii():
+        return _ASCII, _ASCII
+    return _ASCII if word[0].isascii() else _OTHER, _ASCII if word[-1].isascii() else _OTHER

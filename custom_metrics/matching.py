@@ -1,0 +1,535 @@
+"""Find the patterns of phrase tables in a text.
+
+All words of all patterns stand in one Aho-Corasick automaton, so a text is read once, whatever the number of
+patterns. Patterns are then followed from their last word to the first: most words begin some pattern, few end one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from unicodedata import category
+
+from custom_metrics.folding import boundaries, is_word
+from custom_metrics.patterns import GAP, JOINED, Element, Pattern, Word
+
+__all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
+
+MOST = 200
+"""Words that two neighbours may make together. A long word is found for nothing, and costs a microsecond to compile."""
+LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time
+_CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
+_REST = re.compile(rf"[\w{''.join(c for c in map(chr, range(0x300, 0x1B00)) if category(c)[0] == 'M')}]*")
+_KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
+
+Hits = dict[str, list[tuple[int, int]]]
+"""Kind of phrase to the (start, end) of those found, in order of their ends."""
+
+
+class Script(NamedTuple):
+    """How a table's language is written."""
+
+    spaces: bool  # words stand between spaces
+    gap: int  # characters that " ... " may stand for
+
+
+class Place(NamedTuple):
+    """Where a literal stands in a text."""
+
+    start: int
+    end: int
+    literal: str
+
+
+Found = tuple[Pattern, tuple[Place, ...], tuple["_Class", ...]]
+"""A pattern, the places that it was found by, and the words that fit there."""
+
+_CLOSED = ((False, False),)
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    """The literals that fit at one place of a pattern: words of a part, or the product of two neighbours."""
+
+    literals: set[str]
+    words: dict[str, list[Word]] = field(default_factory=dict)
+    factors: tuple[_Class, str, _Class] | None = None  # both with closed ends, and what stands between them
+    opens: bool = False  # some of the words have an open end
+
+    @classmethod
+    def of(cls, words: Iterable[Word]) -> _Class:
+        found: dict[str, list[Word]] = {}
+        opens = False
+        for word in words:
+            found.setdefault(word.literal, []).append(word)
+            opens |= word.open_left or word.open_right
+        return cls(set(found), found, opens=opens)
+
+    @classmethod
+    def product(cls, first: _Class, joint: str, second: _Class) -> _Class:
+        return cls({a + joint + b for a in first.literals for b in second.literals}, factors=(first, joint, second))
+
+    def ends(self, literal: str) -> Iterable[tuple[bool, bool]]:
+        """Which ends of a literal are open, in each of its readings."""
+        return [(word.open_left, word.open_right) for word in self.words[literal]] if self.opens else _CLOSED
+
+    def sources(self, literal: str) -> Iterator[tuple[str, str]]:
+        """The part and the item of each word that makes a literal."""
+        if self.factors is None:
+            for word in self.words[literal]:
+                yield from word.sources
+            return
+        first, joint, second = self.factors
+        for before in first.literals:
+            behind = literal.removeprefix(before + joint)
+            if literal == before + joint + behind and behind in second.literals:
+                yield from first.sources(before)
+                yield from second.sources(behind)
+
+
+class _Edge(NamedTuple):
+    """What leads from one node of the trie to the one before: a class, and how it stands to its neighbours."""
+
+    words: _Class
+    joint: str  # to the element before
+    first: bool
+    joined_behind: bool
+    starts_clause: bool
+    script: Script
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """Where all patterns stand that end with the same elements."""
+
+    begun: list[tuple[Pattern, tuple[_Class, ...]]] = field(default_factory=list)
+    """Patterns that have no element before."""
+    steps: dict[_Edge, _Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    """The nodes that one place of a text stands at, and what stands between it and the word before."""
+
+    nodes: tuple[_Node, ...]
+    joint: str
+    gap: int
+    starts_clause: bool
+    grows_left: bool  # the word that led here goes on to its beginning
+    grows_right: bool
+    kinds: tuple[str, ...]  # of patterns that are whole
+    before: frozenset[str]  # literals that may stand before
+
+
+class _Plan(NamedTuple):
+    """What follows from a word at the end of a pattern. Laid out for the loop of :func:`search`."""
+
+    kinds: tuple[str, ...]  # of patterns that it makes whole, whatever stands around it
+    conditional: tuple[_State, ...]  # those it makes whole only at the start of a clause, or with the rest of its word
+    before: frozenset[str]  # the literals that may stand before it
+    followed: tuple[_State, ...]  # those that have some
+    states: tuple[_State, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """What the automaton knows of a literal."""
+
+    literal: str
+    bound_left: bool  # every pattern wants a word to begin with it
+    bound_right: bool  # or to end
+    leads: bool = False  # some pattern has a word behind it
+    opens: bool = False  # some pattern takes any ending
+    plans: tuple[_Plan | None, ...] = (None, None, None, None)
+    """What follows from it at the end of a pattern, by its borders; filled when a text asks."""
+    before: tuple[dict[_State, tuple[_State, ...]], ...] = ()
+    """The states that it leads to before others, by its borders and the state behind it; the same."""
+
+
+_Seen = tuple[int, int, _Entry, int]  # start, end, what it is, and its borders
+_Found = tuple[int, int, str]  # a :class:`Place`; a bare tuple takes a third of the time
+
+
+class Matcher:
+    """A compiled set of patterns, for :func:`search`.
+
+    States are made when a text first needs them, so compiling costs little more than listing the words.
+    """
+
+    __slots__ = ("_root", "_states", "automaton")
+
+    def __init__(self, patterns: Iterable[tuple[Pattern, Script]]) -> None:
+        """Compile patterns, each with the script of its table."""
+        import ahocorasick
+
+        self._root = _Node()
+        self._states: dict[Any, _State] = {}
+        entries: dict[str, _Entry] = {}
+        entered: set[_Edge] = set()
+        led: set[_Class] = set()
+        classes = _Classes()
+        for pattern, script in patterns:
+            for row in classes.rows(pattern):
+                node = self._root
+                joined = False
+                for place in range(len(row) - 1, -1, -1):
+                    joint, words = row[place]
+                    edge = _Edge(words, joint, not place, joined, pattern.starts_clause and not place, script)
+                    joined = joint == JOINED
+                    if edge not in entered:
+                        entered.add(edge)
+                        _enter(edge, entries)
+                    if node is not self._root and words not in led:
+                        led.add(words)
+                        for literal in words.literals:
+                            entries[literal].leads = True
+                    after = node.steps.get(edge)
+                    if after is None:
+                        after = node.steps[edge] = _Node()
+                    node = after
+                node.begun.append((pattern, tuple(words for _, words in row)))
+        self.automaton = ahocorasick.Automaton()
+        for literal, entry in entries.items():
+            lefts, rights = boundaries(literal)
+            self.automaton.add_word(literal, (len(literal), lefts, entry.bound_left, rights, entry.bound_right, entry))
+        self.automaton.make_automaton()
+
+    def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
+        """The states before a word, given the one behind it.
+
+        Args:
+            borders: 1 where a word of the text begins with it, plus 2 where one ends with it.
+        """
+        left, right = bool(borders & 1), borders > 1
+        reached: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
+        for node in state.nodes if state else (self._root,):
+            for edge, after in node.steps.items():
+                if entry.literal not in edge.words.literals:
+                    continue
+                for open_left, open_right in edge.words.ends(entry.literal):
+                    bound_left, bound_right = _bounds(entry.literal, open_left, open_right, edge)
+                    if (left or not bound_left) and (right or not bound_right):
+                        joined = edge.joint == JOINED and not edge.first
+                        key = (
+                            edge.joint,
+                            edge.script.gap if edge.joint == GAP else len(edge.joint),
+                            edge.starts_clause,
+                            not left and open_left and edge.script.spaces and not joined,
+                            not right and open_right and edge.script.spaces and not edge.joined_behind,
+                        )
+                        reached.setdefault(key, {})[after] = None
+        states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
+        if state is not None:
+            entry.before[borders][state] = states
+        return states
+
+    def plan(self, entry: _Entry, borders: int) -> _Plan:
+        """What follows from a word at the end of a pattern; see :meth:`states_before` for the borders."""
+        states = self.states_before(None, entry, borders)
+        if not entry.before:
+            entry.before = ({}, {}, {}, {})
+        conditional = tuple(s for s in states if s.kinds and (s.starts_clause or s.grows_left or s.grows_right))
+        plan = _Plan(
+            tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
+            conditional,
+            frozenset().union(*(s.before for s in states)),
+            tuple(s for s in states if s.before),
+            states,
+        )
+        entry.plans = (*entry.plans[:borders], plan, *entry.plans[borders + 1 :])
+        return plan
+
+    def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
+        state = self._states.get((key, nodes))
+        if state is None:
+            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun))
+            before = frozenset().union(*(edge.words.literals for node in nodes for edge in node.steps))
+            state = self._states[key, nodes] = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, before)
+        return state
+
+
+class _Classes:
+    """The classes of a matcher's patterns: a part has one, and the product of two neighbours has one."""
+
+    def __init__(self) -> None:
+        self._parts: dict[frozenset[Word], tuple[_Class, _Class | None, _Class | None]] = {}
+        self._products: dict[tuple[_Class, str, _Class], _Class] = {}
+
+    def rows(self, pattern: Pattern) -> list[tuple[tuple[str, _Class], ...]]:
+        """The joints and classes of a pattern, small products of neighbours without a gap written out.
+
+        Words with an open end stay apart: what they go on with is not known.
+        """
+        rows: list[tuple[tuple[str, _Class], ...]] = [()]
+        for element in pattern.elements:
+            every, closed, opened = self._part(element)
+            longer: list[tuple[tuple[str, _Class], ...]] = []
+            for row in rows:
+                joint, last = row[-1] if row else (GAP, None)
+                if (
+                    last is None
+                    or last.opens
+                    or closed is None
+                    or element.joint == GAP
+                    or len(last.literals) * len(closed.literals) > MOST
+                ):
+                    longer.append((*row, (element.joint, every)))
+                else:
+                    longer.append((*row[:-1], (joint, self._product(last, element.joint, closed))))
+                    if opened is not None:
+                        longer.append((*row, (element.joint, opened)))
+            rows = longer
+            if closed is not None and opened is not None:  # only the closed ones can be multiplied with what follows
+                rows = [
+                    split
+                    for row in rows
+                    for split in (
+                        ((*row[:-1], (row[-1][0], closed)), (*row[:-1], (row[-1][0], opened)))
+                        if row[-1][1] is every
+                        else (row,)
+                    )
+                ]
+        return rows
+
+    def _part(self, element: Element) -> tuple[_Class, _Class | None, _Class | None]:
+        """The words of an element: all, those with closed ends, those with an open one."""
+        found = self._parts.get(element.words)
+        if found is None:
+            closed = [word for word in element.words if not (word.open_left or word.open_right)]
+            opened = [word for word in element.words if word.open_left or word.open_right]
+            every = _Class.of(element.words)
+            found = (
+                every,
+                (_Class.of(closed) if opened else every) if closed else None,
+                (_Class.of(opened) if closed else every) if opened else None,
+            )
+            self._parts[element.words] = found
+        return found
+
+    def _product(self, first: _Class, joint: str, second: _Class) -> _Class:
+        found = self._products.get((first, joint, second))
+        if found is None:
+            found = self._products[first, joint, second] = _Class.product(first, joint, second)
+        return found
+
+
+def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
+    """Add the literals of a class to those of the automaton."""
+    for literal in edge.words.literals:
+        left, right = _bounds(literal, False, False, edge)
+        entry = entries.get(literal)
+        if entry is None:
+            entry = entries[literal] = _Entry(literal, left, right)
+        else:
+            entry.bound_left &= left
+            entry.bound_right &= right
+    if edge.words.opens:
+        for literal in edge.words.literals:
+            entry = entries[literal]
+            for open_left, open_right in edge.words.ends(literal):
+                bound_left, bound_right = _bounds(literal, open_left, open_right, edge)
+                entry.bound_left &= bound_left
+                entry.bound_right &= bound_right
+                entry.opens |= edge.script.spaces and open_right and not edge.joined_behind
+
+
+def _bounds(literal: str, open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text must begin and end where one of a class does. A mark at its end stands beside any word."""
+    if not edge.script.spaces:
+        return False, False
+    joined = edge.joint == JOINED and not edge.first
+    return (
+        not open_left and not joined and is_word(literal[0]),
+        not open_right and not edge.joined_behind and is_word(literal[-1]),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Past:
+    """The words of a text so far that may begin a pattern: start, end, what it is, and its borders."""
+
+    words: list[_Seen]
+    """In order of their ends."""
+    ending: dict[int, list[_Seen]]
+    """By where they end; those with an open end also by where a space ends the word that they begin."""
+    literals: set[str]
+
+    def before(self, state: _State, edge: int) -> Iterable[_Seen]:
+        """Those that may stand before a state that begins at a place, from the last to the first."""
+        if state.joint == GAP:
+            return () if state.before.isdisjoint(self.literals) else _within(self.words, state, edge)
+        ending = self.ending.get(edge - state.gap)
+        return () if ending is None else [seen for seen in reversed(ending) if seen[2].literal in state.before]
+
+
+def _within(words: list[_Seen], state: _State, edge: int) -> Iterator[_Seen]:
+    """Those before a gap."""
+    furthest = edge - state.gap - LONGEST
+    for seen in reversed(words):
+        if seen[1] < furthest:
+            return
+        if seen[1] <= edge and seen[2].literal in state.before:
+            yield seen
+
+
+def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
+    """The patterns in a folded text.
+
+    Args:
+        trace: filled with every pattern found and the words it was found by, for explanations.
+    """
+    hits: Hits = {}
+    words: list[_Seen] = []
+    ending: dict[int, list[_Seen]] = {}
+    literals: set[str] = set()
+    past = _Past(words, ending, literals)
+    padded = text + " "  # so that there is a character at both ends
+    for last, (size, lefts, bound_left, rights, bound_right, entry) in matcher.automaton.iter(text):
+        end = last + 1
+        start = end - size
+        left = lefts[padded[start - 1]]
+        if bound_left and not left:
+            continue
+        right = rights[padded[end]]
+        if bound_right and not right:
+            continue
+        borders = left + 2 * right
+        kinds, conditional, before, followed, states = entry.plans[borders] or matcher.plan(entry, borders)
+        for kind in kinds:
+            if kind in hits:
+                hits[kind].append((start, end))
+            else:
+                hits[kind] = [(start, end)]
+        for state in conditional:
+            if not state.starts_clause or _at_clause_start(text, start, hits):
+                begin, stop = _grown(text, start, end, state)
+                for kind in state.kinds:  # of a turn that is the end of a word ("없지만"), the word itself may abstain
+                    hits.setdefault(kind, []).append((start if kind == "but" else begin, stop))
+        if trace is not None:
+            for state in states:
+                if not state.starts_clause or _at_clause_start(text, start, hits):
+                    trace += _whole(state, ((*_grown(text, start, end, state), entry.literal),))
+        if not before.isdisjoint(literals):
+            for state in followed:
+                begin = _word_start(text, start) if state.grows_left else start
+                if (state.joint == GAP or begin - state.gap in ending) and not state.before.isdisjoint(literals):
+                    stop = _word_end(text, end) if state.grows_right else end
+                    _look_back(text, (begin, stop, entry.literal), state, past, matcher, hits, trace)
+        if entry.leads:
+            seen = (start, end, entry, borders)
+            words.append(seen)
+            literals.add(entry.literal)
+            if end in ending:
+                ending[end].append(seen)
+            else:
+                ending[end] = [seen]
+            if entry.opens and not right:
+                space = text.find(" ", end, end + LONGEST + 1)
+                if space > 0:
+                    ending.setdefault(space, []).append(seen)
+    if "except" in hits:
+        _spare(hits)
+    return hits
+
+
+def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
+    """A place with the rest of its word, where the pattern takes any beginning or ending."""
+    return _word_start(text, start) if state.grows_left else start, _word_end(text, end) if state.grows_right else end
+
+
+def _look_back(
+    text: str, place: _Found, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+) -> None:
+    """Find the patterns that end with a word, whose earlier words stand before it.
+
+    Before a gap the nearest place of each word counts, so the work stays linear.
+    """
+    last = place[1]
+    found: set[str | tuple[str, int]] = set()
+    seen: set[tuple[_State, int, str]] = set()
+    todo: list[tuple[_State, tuple[_Found, ...]]] = [(state, (place,))]
+    while todo:
+        behind, places = todo.pop()
+        edge = places[0][0]
+        tried: set[str] = set()
+        for start, end, entry, borders in past.before(behind, edge):
+            literal = entry.literal
+            if literal in tried:
+                continue
+            for before in entry.before[borders].get(behind) or matcher.states_before(behind, entry, borders):
+                begin = _word_start(text, start) if before.grows_left else start
+                stop = _word_end(text, end) if before.grows_right else end
+                between = edge - stop
+                if behind.joint == GAP:
+                    tried.add(literal)
+                    if not 0 <= between <= behind.gap:
+                        continue
+                elif between != behind.gap or (between and text[stop] != " "):
+                    continue
+                path = ((begin, stop, literal), *places)
+                if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
+                    for kind in before.kinds:
+                        # one is enough, but where the whole sentence must be one
+                        place_of = (kind, begin) if kind in _KEPT else kind
+                        if place_of not in found:
+                            found.add(place_of)
+                            hits.setdefault(kind, []).append((begin, last))
+                    if trace is not None:
+                        trace += _whole(before, path)
+                if before.before and (before, start, literal) not in seen:
+                    seen.add((before, start, literal))
+                    todo.append((before, path))
+
+
+def _whole(state: _State, found: tuple[_Found, ...]) -> Iterator[Found]:
+    places = tuple(map(Place._make, found))
+    return ((pattern, places, classes) for node in state.nodes for pattern, classes in node.begun)
+
+
+def sources(found: Found) -> Iterator[tuple[str, str]]:
+    """The part and the item of every word that a pattern was found by."""
+    _, places, classes = found
+    for place, words in zip(places, classes, strict=True):
+        yield from words.sources(place.literal)
+
+
+def _word_end(text: str, end: int) -> int:
+    """Where a word ends that goes on at a place."""
+    rest = _REST.match(text, end, end + LONGEST)
+    return rest.end() if rest else end
+
+
+def _word_start(text: str, start: int) -> int:
+    for at in range(start, max(0, start - LONGEST), -1):
+        if not is_word(text[at - 1]):
+            return at
+    return max(0, start - LONGEST)
+
+
+def _at_clause_start(text: str, start: int, hits: Hits) -> bool:
+    """Whether a clause starts there: behind a mark, or behind an opener."""
+    end = start
+    while end and text[end - 1] == " ":
+        end -= 1
+    if not end or text[end - 1] in _CLAUSE_STARTS:
+        return True
+    for _, stop in reversed(hits.get("openers", ())):
+        if stop == end:
+            return True
+        if stop < end - LONGEST:  # those before end before, but for the rest of a word
+            return False
+    return False
+
+
+def _spare(hits: Hits) -> None:
+    """Drop what lies within an exception."""
+    spared = hits["except"]
+    for kind in list(hits):
+        if kind not in _KEPT:
+            kept = [hit for hit in hits[kind] if not any(a <= hit[0] and hit[1] <= b for a, b in spared)]
+            if kept:
+                hits[kind] = kept
+            else:
+                del hits[kind]

@@ -1,0 +1,194 @@
+"""What one sentence of an answer says: an abstention, an answer, or neither.
+
+A sentence abstains when it *is* a ``bare`` phrase ("unknown."), when it holds a phrase that ``abstains`` by itself, or when
+it speaks of the ``material`` and finds it ``silent``. A turn or a concession in it makes it an answer again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from custom_metrics.folding import EDGE, NO_SPACES, is_word
+from custom_metrics.matching import Hits
+from custom_metrics.phrases import Lexicon
+
+__all__ = ["TRIGGERS", "Reading", "Sentence", "cites", "is_bare", "numbered", "read", "reading", "says_something"]
+
+LONGEST_BARE = 120  # characters of a bare phrase and what opens it
+CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
+TRIGGERS = frozenset(("abstains", "silent", "lacks"))
+"""Kinds of phrases without any of which no sentence abstains, but for a bare one."""
+
+_COMMA = re.compile("[,،、]")
+_NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
+
+
+class Reading(Enum):
+    """Why a sentence abstains, or why it does not although it holds a phrase of abstention."""
+
+    BARE = "it is a bare phrase of abstention", True
+    ALONE = "it abstains by itself", True
+    SILENT = "it finds the material silent", True
+    NOTHING = "it holds no phrase that abstains here", False
+    TURNED = "it turns round: an answer stands behind the abstention", False
+    CONCEDED = "the abstention is a concession: an answer stands beside it", False
+
+    def __init__(self, why: str, abstains: bool) -> None:
+        # plain attributes: `value` and properties of an enumeration cost more than the rest of a short sentence's reading
+        self.why = why
+        self.abstains = abstains
+        """Whether a sentence that is read so abstains."""
+
+
+@dataclass(slots=True)
+class Sentence:
+    text: str
+    hits: Hits
+    bare: bool  # it is a bare phrase
+    asks: bool  # it ends with a question mark
+
+    @property
+    def abstains_alone(self) -> bool:
+        return self.bare or "abstains" in self.hits
+
+    @property
+    def may_abstain(self) -> bool:
+        """Whether it holds anything that abstentions are made of."""
+        return self.bare or not TRIGGERS.isdisjoint(self.hits)
+
+    def opens_with(self, kind: str, within: int) -> bool:
+        """Whether a phrase of that kind stands in the first few characters."""
+        if kind not in self.hits:
+            return False
+        lead = len(self.text) - len(self.text.lstrip(EDGE))
+        return any(start - lead <= within for start, _ in self.hits[kind])
+
+
+def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
+    hits = lexicon.search(text)
+    return Sentence(text, hits, is_bare(text, hits), asks)
+
+
+def says_something(sentence: Sentence) -> bool:
+    """Whether a sentence that does not abstain could be an answer: not about the material, not to the user."""
+    if "present" in sentence.hits:
+        return True
+    return not (
+        "material" in sentence.hits
+        or "offer" in sentence.hits
+        or _only_openers(sentence.text, len(sentence.text), sentence.hits)
+    )
+
+
+def cites(sentence: Sentence) -> bool:
+    """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
+    start, end = sentence.hits["material"][0]
+    lead = _skip_edge(sentence.text, 0)
+    comma = _COMMA.search(sentence.text, end, end + CITED)  # "passage [3]," may stand before it
+    return (
+        start < CITATION
+        and comma is not None
+        and any(begin == lead for begin, _ in sentence.hits.get("citing", ()))
+        and len(sentence.text) - comma.end() > 8
+        and "offer" not in sentence.hits
+    )
+
+
+def is_bare(text: str, hits: Hits) -> bool:
+    """Whether a sentence is a bare phrase, behind at most three openers."""
+    if "bare" not in hits:
+        return False
+    ends = len(text.rstrip(EDGE))
+    whole = {start for start, end in hits["bare"] if end == ends}
+    if not whole:
+        return False
+    starts = {_skip_edge(text, 0)}
+    openers = hits.get("openers", ()) if ends <= LONGEST_BARE else ()
+    for _ in range(3):
+        if whole & starts:
+            return True
+        starts = {
+            _skip_edge(text, end)
+            for start, end in openers
+            if start in starts and (text[end : end + 1] in EDGE or NO_SPACES.match(text[end - 1]))
+        }
+    return bool(whole & starts)
+
+
+def _skip_edge(text: str, start: int) -> int:
+    """Where the first character from a place on stands that is no mark."""
+    return len(text) - len(text[start:].lstrip(EDGE))
+
+
+def _only_openers(text: str, end: int, hits: Hits) -> bool:
+    """Whether a sentence up to some place is an opener and no more."""
+    openers = hits.get("openers")
+    return openers is not None and (_skip_edge(text, 0), len(text[:end].rstrip(EDGE))) in openers
+
+
+def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
+    """How one sentence is read, given whether one before it spoke of the material."""
+    if sentence.bare:
+        return Reading.BARE
+    text, hits = sentence.text, sentence.hits
+    spans = hits.get("abstains", [])
+    if spans and "reported" in hits:
+        spans = [span for span in spans if not _is_reported(span[0], sentence)]
+    by_itself = bool(spans)
+    if "material" in hits or spoke_of_material:
+        spans = spans + hits.get("silent", [])
+        if "lacks" in hits and not ("material" in hits and cites(sentence)):
+            spans += hits["lacks"]
+    if not spans:
+        return Reading.NOTHING
+    starts, ends = zip(*spans, strict=True)
+    first, last = min(starts), max(ends)
+    for start, end in hits.get("but", ()):
+        # "없지만": the turn may be the end of the word that abstains
+        suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
+        if (start >= last or suffix) and _is_answer(text[end:], end, hits):
+            return Reading.TURNED
+    for start, end in hits.get("although", ())[:1]:
+        lead = text[:start]
+        if start >= first or _COMMA.search(text, end, first):
+            break  # the concession is over before the abstention begins
+        if len(lead.strip(EDGE)) > 1 and not _only_openers(text, start, hits) and not _speaks_of(0, start, hits):
+            return Reading.CONCEDED  # "Paris, although the text does not say so."
+        comma = _COMMA.search(text, last)
+        if comma and _is_answer(text[comma.end() :], comma.end(), hits):
+            return Reading.CONCEDED
+    return Reading.ALONE if by_itself else Reading.SILENT
+
+
+def _is_reported(start: int, sentence: Sentence) -> bool:
+    """Whether a verb of saying stands before a phrase in its clause ("he said I don't know")."""
+    return any(
+        end <= start and not _COMMA.search(sentence.text, end + 2, start)
+        for _, end in sentence.hits.get("reported", ())
+    )
+
+
+def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
+    """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user.
+
+    A numbered passage ("but context 5 says that ...") is a source, not the material as such.
+    """
+    sources = {offset + end for end in numbered(rest)}
+    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, sources)
+
+
+def numbered(text: str) -> set[int]:
+    """Where words end that a number follows."""
+    return {match.start(1) for match in _NUMBERED.finditer(text)}
+
+
+def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = ()) -> bool:
+    """Whether between two places the material (passages with a number apart), not knowing or the user comes up."""
+    return any(
+        start <= first < end and not (kind == "material" and last in sources)
+        for kind in ("material", "offer", *TRIGGERS)
+        for first, last in hits.get(kind, ())
+    )

@@ -1,0 +1,37 @@
+"""Show why an answer is read as an abstention, or why not.
+
+Prints how each sentence of the answer is read, and the phrases of the table that stand in it: what a native speaker needs
+to correct a table. The tables are in custom_metrics/abstention_phrases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", metavar="TEXT", help="the answer; `-` reads standard input")
+    parser.add_argument(
+        "--language", help="ISO 639 code, e.g. de (default: the two languages that the answer most looks like)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from custom_metrics.abstention_explained import explain
+    from custom_metrics.phrases import LANGUAGES, known
+
+    if arguments.language and known(arguments.language) is None:
+        raise ValueError(f"no phrase table for {arguments.language!r}; there are {', '.join(LANGUAGES)}")
+    text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    if not text.strip():
+        raise ValueError("the answer is empty; an empty answer does not abstain")
+    for explanation in explain(text, arguments.language):
+        tables = dict.fromkeys((explanation.language, "en"))
+        print(f"{explanation.verdict} (tables: {', '.join(tables)})")
+        for sentence in explanation.sentences:
+            print(f"  {sentence.text.strip()!r}: {sentence.reading}")
+            for kind, pattern, found, words in sentence.matches:
+                by = "; ".join(f"{part}: {item}" for part, item in words)
+                print(f"    {kind:10} {pattern!r} reads {found!r}" + (f" ({by})" if by else ""))
+    return 0

@@ -1,0 +1,181 @@
+"""The notation of phrase tables, rule by rule, and the search for its patterns."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custom_metrics.abstention_explained import matches
+from custom_metrics.folding import fold
+from custom_metrics.matching import LONGEST, Found
+from custom_metrics.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
+from tests.test_abstention import HOSTILE
+
+PARTS = {
+    "not": ["not", "never", "kein*"],
+    "say": ["say", "says", "tell*"],
+    "softly": ["really", "quite so"],
+    "to_say": ["to {say}", "in order to say"],
+    "stem": ["bil", "gör"],
+    "ending": ["miyor", "mez"],
+}
+
+
+def table(**changed: Any) -> dict[str, Any]:
+    return {"language": "xx", "name": "X", "parts": PARTS, **changed}
+
+
+def found(phrase: str, text: str, **changed: Any) -> list[str]:
+    """What a phrase reads in a text."""
+    lexicon = build_lexicon([table(abstains=[phrase], **changed)])
+    folded = lexicon.fold(text)
+    return [folded[start:end] for start, end in lexicon.search(folded).get("abstains", [])]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "reads"),
+    [
+        ("no idea", "i have no idea at all", ["no idea"]),
+        ("no idea", "i have no ideas", []),
+        ("no idea", "casino idea", []),
+        ("no idea", "No Idea!", ["no idea"]),
+        ("no idea*", "i have no ideas", ["no ideas"]),
+        ("*idea", "noidea", ["noidea"]),
+        ("*idea", "ideas", []),
+        ("passag* text", "passages text", ["passages text"]),
+        ("passag* text", "passages of text", []),
+        ("do not ... say", "they do not clearly say", ["do not clearly say"]),
+        ("do not ... say", "they say they do not", []),
+        ("do not ... say", "they do not " + "very " * 12 + "clearly say", []),
+        ("do not ... say", "do not" + "x" * 0 + " " * 1 + "say", ["do not say"]),
+        ("neque ... neque", "neque hoc neque illud", ["neque hoc neque"]),
+        ("^no sé", "no sé", ["no sé"]),
+        ("^no sé", "juan no sé", []),
+        ("^no sé", "bueno, no sé", ["no sé"]),
+        ("{say} {not}", "it says not", ["says not"]),
+        ("{say} {not}", "it says: not", []),
+        ("{say} {not}", "it telleth not", ["telleth not"]),
+        ("{say} {not}", "it says keinesfalls", ["says keinesfalls"]),
+        ("{say} {softly}? {not}", "it says not", ["says not"]),
+        ("{say} {softly}? {not}", "it says really not", ["says really not"]),
+        ("{say} {softly}? {not}", "it says quite so not", ["says quite so not"]),
+        ("{say} {softly}? {not}", "it says hardly not", []),
+        ("{say} ... {softly}? ... {not}", "it says all of it not", ["says all of it not"]),
+        ("{say|stem} {not}", "bil never", ["bil never"]),
+        ("(will|shall) {not}", "we shall never", ["shall never"]),
+        ("(we)? (will|shall)", "we shall", ["we shall", "shall"]),
+        ("{not} {to_say}", "never to tell it", ["never to tell"]),
+        ("{not} {to_say}", "never in order to say", ["never in order to say"]),
+        ("{stem}{ending}", "bilmiyor", ["bilmiyor"]),
+        ("{stem}{ending}", "bil miyor", []),
+        ("{stem}{ending}", "bilmiyorum", []),
+        ("{stem}{ending}*", "bilmiyorum", ["bilmiyorum"]),
+        ("un{say}", "unsay", ["unsay"]),
+        (", not", "here, not there", [", not"]),
+        ("it, {not}", "it, never", ["it, never"]),
+        ("({say|stem}|ask) {not}", "gör not", ["gör not"]),
+        ("({say|stem}|ask) {not}", "ask not", ["ask not"]),
+    ],
+)
+def test_a_pattern_reads_what_its_readme_says(phrase: str, text: str, reads: list[str]) -> None:
+    assert sorted(found(phrase, text)) == sorted(reads)
+
+
+@pytest.mark.parametrize(("spaces", "gap"), [(True, GAP), (False, GAP_WITHOUT_SPACES)])
+def test_a_gap_has_a_width(spaces: bool, gap: int) -> None:
+    wide = f"not{'-' * gap}say"
+    assert found("not ... say", wide, spaces=spaces) == [wide]
+    assert found("not ... say", f"not{'-' * (gap + 1)}say", spaces=spaces) == []
+
+
+def test_without_spaces_phrases_match_anywhere() -> None:
+    assert found("没有{info}", "文章没有信息吗", spaces=False, parts={"info": ["信息"]}) == ["没有信息"]
+
+
+def test_a_second_spelling_is_read_as_the_first() -> None:
+    assert found("ne znam, ljudi", "Не знам, људи", same="нn еe зz нn аa мm љlj уu дd иi") == ["ne znam, ljudi"]
+
+
+def test_an_exception_spares_what_lies_within_it() -> None:
+    lexicon = build_lexicon([table(abstains=["don't know"], **{"except": ["don't know how to thank"]})])
+    assert "abstains" not in lexicon.search("i don't know how to thank you")
+    assert lexicon.search("i don't know. i don't know how to thank you")["abstains"] == [(2, 12)]
+
+
+def test_an_opener_makes_room_for_a_clause() -> None:
+    lexicon = build_lexicon([table(abstains=["^{say} {not}"], openers=["well then"])])
+    assert "abstains" in lexicon.search("well then says not")
+    assert "abstains" not in lexicon.search("he then says not")
+
+
+def test_what_was_found_names_the_parts() -> None:
+    lexicon = build_lexicon([table(abstains=["{say} ... {not} {to_say}"])])
+    (match,) = matches("it tells us never to say", lexicon)
+    assert match.pattern == "{say} ... {not} {to_say}"
+    assert match.text == "tells us never to say"
+    assert set(match.words) == {("say", "tell*"), ("not", "never"), ("say", "say"), ("to_say", "to {say}")}
+
+
+WORDS = ["not", "never", "say", "tells", "keine", "really", "bil", "bilmiyor", "to", "in order to say", ".", ",", "我"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+def test_what_is_found_is_what_a_regular_expression_finds(text: str) -> None:
+    """The same patterns, written out for `re`, on texts of the patterns' own words."""
+    import re
+
+    word = r"(?<![^\W_])(?:{})(?![^\W_])"
+    says, nots = word.format(r"say|says|tell\w*"), word.format(r"not|never|kein\w*")
+    expected = {
+        "{say} {not}": re.search(rf"{says} {nots}", text),
+        "{not} ... {say}": re.search(rf"{nots}(?=(.{{0,{GAP}}}?)({says}))", text),
+        "{stem}{ending}": re.search(word.format("(?:bil|gör)(?:miyor|mez)"), text),
+    }
+    for pattern, match in expected.items():
+        assert bool(found(pattern, text)) is bool(match), (pattern, text)
+
+
+def operations(text: str) -> int:
+    """How many lines of Python the search runs through: what time depends on, whatever else the machine does."""
+    lexicon = lexicon_of("de")
+    lexicon.search(text)  # states are made at first need
+    count = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        lexicon.search(text)
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize("unit", [*HOSTILE, "nicht sagt nennt der text ", "sag" * 30, "nichtnicht"])
+def test_the_search_is_linear(unit: str) -> None:
+    """Four times the text takes no more than some four times the steps."""
+    short, long = (operations(fold(unit * (length // len(unit)))) for length in (2_000, 8_000))
+    assert long < 5 * short + 500
+
+
+def test_an_open_end_is_no_longer_than_a_word() -> None:
+    assert found("{say}", "tell" + "x" * 100) == ["tell" + "x" * LONGEST]
+
+
+def test_a_trace_holds_every_pattern() -> None:
+    trace: list[Found] = []
+    lexicon = build_lexicon([table(abstains=["not", "{not} {say}"], silent=["not say"])])
+    lexicon.search("not say", trace)
+    assert {(pattern.kind, pattern.written) for pattern, _, _ in trace} == {
+        ("abstains", "not"),
+        ("abstains", "{not} {say}"),
+        ("silent", "not say"),
+    }

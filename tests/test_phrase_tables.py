@@ -1,0 +1,99 @@
+"""The phrase tables: small enough to be read by a native speaker, and nothing in them that no example needs."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import pytest
+import yaml
+
+from custom_metrics.abstention import LANGUAGES
+from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrases
+from tests.table_use import examples, misread, unused
+
+FOLDER = resources.files("custom_metrics").joinpath("abstention_phrases")
+NEEDED = ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "yes", "no", "present")
+
+
+def test_all_tables_fit_three_hundred_kilobytes_and_none_is_over_sixteen() -> None:
+    sizes = {language: len(FOLDER.joinpath(f"{language}.yaml").read_bytes()) for language in LANGUAGES}
+    assert sum(sizes.values()) <= 300_000
+    assert {language: size for language, size in sizes.items() if size > 16_000} == {}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
+    table = phrases(language)
+    assert table["language"] == language
+    assert table["name"]
+    assert [key for key in NEEDED if not table[key]] == []
+    lists = {key: table.get(key, []) for key in (*PATTERN_KEYS, *WORD_KEYS)} | table.get("parts", {})
+    twice = {key: {p for p in listed if listed.count(p) > 1} for key, listed in lists.items()}
+    assert {key: found for key, found in twice.items() if found} == {}
+    lexicon_of(language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_yaml_reader_reads_the_same(language: str) -> None:
+    """libyaml, where it is, and PyYAML's own."""
+    text = FOLDER.joinpath(f"{language}.yaml").read_text("utf-8")
+    assert yaml.safe_load(text) == phrases(language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_part_is_referred_to(language: str) -> None:
+    table = phrases(language)
+    lists = [*(table.get(key, []) for key in PATTERN_KEYS), *table.get("parts", {}).values()]
+    written = " ".join(phrase for listed in lists for phrase in listed)
+    named = {name.strip() for names in re.findall(r"\{([^{}]*)\}", written) for name in names.split("|")}
+    assert set(table.get("parts", {})) - named == set()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_pattern_and_word_is_used_by_an_example(language: str) -> None:
+    assert unused(language) == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_examples_are_read_as_they_say(language: str) -> None:
+    """Those that were written for the table; `tuning/` has figures, not examples that must hold."""
+    written = set(examples(language, ("examples",)))
+    assert written
+    assert [example for example in misread(language) if example in written] == []
+
+
+def table(**changed: object) -> dict[str, object]:
+    return {"language": "xx", "name": "X", "abstains": ["no idea"], "answer_marker": ["answer"], **changed}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"abstains": ["*"]}, r"xx: 'abstains': the phrase '\*' of 'abstains' is empty"),
+        ({"abstains": ["{who} knows"]}, r"xx: 'abstains': no part is named 'who'; there are abstains, not"),
+        ({"abstains": ["{not"]}, r"xx: 'abstains': '\{not' has a bracket that is not closed, or not opened"),
+        ({"abstains": ["not)"]}, r"xx: 'abstains': 'not\)' has a bracket that is not closed, or not opened"),
+        ({"parts": {"not": ["{not} ever"]}, "abstains": ["{not}"]}, r"xx: 'abstains': the part 'not' contains itself"),
+    ],
+)
+def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_lexicon([table(**{"parts": {"not": ["not"]}, **changed})])
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"abstain": ["x"]}, r"abstention_phrases/de\.yaml: unknown keys \['abstain'\]"),
+        ({"no": [False]}, r"abstention_phrases/de\.yaml: 'no' must be a list of phrases"),
+        ({"parts": {False: ["nein"]}}, r"abstention_phrases/de\.yaml: False is no name of a part"),
+        ({"parts": {"not": "nicht"}}, r"abstention_phrases/de\.yaml: 'parts: not' must be a list of phrases"),
+    ],
+)
+def test_a_broken_table_says_where(broken: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    phrases.cache_clear()
+    monkeypatch.setattr(yaml, "load", lambda *_, **__: table(**broken))
+    with pytest.raises(ValueError, match=message):
+        phrases("de")
+    phrases.cache_clear()
