@@ -22,6 +22,14 @@ pytest_plugins = ["tests.cpu_budget", "tests.shared_once", "tests.judged"]
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # in the environment of vLLM
+    pass
+else:  # how long an example takes is the machine's matter
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 

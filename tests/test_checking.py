@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,12 @@ def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(
     [
         (("--tasks", "nomiracl_de", "--metadata", "mirror=sample,max_sample=3"), "did you mean 'max_samples'?"),
         (("--tasks", "nomiracl_de*", "--metadata", "mirror=nowhere"), "nomiracl_de and 3 more: The mirror folder "),
-        (("--tasks", "mfava_de", "--metadata", "mirror=sample,detector=no/such"), "no/such"),
+        pytest.param(
+            *(("--tasks", "mfava_de", "--metadata", "mirror=sample,detector=no/such"), "no/such"),
+            marks=pytest.mark.skipif(
+                find_spec("torch") is None, reason="detectors of Hugging Face need torch (extra hf)"
+            ),
+        ),
         (("--tasks", "mfava_de", "--metadata", "mirror=sample,calibration=no.json"), "no.json"),
         (("--tasks", "nomiracl_de", *SAMPLE, "--model", "hfff"), "model hfff: ValueError: "),
         (("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay"), "model replay: replay: say where the answers are"),

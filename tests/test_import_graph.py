@@ -16,8 +16,6 @@ MODULES = modules(ROOT)
 CALL_BACK = {
     # What it puts around the harness's functions asks whether a task is one of ours.
     ("lm_eval_tasks.harness_results", "lm_eval_tasks.task"),
-    # Its command prints figures of the answers that training collects; training itself measures with it.
-    ("lm_eval_tasks.mfava.held_out", "lm_eval_tasks.mfava.training"),
 }
 """Imports within functions that lead back to where the module is imported from. Nothing new belongs here."""
 
