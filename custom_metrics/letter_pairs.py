@@ -1,9 +1,9 @@
-"""How common it is that one letter follows another: what tells words from random letters without a list of words.
+"""How common it is that one letter follows another. This tells words from random letters without a list of words.
 
 ``letter_pairs.txt`` has a line for each letter a to z and a digit for each that may follow it: 0 for pairs next to never
 seen, 9 for the most common. They are counted in the phrase tables of the 23 languages in Latin script, every one with the
-same weight; marks on letters are dropped ("é" is "e"). Words of any language have a mean of 7 to 8, also of those without a
-table; letters drawn at random have 4. ``python -m custom_metrics.letter_pairs`` writes the file anew.
+same weight; marks on letters are dropped ("é" is "e"). Words have a mean of 7 to 8, also in languages without a table.
+Letters drawn at random have 4. ``python -m custom_metrics.letter_pairs`` writes the file anew.
 """
 
 from __future__ import annotations
