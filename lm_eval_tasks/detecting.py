@@ -1,6 +1,6 @@
-"""A harness task whose answers are tagged by a detector: what must not be in a run, or be missing there.
+"""A harness task whose answers a detector tags.
 
-Nothing of the detectors is imported before one runs.
+Detectors are imported when one runs, and never before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_tagged(task: str) -> bool:
 
 
 class DetectingTask(GroundedTask):
-    """A task with the filter ``hallucination_spans``; without it, nothing differs.
+    """A task with the filter ``hallucination_spans``. Without the filter it is a plain task.
 
     - The results say which detector and which calibration made them: ``detector``, ``calibration`` and
       ``words`` of ``configs.<task>.metadata.provenance``.

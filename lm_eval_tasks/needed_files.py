@@ -1,4 +1,4 @@
-"""Which public files a task reads, known before any is read: so that all that are missing are said at once."""
+"""The public files that a task needs, known before any is read. So one message names all that are missing."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class TaggedAnswer(NamedTuple):
     Attributes:
         flagged: words that the detector says are hallucinated.
         words: of the answer.
-        article: the answers about one article hang together, and are resampled together.
+        article: answers about one article depend on each other, and are resampled together.
         subset: of the five.
         calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
     """
