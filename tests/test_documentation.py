@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import importlib
 import importlib.util
 import re
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from lm_eval_tasks import commands
+from lm_eval_tasks.catalogue import benchmark_of, folders
 from lm_eval_tasks.cli import command_names
 from tests.conftest import ROOT
 from tests.import_graph import PACKAGES
@@ -166,3 +168,22 @@ def test_every_commit_that_is_an_example_is_in_the_history() -> None:
     examples = re.findall(r"`([0-9a-f]{7})` ([^`|]+?)(?=;[^;`|]*`[0-9a-f]{7}`| \|)", text)
     assert len(examples) == len(re.findall(r"`[0-9a-f]{7}`", text)) >= 5
     assert [(commit, git("log", "-1", "--format=%s", commit)) for commit, _ in examples] == examples
+
+
+def test_every_task_that_is_run_exists() -> None:
+    """Tasks and groups behind ``--tasks``; capitals stand for a name of the reader's."""
+    tables = [benchmark_of(folder) for folder in folders()]
+    known = {entry.name for table in tables for entry in (*table.tasks, *table.groups)}
+    known |= {path.stem for path in (ROOT / "lm_eval_tasks" / "clapnq" / "judge").glob("*.yaml")}
+    mentions = [
+        mention._replace(text=name)
+        for mention in found(r"--tasks[ =]([\w,*]+)")
+        for name in mention.text.split(",")
+        if name and not name.isupper() and not name.startswith(OF_READERS)
+    ]
+    assert len(mentions) > 20
+    assert [str(mention) for mention in mentions if not fnmatch.filter(known, mention.text)] == []
+
+
+OF_READERS = ("capitals", "nomiracl_de_pairwise")
+"""Tasks that a page asks the reader to make."""
