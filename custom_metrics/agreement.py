@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
 
 
 def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
-    """How often each pair of labels occurs: (labels, labels).
+    """(labels, labels): how often each pair of labels occurs.
 
     Args:
         pairs: (units, 2): what A and what B says of each unit, as numbers in [0, `labels`).

@@ -72,7 +72,7 @@ class Answered(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """What was counted over the answers of a task.
+    """Counts over the answers of a task.
 
     Attributes:
         total: answers.

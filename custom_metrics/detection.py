@@ -131,7 +131,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 
 def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
-    """What :func:`process_results` returns, from what :func:`annotated_and_found` has read."""
+    """The values of :func:`process_results`, from the spans of :func:`annotated_and_found`."""
     counts = count_words(doc["answer"], doc["language"], gold, found)
     return {**_values(counts, list(counts)), **_faithful(kind)}
 

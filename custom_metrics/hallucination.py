@@ -36,7 +36,7 @@ ITERATIONS = 2000
 def flagged_words(
     answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
 ) -> tuple[float, int]:
-    """How many words of an answer a detector flags, and how many there are.
+    """The number of words of an answer that a detector flags, and the number of all its words.
 
     Args:
         answer: the text.

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 class Errors(NamedTuple):
-    """What is expected of a detector in a new cell, and draws from how it may turn out.
+    """A detector's expected errors in a new cell, and draws from their distribution.
 
     Attributes:
         true_positive_rate, false_positive_rate: expected, in (0, 1).

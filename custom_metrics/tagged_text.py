@@ -56,7 +56,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？।۔؟]+|\n")
 
 @dataclass
 class ParseReport:
-    """What was repaired, summed over the texts that were parsed with it.
+    """Counts of repairs, summed over the texts that were parsed with it.
 
     Attributes:
         texts: how many were parsed.

@@ -1,4 +1,4 @@
-"""What a hallucination detector is: its interface, its error, and what every kind of detector needs.
+"""The interface of hallucination detectors, their error, and what every kind of detector needs.
 
 A detector reads references and answers and says which spans of each answer the reference does not bear out.
 :mod:`detector_plugin.loading` finds one by name.

@@ -46,7 +46,7 @@ class DetectingTask(GroundedTask):
         return True
 
     def override_metric(self, metric_name: str) -> None:
-        """As the harness does for ``--predict_only``; the detection filter goes too."""
+        """Override the metrics as the harness does for ``--predict_only``, and remove the detection filter."""
         super().override_metric(metric_name)
         if not self.tags_answers:
             return
@@ -62,7 +62,9 @@ class DetectingTask(GroundedTask):
         self.config.filter_list = kept
 
     def provenance(self) -> dict[str, Any]:
-        """As of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and ``words``."""
+        """The provenance of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and
+        ``words``.
+        """
         found = super().provenance()
         if not self.tags_answers:
             return found

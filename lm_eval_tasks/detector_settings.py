@@ -1,5 +1,6 @@
-"""Which detector tags a task's answers, with what options, and what corrects its rates: from what a user names
-(``--metadata detector= detector_args= calibration= calibration_annotations=``) to columns of the documents."""
+"""Settings of the detector that tags a task's answers, and of the calibration that corrects its rates.
+
+They go from ``--metadata detector= detector_args= calibration= calibration_annotations=`` to columns of the documents."""
 
 from __future__ import annotations
 

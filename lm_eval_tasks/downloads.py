@@ -81,7 +81,7 @@ def _github_cache(file: SourceFile) -> Path:
 
 
 def downloaded(file: SourceFile) -> Path | None:
-    """Where an earlier download of a file lies; ``None`` where there is none."""
+    """The path of an earlier download of a file; ``None`` where there is none."""
     if file.host == "github":
         local = _github_cache(file)
         return local if local.is_file() else None

@@ -1,4 +1,4 @@
-"""How a task gets its documents: options of its YAML and of the user become a call of the benchmark's loader."""
+"""Loaders of documents: options of a task's YAML and of the user become a call of the benchmark's ``load``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TaskLoader:
         sources.know(Path(inspect.getfile(load)).parent)
 
     def options(self, given: Options) -> dict[str, Any]:
-        """What `load` is called with."""
+        """The arguments for `load`."""
         said = {f"{_OF_TASK}{name}": name for name in self._parameters}
         of_task = {said[key]: value for key, value in given.items() if key in said and value is not None}
         return {**{key: value for key, value in given.items() if key not in said}, **of_task}

@@ -13,7 +13,7 @@ __all__ = ["Lengths", "Measure", "measure_of"]
 
 
 class Lengths(NamedTuple):
-    """Of the prompts of a task, in the measure's unit."""
+    """Lengths of a task's prompts, in the measure's unit."""
 
     shortest: int
     middle: int

@@ -116,11 +116,11 @@ class Record:
         return cls(" and ".join(origins), files, not_comparable=list(dict.fromkeys(reasons)), left_out=left_out, **said)
 
     def but(self, **options: Any) -> Record:
-        """The same with further options."""
+        """A copy with further options."""
         return replace(self, options={**self.options, **options})
 
     def to_json(self) -> dict[str, Any]:
-        """As results files have it; what is empty is left out."""
+        """The record for results files, without empty entries."""
         return {name: plain(value) for name, value in asdict(self).items() if value or name == "not_comparable"}
 
 
@@ -175,7 +175,7 @@ def versions() -> dict[str, str]:
 
 
 def of_task(task: Any) -> dict[str, Any]:
-    """All that is known of where a task's numbers come from.
+    """The provenance of a task's numbers.
 
     It is called when a run is over, so it never raises. What cannot be found out is recorded as missing.
 
@@ -231,7 +231,8 @@ _NOT_GIVEN = ("version", "config_source", "provenance", "figures", LEFT_OUT)
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """What was said with ``--metadata``: the harness writes it down mixed with the model's arguments and the YAML's.
+    """The options that were given with ``--metadata``. The harness writes them down mixed with the model's arguments and
+    the YAML's.
 
     Args:
         config: of a task, from a results file.

@@ -123,7 +123,7 @@ def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> li
 
 
 def record_of_samples(place: Path, task: str, **said: Any) -> provenance.Record:
-    """Where the documents of :func:`documents_of_samples` come from; `said` are further attributes of the record."""
+    """The record of the documents of :func:`documents_of_samples`. `said` are further attributes of it."""
     file = provenance.local_file("samples", _of_task(place, task), place)
     return provenance.Record("samples", local_files=[file], **said)
 

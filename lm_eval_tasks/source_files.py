@@ -32,7 +32,7 @@ class SourceFile:
 
     @property
     def mirror_path(self) -> str:
-        """Where a mirror holds it."""
+        """The file's path in a mirror."""
         prefix = "github/" if self.host == "github" else ""
         return f"{prefix}{self.repository}/{self.path}"
 

@@ -180,7 +180,7 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
 
 
 def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
-    """Where a file lies in a mirror, or without one in the caches of downloads; ``None`` where it does not."""
+    """The path of a file in a mirror, or in the caches of downloads if there is no mirror; ``None`` where it is missing."""
     local = _in_mirror(file, folder) if folder is not None else downloaded(file)
     return local if local is not None and local.is_file() else None
 

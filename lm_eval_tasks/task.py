@@ -137,7 +137,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         self.config.metadata = said
 
     def provenance(self) -> dict[str, Any]:
-        """What is known of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it; tasks add to it."""
+        """The provenance of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it. Subclasses add to it."""
         return provenance.of_dataset(self.eval_docs)
 
     def doc_iterator(self, **options: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -168,7 +168,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return reported(self.config.task, metrics, list(super().aggregation()))
 
     def denominator_of(self, metric: str) -> str:
-        """Which documents a metric counts, as its YAML says in ``metric_list``; empty where it does not."""
+        """The documents that a metric counts, in words, from its YAML's ``metric_list``; empty where it says nothing."""
         said = (entry.get("denominator") for entry in self.config.metric_list or () if entry["metric"] == metric)
         return str(next(said, None) or "")
 

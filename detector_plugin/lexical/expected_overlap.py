@@ -1,4 +1,4 @@
-"""Which words to mark so that the expected overlap (IoU) with what people marked is largest."""
+"""The choice of words to mark with the largest expected overlap (IoU) with what people marked."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Forest:
-    """What the detector has learned: trees for answers whose question is not known, and trees for those where it is.
+    """The trained model: trees for answers whose question is unknown, and trees for those whose question is known.
 
     Attributes:
         trees: without and with a question.

@@ -387,7 +387,7 @@ def left_out(documents: Sequence[LabelledAnswer]) -> list[tuple[str, str]]:
 
 
 def train_all(documents: Sequence[LabelledAnswer], seed: int = 0, processes: int = 1) -> dict[str, bytes]:
-    """All weights: by file name, those of everything and those of :func:`left_out`.
+    """All weights by file name: those trained on everything, and those of :func:`left_out`.
 
     Args:
         documents: labelled answers; all annotations of a language are left out together.

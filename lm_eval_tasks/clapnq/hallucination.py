@@ -31,7 +31,7 @@ SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
 
 class TaggedAnswer(NamedTuple):
-    """What the rates need of one answer; logged in the samples as a list.
+    """Counts of one answer for the rates. Samples log them as a list.
 
     Attributes:
         flagged: words that the detector says are hallucinated.

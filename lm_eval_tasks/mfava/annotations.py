@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass
 class AnnotationReport:
-    """What was found while the annotations of some documents were read.
+    """Counts from reading the annotations of some documents.
 
     Attributes:
         parsed: repairs of the tags.

@@ -29,7 +29,7 @@ RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 class TaggedAnswer(NamedTuple):
-    """What the rates need of one answer; logged in the samples as a list.
+    """Counts of one answer for the rates. Samples log them as a list.
 
     Attributes:
         flagged: words that the detector says are hallucinated.

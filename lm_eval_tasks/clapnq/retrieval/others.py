@@ -48,10 +48,10 @@ class Checked:
         self._known = frozenset(corpus.ids)
 
     def describe(self) -> dict[str, Any]:
-        """What it says of itself, its name and its package.
+        """The retriever's own description, its name and its package.
 
         Raises:
-            ValueError: what it says cannot be written as JSON.
+            ValueError: the description cannot be written as JSON.
         """
         said = {**self._retriever.describe(), "retriever": self.name, "package": self._package}
         try:

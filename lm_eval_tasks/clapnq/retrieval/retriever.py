@@ -14,7 +14,7 @@ Ranking = list[tuple[str, float]]
 
 
 class Question(NamedTuple):
-    """What is searched for; its id is what a run file knows it by."""
+    """A question to search for. A run file knows it by its id."""
 
     id: str
     text: str
