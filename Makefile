@@ -83,4 +83,27 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(DEV)-3.* $(VLLM) $(EEE) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(DEV) $(DEV)-3.* $(VLLM) $(EEE) $(MUTANTS) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Changes the code in one place at a time and counts the changes that the fast tests notice; MODULES='custom_metrics/r*' for some.
+MUTANTS := .venv-mutants
+MODULES ?=
+.PHONY: mutants fuzz fuzz-guided
+mutants: $(MUTANTS)/.done
+	$(MUTANTS)/bin/python -m tests.mutation.run --show $(MODULES)
+
+$(MUTANTS)/.done: $(SOURCES) tests/mutation/requirements.txt
+	$(PYTHON) -m venv $(MUTANTS)
+	$(MUTANTS)/bin/python -m pip install -q $(TORCH)
+	$(MUTANTS)/bin/python -m pip install -q -e '.[hf,dense,train,api,report,dev]' -r tests/mutation/requirements.txt
+	touch $@
+
+# Inputs to every parser of foreign text, and how its time grows; FUZZ is the number of inputs of each.
+FUZZ ?= 100000
+fuzz: $(DEV)/.done
+	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm' -n 2
+
+# The same, guided by coverage (atheris, which has builds for Python 3.11 to 3.13 on Linux).
+fuzz-guided: $(DEV)/.done
+	$(DEV)/bin/python -m pip install -q -r tests/fuzz/requirements.txt
+	$(DEV)/bin/python -m tests.fuzz.guided --inputs $(FUZZ)

@@ -65,7 +65,7 @@ def any_label(tables: Table) -> Table:
 
 def equal_share(tables: Table) -> Table:
     """Share of the units that both raters give the same label: (..., labels, labels) to (...); ``nan`` without units."""
-    cells = np.asarray(tables, dtype=float)
+    cells = np.asarray(tables)
     return _ratio(np.trace(cells, axis1=-2, axis2=-1), cells.sum(axis=(-2, -1)))
 
 
@@ -79,8 +79,8 @@ def cohen_kappa(tables: Table, weights: Table | None = None) -> Table:
     Returns:
         (...): 1 - observed / expected disagreement; ``nan`` where none is expected.
     """
-    cells = np.asarray(tables, dtype=float)
-    disagreement = 1 - np.eye(cells.shape[-1]) if weights is None else np.asarray(weights, dtype=float)
+    cells = np.asarray(tables)
+    disagreement = 1 - np.eye(cells.shape[-1]) if weights is None else np.asarray(weights)
     rows, columns = cells.sum(axis=-1), cells.sum(axis=-2)
     observed = (cells * disagreement).sum(axis=(-2, -1)) * cells.sum(axis=(-2, -1))
     expected = ((rows @ disagreement) * columns).sum(axis=-1)
@@ -110,7 +110,7 @@ def kendall_tau_b(tables: Table) -> Table:
         (...): (concordant - discordant) / sqrt(pairs untied in A * pairs untied in B); ``nan`` where a rater gives one
         label only.
     """
-    cells = np.asarray(tables, dtype=float)
+    cells = np.asarray(tables)
     below = np.zeros_like(cells)  # of each cell: what stands in the same column in the rows after it
     below[..., :-1, :] = np.flip(np.cumsum(np.flip(cells, -2), -2), -2)[..., 1:, :]
     to_left = np.cumsum(below, -1) - below
@@ -155,5 +155,5 @@ def _untied_pairs(totals: Table) -> Table:
 
 
 def _ratio(top: Table, bottom: Table) -> Table:
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore"):  # 0/0, never x/0
         return np.asarray(np.where(bottom > 0, top / bottom, np.nan))

@@ -68,7 +68,7 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from 1 on; those that tie share their mean rank."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    mean: NDArray[np.float64] = (last - (count - 1) / 2)[place.reshape(-1)]
+    mean: NDArray[np.float64] = (last - (count - 1) / 2)[place]
     return mean
 
 

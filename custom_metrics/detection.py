@@ -172,7 +172,7 @@ def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any
     def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
         top, bottom = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore"):  # 0/0
             return np.asarray(top / bottom)
 
     return of_counts
@@ -188,7 +188,7 @@ def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]
     def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         occurs = counts[..., 0] + counts[..., 2] > 0
         values = np.where(occurs, np.nan_to_num(_binary(metric)(counts)), 0.0)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore"):  # 0/0
             return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
 
     return of_counts

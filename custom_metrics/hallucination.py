@@ -67,7 +67,7 @@ def estimated_rate(precision: float, recall: float, detected: float, total: floa
     Returns:
         The rate; ``nan`` where a denominator is 0. It can exceed 1: the equation has no upper bound.
     """
-    if not recall or not total or math.isnan(precision) or math.isnan(recall):
+    if not recall or not total:
         return math.nan
     return precision * detected / (recall * total)
 
@@ -128,7 +128,7 @@ def estimate(
     Returns:
         The three rates, ``nan`` where not defined: all of them without words, the corrected ones without calibration.
     """
-    wild = np.asarray(wild, dtype=float).reshape(-1, 2)
+    wild = np.asarray(wild).reshape(-1, 2)
     flagged, total = wild.sum(axis=0)
     if not total:
         return Estimates(*[Interval(math.nan, math.nan, math.nan)] * 3)
@@ -141,9 +141,9 @@ def estimate(
             point = estimated_rate(precision, recall, flagged, total)
             rogan_gladen = math.nan
             rogan_gladen_again: np.ndarray[Any, Any] | None = None
-            estimated_again = precision / recall * shares if recall else np.full(iterations, math.nan)
+            estimated_again = precision / recall * shares if recall else None
         else:
-            calibration = np.asarray(calibration, dtype=float).reshape(-1, 4)
+            calibration = np.asarray(calibration).reshape(-1, 4)
             counts = WordCounts(*calibration.sum(axis=0))
             point = estimated_rate(counts.precision, counts.recall, flagged, total)
             rogan_gladen = rogan_gladen_rate(flagged / total, counts.recall, counts.false_positive_rate)

@@ -53,7 +53,7 @@ def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 
     Returns:
         Lower and upper bound; ``(nan, nan)`` without values.
     """
-    array = np.asarray(values, dtype=float)
+    array = np.asarray(values)
     array = array[~np.isnan(array)]
     if array.size == 0:
         return math.nan, math.nan

@@ -140,7 +140,7 @@ def _f_plus_a(values: tuple[Value, ...]) -> Figure:
 
 
 def _harmonic(sums: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore"):  # 0/0
         first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
         harmonic: np.ndarray[Any, Any] = 2 * first * second / (first + second)
     return harmonic

@@ -128,7 +128,7 @@ def _cells(models: Mapping[str, NDArray[Any]]) -> list[Floats]:
 
 def _scales(sums: Sequence[float] | Floats) -> Floats:
     """Logits of true and false positive rate, log of precision over recall; half a word is added to each count."""
-    tp, fp, fn, tn = np.moveaxis(np.asarray(sums, dtype=float) + 0.5, -1, 0)
+    tp, fp, fn, tn = np.moveaxis(np.asarray(sums) + 0.5, -1, 0)
     return np.stack([np.log(tp / fn), np.log(fp / tn), np.log((tp + fn) / (tp + fp))], axis=-1)
 
 

@@ -58,7 +58,7 @@ def final_answer(response: str | None) -> str:
     turn = _NEXT_TURN.search(text)
     if turn:
         text = text[: turn.start()]
-    text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text)), count=1).strip()
+    text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text))).strip()
     text = _unwrapped(text)
     return response if text == response.strip() else text
 

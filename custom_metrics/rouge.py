@@ -51,7 +51,7 @@ def rouge_l(target: str, prediction: str) -> Score:
     from rapidfuzz.distance import LCSseq
 
     wanted, given = tokens(target), tokens(prediction)
-    return _score(LCSseq.similarity(wanted, given) if wanted and given else 0, len(wanted), len(given))
+    return _score(LCSseq.similarity(wanted, given), len(wanted), len(given))
 
 
 def _score(common: int, wanted: int, given: int) -> Score:

@@ -39,7 +39,7 @@ def span_of(value: Sequence[object]) -> Span:
     try:
         start, end, category, *probability = value
         span = Span(int(start), int(end), str(category), *map(float, probability))  # type: ignore[call-overload, arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last of an infinite place
         raise ValueError(
             f"a span is [start, end, category] or [start, end, category, probability], got {value!r}"
         ) from None

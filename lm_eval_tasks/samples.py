@@ -69,7 +69,7 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
             raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
         try:
             sample = _sample(line)
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
             broken = (number, f"{type(error).__name__}: {error}")
             continue
         identity = sample["doc_id"]

@@ -7,11 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.character_labels import iou, process_results, rho
+from custom_metrics.character_labels import _ranks, iou, process_results, rho
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import merged, parse, render
 
@@ -189,6 +190,14 @@ def test_nested_tags_count_with_the_higher_probability() -> None:
     found = [(10, 27, 0.3), (14, 21, 0.8)]
     assert values["rho"] == pytest.approx(rho([(4, 9, 0.25), (14, 21, 1.0)], found, 27))
     assert values["iou"] == 7 / 17
+    outside = 'Die Donau <entity probability="0.8">ist <invented probability="0.3">3500 km</invented> lang.</entity>'
+    sure = rho([(4, 9, 0.25), (14, 21, 1.0)], [(10, 27, 0.8)], 27)
+    assert process_results(DOC, [outside])["rho"] == pytest.approx(sure)
+
+
+def test_an_empty_span_says_nothing_and_ties_share_their_mean_rank() -> None:
+    assert rho([(2, 2, 0.5), (0, 1, 1.0)], [(0, 1, 0.25)], 3) == pytest.approx(1.0)
+    assert _ranks(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [4.0, 1.5, 1.5, 3.0]
 
 
 # ------------------------------------------------------------------------------------------------------- probabilities

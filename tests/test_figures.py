@@ -144,3 +144,12 @@ def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
 def test_ndcg_and_recall(ranked: list[str], relevant: list[str], k: int, gain: float, found: float) -> None:
     assert ndcg(ranked, relevant, k) == pytest.approx(gain, nan_ok=True)
     assert recall(ranked, relevant, k) == pytest.approx(found, nan_ok=True)
+
+
+def test_a_figure_says_what_its_denominator_is_only_where_that_is_named() -> None:
+    assert Figure(0.5).as_json() == {
+        **dict.fromkeys(("low", "high", "standard_error")),
+        "value": 0.5,
+        "n": 0,
+        "denominator": "",
+    }

@@ -1,0 +1,556 @@
+"""Every parser of foreign text: what it is fed, which errors it may raise, and inputs that would slow a careless one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import math
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from custom_metrics import judging
+from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
+from custom_metrics.broken_run import Answered, signs_of, warning
+from custom_metrics.no_answer import KINDS, behind_prompt, no_answer
+from custom_metrics.noise import is_noise
+from custom_metrics.plain_errors import UsageError
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
+from custom_metrics.repetition import is_repetitive
+from custom_metrics.response import final_answer
+from custom_metrics.spans import span_of
+from custom_metrics.surrogates import SURROGATE, without_surrogates
+from custom_metrics.tagged_text import align, parse, render, tag_counts
+from custom_metrics.verdicts import read_preference, read_rating
+from custom_metrics.words import words
+from detector_plugin import calibration
+from lm_eval_tasks import metadata
+from lm_eval_tasks.clapnq.retrieval.run import read_run
+from lm_eval_tasks.cli import main as command
+from lm_eval_tasks.language_tags import code_of
+from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
+from lm_eval_tasks.models.replay import Replay
+from lm_eval_tasks.mushroom.html_text import read_page
+from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
+from lm_eval_tasks.samples import read_samples
+from lm_eval_tasks.source_errors import CorruptSource
+from lm_eval_tasks.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
+from tests.fuzz import texts
+
+Growing = Callable[[int], Any]
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser of foreign text.
+
+    Attributes:
+        read: feeds it an input and checks what came out.
+        inputs: what it is fed.
+        refuses: the errors that its documentation names.
+        growing: name to an input of about n characters, on which a careless parser takes longer than n allows.
+        costly: an input takes milliseconds, so that fewer are tried by default.
+    """
+
+    read: Callable[[Any], None]
+    inputs: st.SearchStrategy[Any]
+    refuses: tuple[type[Exception], ...] = ()
+    growing: Mapping[str, Growing] = field(default_factory=dict)
+    costly: bool = False
+
+
+def _times(*pieces: str) -> dict[str, Growing]:
+    """Inputs that repeat a piece."""
+    return {piece[:30]: lambda n, piece=piece: piece * (n // len(piece) + 1) for piece in pieces}  # type: ignore[misc]
+
+
+def _file(content: bytes, name: str, read: Callable[[Path], Any]) -> Any:
+    """What is read from a file of some content."""
+    path = _FOLDER / str(os.getpid()) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return read(path)
+
+
+_FOLDER = Path(tempfile.gettempdir()) / "lm-eval-grounded-fuzz"
+
+# ----------------------------------------------------------------------------------------------------------- checks
+
+
+def _tagged_text(annotated: str) -> None:
+    text, spans = parse(annotated)
+    assert spans == sorted(spans)
+    assert all(0 <= span.start < span.end <= len(text) and 0 <= span.probability <= 1 for span in spans)
+    again, _ = parse(render(text, spans))
+    assert again == text
+    assert tag_counts(annotated).total() <= annotated.count("<")
+
+
+def _annotations(both: tuple[str, str]) -> None:
+    annotated, original = both
+    spans = annotate(annotated, original, AnnotationReport())
+    assert spans is None or all(0 <= span.start < span.end <= len(original) for span in spans)
+
+
+def _detector_tags(both: tuple[str, str]) -> None:
+    """As the detector ``llm`` reads what a model wrote."""
+    said, answered = both
+    text, spans = parse(final_answer(said))
+    found = align(text, spans, answered)
+    assert 0 <= found.similarity <= 1
+    assert all(0 <= span.start < span.end <= len(answered) for span in found.spans)
+
+
+def _final_answer(response: str) -> None:
+    final = final_answer(response)
+    assert isinstance(final, str)
+    assert len(final) <= len(response)
+
+
+def _labels(response: str) -> None:
+    assert {nomiracl_label(response), robust_label(response, "de", "Wo ist Berlin?", ("Berlin: a city",))} <= {
+        ANSWER,
+        NO_ANSWER,
+        INVALID,
+    }
+
+
+def _abstention(text: str) -> None:
+    for language in ("de", None):
+        read = (is_abstention(text, language), denies_presence(text, language), affirms_presence(text, language))
+        assert all(isinstance(value, bool) for value in read)
+    assert isinstance(abstains_elsewhere(text, "de"), bool)
+
+
+def _no_answer(text: str) -> None:
+    passages = ("Berlin: Berlin is a city.", "Paris: The capital.")
+    assert no_answer(text, "Wo ist Berlin?", passages) in (None, *KINDS)
+    assert len(behind_prompt(text, "Wo ist Berlin?", passages)) <= len(text)
+    assert isinstance(is_noise(text, "Wo ist Berlin?", passages), bool)
+    assert isinstance(is_repetitive(text, "de"), bool)
+
+
+def _broken_run(responses: list[Any]) -> None:
+    for labelled in (False, True):
+        signs = signs_of(
+            [Answered(response, "Wo ist Berlin?", ("Berlin: a city",), "de") for response in responses], labelled
+        )
+        assert signs.total == len(responses) >= signs.invalid
+        assert signs.kinds.total() <= signs.total
+        warning("task", signs)
+
+
+def _verdicts(text: str) -> None:
+    rating, preference = read_rating(text), read_preference(text)
+    assert rating in (None, 1, 2, 3, 4)
+    assert preference in (None, "A", "B", "tie")
+    judged = judging.process_rating({"id": 1, "aspect": "faithfulness", "answer": text}, [str(rating or "unread")])
+    assert judged["unread_rate"] == (1, int(rating is None), 1)
+
+
+def _html(content: bytes) -> None:
+    page = read_page(content)
+    assert not SURROGATE.search(page.text)
+    assert all(line and line == line.strip() for line in page.text.splitlines())
+
+
+def _words(text: str) -> None:
+    for language in ("de", "zh", "ja"):
+        found = words(text, language)
+        assert all(start < end for start, end in found)
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
+        assert sum(end - start for start, end in found) == sum(not char.isspace() for char in text)
+
+
+def _surrogates(text: str) -> None:
+    without_surrogates(text).encode("utf-8")
+
+
+def _span(value: Any) -> None:
+    span = span_of(value)
+    assert 0 <= span.start <= span.end
+    assert 0 <= span.probability <= 1
+
+
+def _hard_spans(labels: Any) -> None:
+    spans = hard_spans(labels, 10, Counter())
+    assert all(0 <= span.start < span.end <= 10 for span in spans)
+    assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
+
+
+def _soft_labels(labels: Any) -> None:
+    found = soft_labels(labels, 10, Counter())
+    assert all(0 <= label["start"] < label["end"] <= 10 and 0 <= label["prob"] <= 1 for label in found)
+    assert all(a["end"] <= b["start"] for a, b in itertools.pairwise(found))
+
+
+def _run_file(content: bytes) -> None:
+    for ranking in _file(content, "x.run", read_run).values():
+        assert all(math.isfinite(score) for _, score in ranking)
+        assert len({passage for passage, _ in ranking}) == len(ranking)
+
+
+def _replay(content: bytes) -> None:
+    name = "samples_nomiracl_de_2026-01-01T00-00-00.jsonl"
+    answers = _file(content, name, lambda path: Replay(str(path))).answers
+    assert all(isinstance(answer.response, str) for stored in answers.values() for answer in stored)
+
+
+def _samples(content: bytes) -> None:
+    found = _file(content, "samples_x_2026-01-01T00-00-00.jsonl", lambda path: list(read_samples(path)))
+    assert len({sample["doc_id"] for sample in found}) == len(found)
+    json.dumps(found, ensure_ascii=False).encode("utf-8")
+
+
+def _calibration(content: bytes) -> None:
+    calibration.load.cache_clear()
+    calibration._LOADED.clear()
+    loaded = _file(content, "x.json", lambda path: calibration.load(str(path)))
+    for language in loaded.languages:
+        found = loaded.of(language)
+        assert found is None or found[0] in calibration.KINDS
+    loaded.to_json()
+
+
+def _options(given: dict[Any, Any]) -> None:
+    metadata.refuse_misspelt(given, ("split", "mirror", "retriever", "documents"), "task")
+    for name, value in given.items():
+        assert metadata.positive(str(name), value, "task") >= 1
+
+
+def _code(tag: str) -> None:
+    code = code_of(tag)
+    assert code
+    assert code == code.lower()
+
+
+def _tables(content: bytes) -> None:
+    readers: list[tuple[str, Callable[[Path], Any]]] = [
+        ("x.tsv", lambda path: list(read_tsv(path, 2, Counter()))),
+        ("x.tsv", lambda path: list(read_quoted_tsv(path, ("id", "text")))),
+        ("x.csv", lambda path: list(read_csv(path, Counter()))),
+        ("x.jsonl", lambda path: list(read_json_lines(path, Counter()))),
+        *((f"x.{kind}", check_readable) for kind in ("tsv", "csv", "json", "jsonl", "tar.gz", "txt", "txt.gz")),
+    ]
+    for name, read in readers:
+        with contextlib.suppress(CorruptSource):
+            _file(content, name, read)
+
+
+def _agreement(both: tuple[bytes, bytes, str, str]) -> None:
+    """The command itself: it answers, or says in one line what is wrong."""
+    first, second, ending, kind = both
+    one, other = (_file(content, f"{name}.{ending}", str) for content, name in ((first, "one"), (second, "other")))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            status = command(["agreement", one, other, "--kind", kind, "--language", "de"])
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    assert status in (0, 1, 2), said.getvalue()
+    assert "Traceback" not in said.getvalue()
+
+
+# ------------------------------------------------------------------------------------------------------------ inputs
+
+_stored = texts.records(
+    {
+        "query_id": st.sampled_from(["q1", "q2", 3]),
+        "id": st.sampled_from(["q1", 2]),
+        "response": texts.anything,
+        "results": st.dictionaries(st.sampled_from(["m", "n"]), texts.anything, max_size=2),
+        "template": st.sampled_from(["vanilla", "role"]),
+        "task": st.just("nomiracl_de"),
+        "language": st.sampled_from(["de", "xx"]),
+        "subset": st.just("relevant"),
+        "model": st.sampled_from(["m", "n"]),
+        "doc": texts.records({"id": st.sampled_from(["q1", 2]), "language": st.just("de")}),
+        "resps": st.lists(st.lists(texts.anything, max_size=2), max_size=2),
+    }
+)
+_sample = texts.records(
+    {
+        "doc_id": st.integers(-1, 3) | st.sampled_from(["1", "x", math.inf, math.nan]),
+        "doc": texts.records({"id": st.just("q1")}),
+        "resps": st.lists(st.lists(texts.anything | st.none(), max_size=2), max_size=2),
+        "target": texts.anything,
+    }
+)
+_counted = st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)
+_measured = texts.records(
+    {
+        "source": texts.anything,
+        "precision": st.floats(),
+        "recall": st.floats(),
+        "documents": st.lists(_counted | texts.anything, max_size=3),
+        "models": st.lists(st.sampled_from(["m", "n"]), max_size=3),
+    }
+)
+_calibrations = texts.records(
+    {
+        "format": st.just(1),
+        "detector": texts.records({"name": st.just("lexical")}),
+        "note": texts.anything,
+        "languages": st.dictionaries(
+            st.sampled_from(["de", "ar", "zh"]),
+            st.dictionaries(st.sampled_from(["real", "gold", "silver", "x"]), _measured, max_size=2)
+            | texts.json_values,
+            max_size=3,
+        ),
+    }
+).map(lambda value: {"format": 1, "detector": {}, **value})
+_whole = _calibrations.map(lambda value: json.dumps(value).encode())
+_cut = _whole.flatmap(lambda content: st.integers(0, len(content)).map(lambda end: content[:end]))
+_rated = texts.lines(
+    texts.records({"id": st.sampled_from(["1", "2", 3]), "rating": st.sampled_from(["1", "4", 2, 3.5, "unread", None])})
+)
+_annotated = texts.lines(
+    texts.records({"id": st.sampled_from(["1", "2"]), "annotated": texts.tagged, "text": texts.anything})
+)
+_csv = texts.table(["id,rating\n", "id", "rating", "1", "2", "3"], 2, ",").map(lambda rows: b"id,rating\n" + rows)
+_FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "nan", "inf", "1_0", "mine"]
+_TREC = texts.table(_FIELDS, 6, " ") | st.lists(
+    st.tuples(*(st.sampled_from(_FIELDS[2:]) for _ in range(6))).map(" ".join), max_size=5
+).map(lambda rows: "\n".join(rows).encode())
+_TAG_PIECES = [
+    "de",
+    "zh",
+    "cmn",
+    "Hans",
+    "CH",
+    "-",
+    "_",
+    "x",
+    "pt",
+    "BR",
+    "yue",
+    "mul",
+    "und",
+    "art-lojban",
+    "u-co-phonebk",
+    "1996",
+]
+
+PARSERS: dict[str, Parser] = {
+    "tagged text": Parser(
+        _tagged_text,
+        texts.tagged,
+        growing=_times(
+            "<entity>",
+            "</invented>",
+            "<entity>a",
+            "<",
+            "< ",
+            "<a ",
+            "&amp;",
+            "<entity a='",
+            "&" + "amp;lt;",
+            "\n<mark>",
+            "<a a=a a=a a=a ",
+        ),
+    ),
+    "annotations": Parser(_annotations, st.tuples(texts.tagged, texts.of(["die Katze ", "Berlin"])), costly=True),
+    "detector tags": Parser(
+        _detector_tags, st.tuples(texts.of([*texts.TAGS, *texts.REASONING, *texts.WRAPPING]), texts.of([])), costly=True
+    ),
+    "final answer": Parser(
+        _final_answer,
+        texts.answer,
+        growing=_times(
+            "<think>",
+            "</think>",
+            "<|channel|>",
+            "[INST]",
+            "</s>",
+            "< ",
+            "[",
+            "{",
+            '{"answer":',
+            "```\n",
+            "\n\n",
+            "\n \n",
+            "\x1b[",
+            "\x1b]a",
+            "<|im_end|> ",
+            "<|a",
+            "<|a|> ",
+            " ",
+            "assistant\n",
+            "\nQUESTION:",
+        ),
+    ),
+    "labels": Parser(
+        _labels,
+        texts.answer,
+        growing=_times(
+            "Yes, answer is present ",
+            "I don't know",
+            "[1]",
+            "context 1 ",
+            "[",
+            "a",
+            "if a",
+            "QUESTION: ",
+            "<div>",
+            "i don't know if ",
+        ),
+        costly=True,
+    ),
+    "abstention": Parser(
+        _abstention,
+        texts.answer,
+        growing=_times("not ", "I do not know. ", "the context does not ", "a" * 50 + " ", "nicht, "),
+        costly=True,
+    ),
+    "no answer": Parser(
+        _no_answer,
+        texts.answer,
+        growing=_times(
+            "the ",
+            "ha",
+            "a b ",
+            "[1] a: ",
+            "QUESTION: ",
+            "<div>",
+            "\\a{",
+            "&a;",
+            "#",
+            "def f\n",
+            " ",
+            "\n",
+            "ф ",
+            "x1 ",
+            "Wo ist Berlin? ",
+        ),
+    ),
+    "broken run": Parser(_broken_run, st.lists(texts.answer | texts.json_values, max_size=3), costly=True),
+    "verdicts": Parser(
+        _verdicts,
+        texts.verdict,
+        growing=_times(
+            "Rating: ",
+            "rating ",
+            "> ",
+            "\n",
+            " \n",
+            "| ",
+            "a ",
+            "a a a ",
+            "Rating: 3 ",
+            "3\n",
+            "Preference",
+            "{'",
+            "***",
+            "Rating (a ",
+        ),
+    ),
+    "HTML": Parser(
+        _html,
+        texts.html,
+        growing={
+            name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
+            for name, make in _times(
+                "<p>a", "<div>", "<table><tr><td>", "<tr>a</tr>", "<li>", "<h2>a</h2>", "<", "<!--", "a ", "<b>a</b>"
+            ).items()
+        },
+    ),
+    "words": Parser(
+        _words,
+        texts.of(["猫は東京にいる", "我不知道", "a" * 40]),
+        growing=_times("a", "a ", "我不知道", "哈"),
+        costly=True,
+    ),
+    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=_times("\ud800", "a\udc00", "\ud83d\ude00")),
+    "spans": Parser(_span, st.lists(texts.places, max_size=5) | texts.json_values, (ValueError,)),
+    "hard labels": Parser(
+        _hard_spans,
+        st.lists(st.lists(texts.places, min_size=2, max_size=2) | texts.json_values, max_size=4) | texts.json_values,
+        (ValueError,),
+        {"nested": lambda n: [[0, at % 10 + 1] for at in range(n // 8)]},
+    ),
+    "soft labels": Parser(
+        _soft_labels,
+        st.lists(texts.records({"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}), max_size=4)
+        | texts.json_values,
+        (ValueError,),
+        {"nested": lambda n: [{"start": 0, "end": at % 10 + 1, "prob": 0.5} for at in range(n // 8)]},
+    ),
+    "run file": Parser(
+        _run_file,
+        _TREC,
+        (CorruptSource,),
+        {
+            "one question": lambda n: "".join(f"q Q0 p{at} {at} {-at} me\n" for at in range(n // 20)).encode(),
+            "questions in turn": lambda n: "".join(
+                f"q{at % 99} Q0 p{at} {at} {-at} me\n" for at in range(n // 20)
+            ).encode(),
+        },
+    ),
+    "replay file": Parser(
+        _replay,
+        texts.lines(_stored),
+        (UsageError, CorruptSource),
+        {
+            "one document": lambda n: b'{"id": 1, "response": "a"}\n' * (n // 27),
+            "brackets": lambda n: b'{"id": 1, "response": "a"}\n' + b"[" * n,
+        },
+    ),
+    "samples file": Parser(
+        _samples,
+        texts.lines(_sample),
+        (CorruptSource,),
+        {"filters": lambda n: b'{"doc_id": 1, "doc": {}, "resps": [["a"]]}\n' * (n // 43)},
+    ),
+    "calibration file": Parser(
+        _calibration,
+        _whole | _cut,
+        (calibration.CalibrationError,),
+        {
+            "documents": lambda n: json.dumps(
+                {"format": 1, "detector": {}, "languages": {"de": {"real": {"documents": ["1 2 3 4"] * (n // 9)}}}}
+            ).encode()
+        },
+    ),
+    "options": Parser(
+        _options,
+        st.dictionaries(
+            st.sampled_from(["split", "splt", "Mirror", "mir-ror", "retriver", "sampler", "documens", 3, None])
+            | texts.anything,
+            st.integers(-1, 9) | texts.json_values,
+            max_size=3,
+        ),
+        (UsageError,),
+        {"long key": lambda n: {"s" * n: 1}},
+    ),
+    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), _times("de-", "a", "x-")),
+    "tables": Parser(
+        _tables,
+        texts.table(_FIELDS, 2, "\t")
+        | texts.table(_FIELDS, 2, ",")
+        | texts.lines(texts.json_values)
+        | st.binary(max_size=40),
+        costly=True,
+        growing={
+            name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
+            for name, make in _times("id\ttext\n", '"a\n', ",", "\t", '""', "[", '{"a": 1}\n').items()
+        },
+    ),
+    "raters' files": Parser(
+        _agreement,
+        st.one_of(
+            st.tuples(_rated, _rated, st.just("jsonl"), st.just("ratings")),
+            st.tuples(_csv, _csv, st.sampled_from(["csv", "tsv"]), st.just("ratings")),
+            st.tuples(_annotated, _annotated, st.just("jsonl"), st.just("tags")),
+            st.tuples(st.binary(max_size=30), _rated, st.sampled_from(["json", "csv", "x"]), st.just("tags")),
+        ),
+        costly=True,
+    ),
+}

@@ -1,0 +1,158 @@
+"""Figures of detection from summed counts: bounds on resamples that anybody can draw, categories, what is carried."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics import detection
+from custom_metrics.carried import Carried
+from custom_metrics.detection import WordCounts, count_categories, count_words
+from custom_metrics.intervals import resampled_sums, spread
+from custom_metrics.spans import CATEGORIES, Span
+from custom_metrics.words import words
+
+COUNTS = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0], [3, 5, 1, 20], [2, 2, 2, 2]]
+RATES = {
+    "precision": lambda c: c[..., 0] / (c[..., 0] + c[..., 1]),
+    "recall": lambda c: c[..., 0] / (c[..., 0] + c[..., 2]),
+    "f1": lambda c: 2 * c[..., 0] / (2 * c[..., 0] + c[..., 1] + c[..., 2]),
+}
+
+
+@pytest.mark.parametrize("metric", RATES)
+def test_a_metric_is_of_the_sums_and_its_bounds_of_resampled_sums(metric: str) -> None:
+    found = getattr(detection, metric).figure(COUNTS)
+    value = RATES[metric](np.sum(COUNTS, axis=0))
+    expected = (value, *spread(RATES[metric](resampled_sums(np.array(COUNTS)))), 5)
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert type(found.value) is float
+    assert repr(getattr(detection, metric)) == metric
+
+
+def test_what_no_resample_defines_has_no_bounds_and_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = detection.precision.figure([[0, 0, 3, 5], [0, 0, 1, 1]])
+        macro = detection.f1.figure([[[0, 0, 0, 5]] * 6])
+        nothing = detection.recall.figure([])
+    assert (found.n, macro.n, nothing.n) == (2, 1, 0)
+    assert np.isnan([found.value, found.low, macro.value, nothing.value]).all()
+
+
+def test_values_of_documents_are_known_as_lists_tuples_and_carried() -> None:
+    as_tuples = [tuple(counts) for counts in COUNTS]
+    carried = [Carried(0.5, counts) for counts in COUNTS]
+    assert detection.f1.figure(COUNTS) == detection.f1.figure(as_tuples) == detection.f1.figure(carried)
+
+
+def test_a_carried_number_is_its_number_and_keeps_what_it_brings_on_its_way_to_another_process() -> None:
+    carried = Carried(0.25, [1, 2])
+    again = pickle.loads(pickle.dumps(carried))
+    assert again == carried == 0.25
+    assert again.of == [1, 2]
+    assert type(again) is Carried
+
+
+TEXT = "Er war 1969 auf dem Mars"
+GOLD = [Span(7, 11, "entity"), Span(12, 19, "relation")]
+FOUND = [Span(7, 11, "entity"), Span(16, 24, "invented"), Span(12, 15, "relation")]
+
+
+def test_words_are_counted_by_what_both_sides_say() -> None:
+    found = count_words(TEXT, "de", GOLD, FOUND)
+    assert found == WordCounts(3, 1, 0, 2)
+    assert all(type(count) is int for count in found)
+    assert count_words(TEXT, "de", FOUND, GOLD) == WordCounts(3, 0, 1, 2)
+    assert count_words("我不知道", "zh", [Span(0, 1)], []) == WordCounts(0, 0, 1, len(words("我不知道", "zh")) - 1)
+
+
+def test_words_of_a_category_are_true_where_both_say_it() -> None:
+    found = count_categories(TEXT, "de", GOLD, FOUND)
+    assert list(found) == list(CATEGORIES)
+    assert found["entity"] == (1, 0, 0, 5)
+    assert found["relation"] == (1, 0, 1, 4)
+    assert found["invented"] == (0, 2, 0, 4)
+    assert found["subjective"] == (0, 0, 0, 6)
+    chinese = count_categories("我不知道", "zh", [Span(0, 1, "entity")], [])
+    assert chinese["entity"] == (0, 0, 1, len(words("我不知道", "zh")) - 1)
+
+
+def doc(text: str, spans: list[Span]) -> dict[str, Any]:
+    return {
+        "answer": text,
+        "language": "de",
+        "spans": [dict(zip(("start", "end", "category"), span[:3], strict=True)) for span in spans],
+    }
+
+
+def test_a_document_has_the_counts_of_its_categories_and_of_all_of_them() -> None:
+    tagged = "Er war <entity>1969</entity> <relation>auf</relation> <invented>dem Mars</invented>"
+    got = detection.process_category_results(doc(TEXT, GOLD), [tagged])
+    assert list(got) == ["f1", "precision", "recall", "altered_rate", "lost_rate"]
+    assert (
+        got["precision"]
+        == got["recall"]
+        == got["f1"].of
+        == [[1, 0, 0, 5], [1, 0, 1, 4], [0, 2, 0, 4], *[[0, 0, 0, 6]] * 3]
+    )
+    assert got["f1"] == pytest.approx(2 * 2 / (2 * 2 + 2 + 1))
+    assert (got["altered_rate"], got["lost_rate"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "gold", "f1"), [(TEXT, [], 1.0), (TEXT, GOLD, 0.0), ("<entity>Er</entity>" + TEXT[2:], [], 0.0)]
+)
+def test_a_document_in_which_neither_side_marks_a_word_is_right(tagged: str, gold: list[Span], f1: float) -> None:
+    for process in (detection.process_results, detection.process_category_results):
+        got = process(doc(TEXT, gold), [tagged])
+        assert float(got["f1"]) == f1
+
+
+def test_macro_scores_count_the_categories_that_people_marked() -> None:
+    """Marked and never found counts as 0; found and never marked does not count."""
+    counts = np.array([[[2, 1, 1, 9], [0, 3, 0, 9], [0, 0, 4, 9], [1, 0, 0, 9], [0, 0, 0, 9], [0, 0, 0, 9]]] * 3)
+    assert detection.precision(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert detection.recall(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert detection.f1(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
+    varied = [counts[0].tolist(), np.roll(counts[0], 1, axis=0).tolist(), np.roll(counts[0], 2, axis=0).tolist()]
+
+    def macro(sums: Any) -> Any:
+        occurs = sums[..., 0] + sums[..., 2] > 0
+        rates = np.divide(
+            sums[..., 0], sums[..., 0] + sums[..., 1], out=np.zeros(sums.shape[:-1]), where=occurs & (sums[..., 0] > 0)
+        )
+        return rates.sum(-1) / occurs.sum(-1)
+
+    resampled = resampled_sums(np.array(varied).reshape(3, 24)).reshape(-1, 6, 4)
+    expected = (macro(np.sum(varied, axis=0)), *spread(macro(resampled)), 3)
+    assert detection.precision.figure(varied) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_category_alone_has_the_figures_of_its_counts() -> None:
+    values = [[[n, 1, 2, 9], [1, n, 0, 9], *[[0, 0, 0, 9]] * 4] for n in (1, 2, 3)]
+    found = detection.category_figures(values)
+    assert list(found)[:4] == ["f1_entity", "precision_entity", "recall_entity", "f1_relation"]
+    assert len(found) == 18
+    assert found["precision_entity"] == detection.precision.figure([of[0] for of in values])
+    assert found["recall_relation"] == detection.recall.figure([of[1] for of in values])
+    assert found["f1_relation"].value == pytest.approx(2 * 3 / (2 * 3 + 6))
+    assert math.isnan(found["f1_subjective"].value)
+
+
+@pytest.mark.parametrize(
+    ("counts", "rates"),
+    [
+        (WordCounts(6, 2, 4, 8), (0.75, 0.6, 12 / 18, 0.2, 0.5, 0.4)),
+        (WordCounts(0, 0, 0, 0), (math.nan,) * 6),
+        (WordCounts(1, 2, 3, 0), (1 / 3, 0.25, 2 / 7, 1.0, 4 / 6, 0.5)),
+    ],
+)
+def test_rates_of_counts(counts: WordCounts, rates: tuple[float, ...]) -> None:
+    names = ("precision", "recall", "f1", "false_positive_rate", "prevalence", "flagged_share")
+    assert [getattr(counts, name) for name in names] == pytest.approx(rates, nan_ok=True)

@@ -1,0 +1,104 @@
+"""Bounds to the digit: Wilson's formula, percentiles of resamples that anybody can draw, and when there are none."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics import intervals
+from custom_metrics.intervals import Spread, bootstrap_mean, percentile_bounds, resampled_sums, spread, wilson
+
+VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "z", "centre", "spread"),
+    [
+        (5, 10, 1.0, (0.5 + 1 / 20) / 1.1, math.sqrt(0.25 / 10 + 1 / 400) / 1.1),
+        (1, 4, 2.0, (0.25 + 4 / 8) / 2, 2 * math.sqrt(0.1875 / 4 + 4 / 64) / 2),
+        (0, 9, 3.0, 0.25, 0.25),
+        (9, 9, 3.0, 0.75, 0.25),
+    ],
+)
+def test_wilson_is_equation_4(successes: int, trials: int, z: float, centre: float, spread: float) -> None:
+    assert wilson(successes, trials, z) == pytest.approx((centre - spread, centre + spread), abs=1e-15)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(-1, 5), (6, 5), (1, 0)])
+def test_what_is_no_share_is_refused(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match=f"^successes must be between 0 and trials, got {successes} of {trials}$"):
+        wilson(successes, trials)
+
+
+def test_a_sum_is_drawn_as_often_as_the_multinomial_says() -> None:
+    clusters = np.array([[3.0, 1.0], [1.0, 2.0], [2.0, 5.0]])
+    by_content = clusters[[0, 1, 2]]  # in order of the last quantity
+    counts = np.random.default_rng(5).multinomial(3, [1 / 3] * 3, size=40)
+    np.testing.assert_array_equal(resampled_sums(clusters, 40, 5), counts @ by_content)
+    np.testing.assert_array_equal(resampled_sums(clusters[::-1].tolist(), 40, 5), counts @ by_content)
+    assert resampled_sums(clusters.astype(int), 40, 5).dtype == float
+
+
+def test_resamples_are_2000_with_the_projects_seed() -> None:
+    clusters = np.array(VALUES)[:, None]
+    np.testing.assert_array_equal(resampled_sums(clusters), resampled_sums(clusters, 2000, 1234))
+    values = list(np.sqrt(np.arange(40)))
+    assert bootstrap_mean(values) == bootstrap_mean(values, 2000, 1234)
+    assert bootstrap_mean(values) != bootstrap_mean(values, 2001, 1234)
+    assert bootstrap_mean(values, 50) != bootstrap_mean(values, 50, 1235)
+
+
+@pytest.mark.parametrize("block", [1, 14, 15, 7 * 39, 7 * 40, 7 * 41])
+def test_the_size_of_a_block_changes_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters = np.array(VALUES)[:, None]
+    whole = resampled_sums(clusters, 40, 3)
+    monkeypatch.setattr(intervals, "_BLOCK", block)
+    assert whole.shape == (40, 1)
+    np.testing.assert_array_equal(resampled_sums(clusters, 40, 3), whole)
+
+
+def test_a_block_is_as_large_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    class Generator:
+        def multinomial(self, n: int, shares: Any, size: int) -> Any:
+            drawn.append(size)
+            return np.zeros((size, n))
+
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Generator())
+    monkeypatch.setattr(intervals, "_BLOCK", 21)
+    resampled_sums(np.array(VALUES)[:, None], 8, 3)
+    assert drawn == [3, 3, 2]
+
+
+def test_the_mean_of_what_is_defined_is_bootstrapped() -> None:
+    low, high = np.percentile(resampled_sums(np.array(VALUES)[:, None], 500, 9)[:, 0] / 7, [2.5, 97.5])
+    assert bootstrap_mean([*VALUES[:3], math.nan, *VALUES[3:], math.nan], 500, 9) == (low, high)
+    assert bootstrap_mean([1, 2], 10) == bootstrap_mean([1.0, 2.0], 10)
+    assert np.isnan(bootstrap_mean([])).all()
+    assert np.isnan(bootstrap_mean([math.nan, math.nan])).all()
+
+
+@pytest.mark.parametrize(
+    ("resampled", "expected"),
+    [
+        (np.arange(41.0), Spread(1.0, 39.0, math.sqrt(41 * 42 / 12))),
+        ([*np.arange(19.0), math.nan], Spread(0.45, 17.55, math.sqrt(19 * 20 / 12))),  # one in twenty may be undefined
+        ([*np.arange(18.0), math.nan, math.nan], Spread(math.nan, math.nan, math.nan)),
+        ([3.0], Spread(3.0, 3.0, math.nan)),
+        ([1.0, 2.0], Spread(1.025, 1.975, math.sqrt(0.5))),
+        ([], Spread(math.nan, math.nan, math.nan)),
+        ([math.nan], Spread(math.nan, math.nan, math.nan)),
+    ],
+)
+def test_a_spread_has_percentiles_and_the_standard_deviation(resampled: Any, expected: Spread) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = spread(np.array(resampled, dtype=float))
+    assert found == pytest.approx(expected, nan_ok=True, abs=1e-12)
+    assert all(type(part) is float for part in found)
+    assert percentile_bounds(np.array(resampled, dtype=float)) == pytest.approx(expected[:2], nan_ok=True, abs=1e-12)

@@ -1,0 +1,205 @@
+"""Errors expected in a new language, against the formulas written out for one and two outcomes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics import random_effects
+from custom_metrics.intervals import resampled_sums
+from custom_metrics.random_effects import predicted
+
+
+def answers(tp: int, fp: int, fn: int, tn: int, number: int = 6) -> np.ndarray[Any, Any]:
+    """That many answers which differ a little, with about these counts each."""
+    return np.array([[tp + at % 3, fp + at % 2, fn + at % 4, tn - at % 5] for at in range(number)])
+
+
+LANGUAGES = {
+    "de": {"m1": answers(9, 2, 4, 30), "m2": answers(5, 1, 6, 40)},
+    "ar": {
+        "m1": answers(7, 6, 2, 20),
+        "m3": answers(6, 3, 3, 25),
+        "few": answers(2, 2, 2, 9, 3),
+        "less": answers(1, 1, 2, 9, 2),
+    },
+    "zh": {"m2": answers(4, 4, 4, 28)},
+}
+
+
+def logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def test_what_is_expected_is_the_mean_over_languages_of_the_mean_over_models() -> None:
+    """Half a word is added to each count; each language counts the same, and each cell in it."""
+
+    def scales(*models: np.ndarray[Any, Any]) -> list[float]:
+        tp, fp, fn, tn = np.concatenate(models).sum(0) + 0.5
+        return [logit(tp / (tp + fn)), logit(fp / (fp + tn)), math.log((tp + fn) / (tp + fp))]
+
+    de, ar, zh = LANGUAGES["de"], LANGUAGES["ar"], LANGUAGES["zh"]
+    cells = [
+        [scales(de["m1"]), scales(de["m2"])],
+        [
+            scales(ar["m1"]),
+            scales(ar["m3"]),
+            scales(ar["few"], ar["less"]),
+        ],  # those of fewer than five answers together
+        [scales(zh["m2"])],
+    ]
+    centre = np.mean([np.mean(found, axis=0) for found in cells], axis=0)
+    found = predicted(LANGUAGES, 10, 1)
+    assert found.true_positive_rate == pytest.approx(1 / (1 + math.exp(-centre[0])), abs=1e-12)
+    assert found.false_positive_rate == pytest.approx(1 / (1 + math.exp(-centre[1])), abs=1e-12)
+    assert found.ratio == pytest.approx(math.exp(centre[2]), abs=1e-12)
+    assert found.draws.shape == (10, 3)
+    assert all(type(rate) is float for rate in found[:3])
+
+
+def test_draws_are_of_a_t_distribution_about_the_centre_on_the_logit_scale() -> None:
+    """The ratio, alone, by scalar formulas: spreads beyond chance of languages and models, Satterthwaite's freedom."""
+    seed, iterations = 11, 4000
+    per_language = []
+    chances = []
+    for code in sorted(LANGUAGES):
+        cells = [c for name, c in sorted(LANGUAGES[code].items()) if len(c) >= 5]
+        few = [c for name, c in sorted(LANGUAGES[code].items()) if len(c) < 5]
+        if few:
+            cells.append(np.concatenate(few))
+        ratio = lambda sums: np.log((sums[..., 0] + sums[..., 2] + 1) / (sums[..., 0] + sums[..., 1] + 1))  # noqa: E731
+        per_language.append([float(ratio(c.sum(0))) for c in cells])
+        chances.append([float(np.var(ratio(resampled_sums(c, 200, seed)), ddof=1)) for c in cells])
+    counts = [len(found) for found in per_language]
+    means = [float(np.mean(found)) for found in per_language]
+    chance = float(np.mean([np.mean(found) for found in chances]))
+    free_within = sum(counts) - len(counts)
+    within = sum((x - m) ** 2 for found, m in zip(per_language, means, strict=True) for x in found) / free_within
+    among = float(np.var(means, ddof=1))
+    of_models, of_languages = max(0.0, within - chance), max(0.0, among - within * np.mean([1 / n for n in counts]))
+    freedom = 2.0
+    if weight := of_languages**2 / 2 + of_models**2 / free_within:
+        freedom = (of_languages + of_models) ** 2 / weight
+    scale = math.sqrt(of_languages + of_models + among / 3)
+
+    rng = np.random.default_rng(seed)
+    rng.standard_normal((iterations, 2))  # the two rates come first
+    freedom_of_rates = _freedom_of_rates(seed)
+    rng.chisquare(freedom_of_rates, (iterations, 1))
+    normal = rng.standard_normal((iterations, 1))[:, 0]
+    expected = np.exp(
+        np.mean(means) + scale * normal / np.sqrt(rng.chisquare(freedom, (iterations, 1))[:, 0] / freedom)
+    )
+    np.testing.assert_allclose(predicted(LANGUAGES, iterations, seed).draws[:, 2], expected, rtol=1e-9)
+
+
+def _freedom_of_rates(seed: int) -> float:
+    """The degrees of freedom that the two rates were drawn with, as seen by the generator."""
+    seen: list[float] = []
+
+    class Watching:
+        def __init__(self, seed: int) -> None:
+            self.rng = _RNG(seed)
+
+        def standard_normal(self, size: Any) -> Any:
+            return self.rng.standard_normal(size)
+
+        def multinomial(self, *args: Any, **options: Any) -> Any:
+            return self.rng.multinomial(*args, **options)
+
+        def chisquare(self, freedom: float, size: Any) -> Any:
+            seen.append(freedom)
+            return self.rng.chisquare(freedom, size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np.random, "default_rng", Watching)
+        predicted(LANGUAGES, 10, seed)
+    return seen[0]
+
+
+_RNG = np.random.default_rng
+
+
+def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
+    found = predicted(LANGUAGES, 3000, 4)
+    logits = np.log(found.draws[:, :2] / (1 - found.draws[:, :2]))
+    assert np.median(logits, axis=0) == pytest.approx(
+        [logit(found.true_positive_rate), logit(found.false_positive_rate)], abs=0.05
+    )
+    np.testing.assert_array_equal(found.draws, predicted(dict(reversed(LANGUAGES.items())), 3000, 4).draws)
+    assert not np.array_equal(found.draws, predicted(LANGUAGES, 3000, 5).draws)
+
+
+@pytest.mark.parametrize(
+    ("one", "one_freedom", "other", "other_freedom", "freedom"),
+    [(1.0, 3, 1.0, 6, 8.0), (2.0, 3, 0.0, 0, 3.0), (0.0, 2, 0.0, 5, 2.0), (1.0, 2, 1.0, 0, 8.0), (0.0, 2, 3.0, 5, 5.0)],
+)
+def test_degrees_of_freedom_of_a_sum_of_variances(
+    one: float, one_freedom: int, other: float, other_freedom: int, freedom: float
+) -> None:
+    assert random_effects._satterthwaite(one, one_freedom, other, other_freedom) == pytest.approx(freedom)
+
+
+def test_a_covariance_is_the_nearest_that_can_be_and_has_a_symmetric_root() -> None:
+    impossible = np.array([[1.0, 2.0], [2.0, 1.0]])  # eigenvalues 3 and -1
+    np.testing.assert_allclose(random_effects._positive(impossible), [[1.5, 1.5], [1.5, 1.5]], atol=1e-12)
+    lopsided = np.array([[5.0, 4.0], [0.0, 5.0]])
+    np.testing.assert_allclose(random_effects._positive(lopsided), [[5.0, 2.0], [2.0, 5.0]], atol=1e-12)
+    np.testing.assert_allclose(
+        random_effects._root(np.array([[5.0, 4.0], [4.0, 5.0]])), [[2.0, 1.0], [1.0, 2.0]], atol=1e-12
+    )
+
+
+def test_rates_and_scales_are_each_others_inverse_and_stay_finite() -> None:
+    scales = random_effects._scales([[8.5, 1.5, 2.5, 7.5], [0, 0, 0, 0]])
+    np.testing.assert_allclose(scales, [[math.log(9 / 3), math.log(2 / 8), math.log(12 / 11)], [0, 0, 0]], atol=1e-12)
+    np.testing.assert_allclose(random_effects._rates(scales), [[0.75, 0.2, 12 / 11], [0.5, 0.5, 1.0]], atol=1e-12)
+    extreme = random_effects._rates(np.array([[-900.0, 900.0, 900.0]]))
+    np.testing.assert_allclose(extreme, [[1 / (1 + math.exp(50)), 1.0, math.exp(50)]], rtol=1e-12)
+
+
+def test_chance_is_what_other_answers_of_the_model_would_have_changed() -> None:
+    cell = answers(9, 2, 4, 30).astype(float)
+    drawn = random_effects._scales(resampled_sums(cell, 200, 3))
+    np.testing.assert_allclose(random_effects._chance(cell, 3), np.cov(drawn.T), rtol=1e-12)
+    np.testing.assert_array_equal(random_effects._chance(cell[:1], 3), np.zeros((3, 3)))
+    assert random_effects._chance(cell[:2], 3).any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cells"),
+    [
+        ({"a": 5, "b": 6}, [5, 6]),
+        ({"b": 6, "a": 5}, [5, 6]),
+        ({"a": 4, "b": 6}, [6]),  # too few to be a cell, and left out
+        ({"a": 4, "b": 1, "c": 6}, [6, 5]),
+        ({"a": 2}, [2]),  # all there is
+        ({"a": 2, "b": 1}, [3]),
+        ({"a": 0, "b": 5}, [5]),
+    ],
+)
+def test_a_cell_is_a_model_with_five_answers_or_all_the_others_together(
+    sizes: dict[str, int], cells: list[int]
+) -> None:
+    found = random_effects._cells({name: answers(1, 1, 1, 9, size).reshape(-1, 4) for name, size in sizes.items()})
+    assert [cell.shape for cell in found] == [(size, 4) for size in cells]
+    assert all(cell.dtype == float for cell in found)
+
+
+def test_too_little_says_nothing() -> None:
+    with pytest.raises(ValueError, match=r"^errors can be expected from 2 languages and more, not from 1$"):
+        predicted({"de": LANGUAGES["de"]}, 10, 1)
+    with pytest.raises(ValueError, match=r"^a language without annotated answers says nothing$"):
+        predicted({"de": LANGUAGES["de"], "ar": {"m": np.zeros((0, 4))}}, 10, 1)
+    assert predicted({"de": LANGUAGES["de"], "zh": LANGUAGES["zh"]}, 10, 1).draws.shape == (10, 3)
+
+
+def test_one_model_a_language_leaves_chance_as_the_spread_within() -> None:
+    alone = {"de": {"m": answers(9, 2, 4, 30)}, "ar": {"m": answers(7, 6, 2, 20)}, "zh": {"m": answers(4, 4, 4, 28)}}
+    found = predicted(alone, 2000, 2)
+    assert np.isfinite(found.draws).all()
+    ratios = [math.log((c[0] + c[2] + 1) / (c[0] + c[1] + 1)) for c in (m["m"].sum(0) for m in alone.values())]
+    assert found.ratio == pytest.approx(math.exp(np.mean(ratios)), abs=1e-12)
