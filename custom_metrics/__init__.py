@@ -1,4 +1,4 @@
-"""How answers are scored: abstention, relevance labels, grounding metrics, intervals, aggregations, filters.
+"""Scores of answers: abstention, relevance labels, grounding metrics, intervals, aggregations, filters.
 
-Imports neither `lm_eval_tasks` nor `detector_plugin`, reads no file but its own tables, and opens no socket.
+This package reads its own tables only and opens no socket. It imports neither `lm_eval_tasks` nor `detector_plugin`.
 """

@@ -1,7 +1,7 @@
 """Corpus figures from per-document values, as the harness's aggregations that know their own standard error.
 
-The harness passes one value per document. ``None`` means that the document is not in the metric's denominator; where no
-document is, the figure is ``nan``, never 0.
+The harness passes one value per document. ``None`` means that the document is not in the metric's denominator. A figure
+with an empty denominator is ``nan``, never 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Aggregation", "defined_mean", "defined_share"]
 
 
 class Aggregation:
-    """A function from the values of all documents to a figure; called, as the harness calls it, it gives the value alone.
+    """A function from the values of all documents to a figure. The harness calls it and gets the figure's value.
 
     Args:
         name: as task YAMLs know it.

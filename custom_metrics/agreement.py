@@ -1,7 +1,8 @@
 """How far two raters agree: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels.
 
-Everything is computed from contingency tables (rows: labels of rater A, columns: labels of rater B; labels in their order),
-over any leading axes at once. A 0/0, as where both raters give one label only, is ``nan``: nothing is known there.
+Every statistic is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in the labels'
+order), over any leading axes at once. A statistic is ``nan`` where it is 0/0, for example where both raters give one label
+only.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class Estimate(NamedTuple):
 
 
 def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
-    """How often each pair of labels occurs: (labels, labels).
+    """(labels, labels): how often each pair of labels occurs.
 
     Args:
-        pairs: of each unit what A and what B says, as numbers from 0 up to, not including, `labels`.
+        pairs: (units, 2): what A and what B says of each unit, as numbers in [0, `labels`).
         labels: how many there are.
 
     Raises:
@@ -56,7 +57,7 @@ def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
 
 
 def any_label(tables: Table) -> Table:
-    """Tables (..., labels, labels) made (..., 2, 2): the first label, which says "nothing", against all others."""
+    """Reduce tables (..., labels, labels) to (..., 2, 2): the first label, which says "nothing", against all others."""
     cells = np.asarray(tables)
     rows = np.stack([cells[..., :1, :].sum(axis=-2), cells[..., 1:, :].sum(axis=-2)], axis=-2)
     return np.stack([rows[..., :1].sum(axis=-1), rows[..., 1:].sum(axis=-1)], axis=-1)

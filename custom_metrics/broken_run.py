@@ -1,13 +1,14 @@
-"""Does a run look broken? A model that was prompted or cut wrongly still gets numbers; these are the signs that it did.
+"""Does a run look broken? A model that was prompted wrongly, or cut short, still gets numbers. This module counts the
+signs.
 
-:func:`signs_of` counts them over the answers of a task, :func:`warning` says what they usually mean. Limits:
+:func:`signs_of` counts them over the answers of a task. :func:`warning` says what they usually mean, where
 
 - more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
   :mod:`custom_metrics.no_answer` (CLAPnq, mFAVA);
 - more than a tenth are empty or loop;
 - more than a third have another label under ``strict`` than under ``robust`` (NoMIRACL). Of the eleven models of the
   released answers, five are above that in some language;
-- all are equal, and there are ten or more.
+- there are ten answers or more, and all are equal.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Answered(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """What was counted over the answers of a task.
+    """Counts over the answers of a task.
 
     Attributes:
         total: answers.
@@ -92,7 +93,7 @@ class Signs(NamedTuple):
 
 
 def signs_of(answers: Iterable[Answered]) -> Signs:
-    """Count the signs of a broken run in the answers of a task, of which all have labels or none has."""
+    """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
     kinds: Counter[str] = Counter()
     texts: set[str] = set()
     labelled = False

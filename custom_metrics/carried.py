@@ -8,9 +8,10 @@ __all__ = ["Carried"]
 
 
 class Carried(float):
-    """A document's number, which brings along what the figure of all documents needs (`of`).
+    """A document's number that carries what the figure of all documents needs (`of`).
 
-    Ranks of a distributed run hand over nothing but the values of metrics. Files see a number.
+    Ranks of a distributed run exchange the values of metrics only, so the counts travel with the value. In files it is a
+    number.
     """
 
     of: Any

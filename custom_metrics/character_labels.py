@@ -1,7 +1,7 @@
 """How well spans agree character by character: Mu-SHROOM's ``iou`` and ``rho``.
 
-Both are figures of one answer, to the digit those of the shared task's scorer (``participant_kit/scorer.py`` of
-https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025); a corpus has their means over answers. *Hard labels* say
+Both are figures of one answer and equal those of the shared task's scorer to the digit (``participant_kit/scorer.py`` of
+https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). A corpus has their means over answers. *Hard labels* say
 of each character whether it is hallucinated, *soft labels* with which probability (of annotators: the share that marked
 it). Words play no part.
 """
@@ -36,14 +36,14 @@ def iou(annotated: Iterable[tuple[int, int]], found: Iterable[tuple[int, int]]) 
 def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, int, float]], length: int) -> float:
     """Spearman's correlation of the soft labels of a text's characters.
 
-    Where the labels of either side are the same for all characters (to eight decimals) there is no correlation: 1.0 where
-    those of both sides are, else 0.0. So "nothing here" and "all of this" count the same, and where people marked
-    something a prediction of one span over all scores 0.0.
+    There is no correlation where one side gives all characters the same label (to eight decimals). The value is then 1.0 if
+    both sides do, else 0.0. So "nothing here" and "all of this" count the same. A prediction of one span over the whole
+    text scores 0.0 where people marked a part.
 
     Args:
         annotated: (start, end, probability) in characters; where spans overlap the last one holds, outside it is 0.
         found: the same, of a detector.
-        length: of the text in characters; a text of none has constant labels.
+        length: of the text in characters; the labels of an empty text are constant.
 
     Raises:
         ValueError: a span reaches beyond the text.

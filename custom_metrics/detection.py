@@ -1,8 +1,8 @@
 """How well a detector finds hallucinated words: precision, recall and F1 of the hallucinated class.
 
 A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.words`. Counts are summed over
-documents before anything is divided. (The paper counts sub-word tokens; its published code shifts labels by a word, which
-is not imitated here.)
+documents before anything is divided. The paper counts sub-word tokens instead, and its published code shifts labels by a
+word; this module does neither.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class WordCounts(NamedTuple):
 
 
 def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
-    """The words of one text, counted; spans in characters of it."""
+    """Count the words of one text. Spans are in characters of it."""
     places = words(text, language)
     is_gold = np.array([category is not None for category in covered(places, gold)], dtype=bool)
     is_found = np.array([category is not None for category in covered(places, found)], dtype=bool)
@@ -95,7 +95,7 @@ def count_words(text: str, language: str | None, gold: Sequence[Span], found: Se
 def count_categories(
     text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]
 ) -> dict[str, WordCounts]:
-    """The words of one text by category: true positive where both say the same category."""
+    """Count the words of one text by category. A true positive has the same category on both sides."""
     places = words(text, language)
     pairs = list(zip(covered(places, gold), covered(places, found), strict=True))
     return {
@@ -119,8 +119,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
     Args:
         doc: ``answer``, ``language`` and ``spans`` (of the annotators).
-        results: one tagged text, as an LLM or a detector gives it. One that changed the answer is aligned to it; one that
-            has next to nothing in common with it flags no word, and counts in ``lost_rate``.
+        results: one tagged text, as an LLM or a detector gives it. A text that differs from the answer is aligned to it.
+            One that has next to nothing in common with the answer flags no word, and counts in ``lost_rate``.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
@@ -131,7 +131,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 
 def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
-    """What :func:`process_results` returns, from what :func:`annotated_and_found` has read."""
+    """The values of :func:`process_results`, from the spans of :func:`annotated_and_found`."""
     counts = count_words(doc["answer"], doc["language"], gold, found)
     return {**_values(counts, list(counts)), **_faithful(kind)}
 

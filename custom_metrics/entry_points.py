@@ -1,7 +1,7 @@
 """Names that installed packages give to detectors and retrievers: which there are, whose they are, and what they stand for.
 
-A package offers one with an entry point, ours as well as anybody else's. Nothing is looked up before a name is asked for;
-the installed packages are read once.
+A package offers a name with an entry point; ours does so too. The installed packages are read once, when the first name
+is asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(
 
 
 class Offer(NamedTuple):
-    """What a package says a name stands for.
+    """A name that a package offers, and what it stands for.
 
     Attributes:
         name: what a user types.
@@ -59,7 +59,7 @@ def find(group: str, name: str) -> Offer | None:
     """The offer of a name; ``None`` where no package makes one.
 
     Raises:
-        UsageError: two packages do, or this one is not installed as it is here.
+        UsageError: two packages offer it, or this package was not installed since its files changed.
     """
     offers = _offers(group, tuple(sys.path))
     found = offers.get(name, ())
@@ -77,10 +77,10 @@ def find(group: str, name: str) -> Offer | None:
 
 
 def load(offer: Offer) -> Any:
-    """What an offer stands for, imported.
+    """Import what an offer stands for.
 
     Raises:
-        UsageError: that fails.
+        UsageError: the import fails.
     """
     try:
         return offer.entry.load()

@@ -49,7 +49,9 @@ def counted(values: Sequence[float | None]) -> list[float]:
 
 
 def mean_figure(values: Sequence[float | None]) -> Figure:
-    """The mean of the documents' values; bounds by bootstrap, standard error s/sqrt(n) with s over n - 1, as the harness's.
+    """The mean of the documents' values.
+
+    Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1.
 
     Args:
         values: one a document; ``None`` where it is not in the denominator.

@@ -1,4 +1,4 @@
-"""Harness filters: what is read out of the responses of a task, all at once."""
+"""Harness filters: each reads something out of all responses of a task at once."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class FinalAnswer(Filter):  # type: ignore[misc]
 
 
 class CopiedAnswer(Filter):  # type: ignore[misc]
-    """``copied_answer``: the response, or what of it has more in common with the document's ``answer``: what follows its
-    reasoning, or its final answer.
+    """``copied_answer``: the version of the response that has most in common with the document's ``answer``: the whole
+    response, what follows its reasoning, or its final answer.
 
-    For tasks that want the answer back with tags. An answer may hold what `final_answer` takes for debris: a model that ran
-    on past its end wrote ``<|im_end|>`` and further turns, and annotators marked what stands there too.
+    It is for tasks that want the answer back with tags. The answer itself may hold what `final_answer` takes for debris: a
+    model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these too.
     """
 
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
@@ -96,14 +96,14 @@ class CopiedAnswer(Filter):  # type: ignore[misc]
 
 
 class JudgeRating(Filter):  # type: ignore[misc]
-    """``judge_rating``: what a judge said becomes ``"1"`` to ``"4"``, or ``"unread"``."""
+    """``judge_rating``: a judge's reply becomes ``"1"`` to ``"4"``, or ``"unread"``."""
 
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         return _each(resps, docs, lambda response, _: str(read_rating(response) or UNREAD))
 
 
 class JudgePreference(Filter):  # type: ignore[misc]
-    """``judge_preference``: what a judge said of two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
+    """``judge_preference``: a judge's reply about two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
 
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
         return _each(resps, docs, lambda response, _: read_preference(response) or UNREAD)

@@ -1,7 +1,8 @@
 """CLAPnq: is a long answer complete, cohesive and taken from its passage, and does it abstain when it must?
 
-As settled against the paper's "Full Passage" row (Rosenthal et al. 2025, Table 5): ROUGE without stemming; per question
-the reference with the best F-measure of that ROUGE type; recall is the ROUGE-1 recall of that reference.
+ROUGE is computed without stemming. Of several references, the one with the best F-measure of that ROUGE type counts; recall
+is the ROUGE-1 recall of that reference. These choices reproduce the paper's "Full Passage" row (Rosenthal et al. 2025,
+Table 5).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def k_precision(answer: str, groundings: Sequence[str]) -> float:
 
     Args:
         answer: the model's answer.
-        groundings: the texts that it was given; without any, none of its tokens is in them.
+        groundings: the texts that the model was given; without any the share is 0.
 
     Returns:
         A share in [0, 1]; ``nan`` for an answer without a token (ASCII letters and digits, as ``rouge_score`` has them).

@@ -4,10 +4,10 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 
 - *detected rate* = q: nothing corrected.
 - *estimated rate* = P*H/(R*N), the mFAVA paper's Equation 1. Since P and R come from a calibration corpus with prevalence
-  pi_cal and flagged share q_cal, it equals pi_cal * q/q_cal: it is right where the answers are like the calibration corpus,
-  and pulls toward its prevalence (31 to 41 % of the words of mFAVA's gold sets) where they are not.
-- *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, as long as
-  the detector errs as often as it did in calibration.
+  pi_cal and flagged share q_cal, it equals pi_cal * q/q_cal. It is right for answers like the calibration corpus, and
+  pulls toward that corpus's prevalence for others (31 to 41 % of the words of mFAVA's gold sets).
+- *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, if the
+  detector errs as often as it did in calibration.
 
 The last two carry the calibration's own uncertainty: a bootstrap resamples the calibration's documents along with the
 answers.
@@ -36,7 +36,7 @@ ITERATIONS = 2000
 def flagged_words(
     answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
 ) -> tuple[float, int]:
-    """How many words of an answer a detector flags, and how many there are.
+    """The number of words of an answer that a detector flags, and the number of all its words.
 
     Args:
         answer: the text.
@@ -47,7 +47,7 @@ def flagged_words(
         Words with a character in a span, ``nan`` where the detector failed; and all words.
 
     Raises:
-        ValueError: a span is none.
+        ValueError: an item of `spans` is not a span.
     """
     places = words(answer, language)
     if spans is None:
@@ -65,7 +65,7 @@ def estimated_rate(precision: float, recall: float, detected: float, total: floa
         total: words of the answers, N.
 
     Returns:
-        The rate; ``nan`` where a denominator is 0. It may exceed 1: the equation knows no upper bound.
+        The rate; ``nan`` where a denominator is 0. It can exceed 1: the equation has no upper bound.
     """
     if not recall or not total:
         return math.nan
@@ -126,7 +126,7 @@ def estimate(
             detector's errors differ between languages and models.
 
     Returns:
-        Everything ``nan`` that is not defined: all without words, the corrected rates without calibration.
+        The three rates, ``nan`` where not defined: all of them without words, the corrected ones without calibration.
     """
     wild = np.asarray(wild).reshape(-1, 2)
     flagged, total = wild.sum(axis=0)
@@ -193,7 +193,7 @@ FAR = 2.0
 
 
 def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
-    """Why the corrected rates cannot be trusted; empty where nothing speaks against them.
+    """Reasons not to trust the corrected rates; empty where there is none.
 
     - The detector hardly tells hallucinated words from others: TPR - FPR is under 0.1, and every error of the calibration
       is multiplied by more than ten.

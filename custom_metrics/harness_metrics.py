@@ -1,6 +1,6 @@
 """Metric functions under names that task YAMLs can use (``metric: abstention``).
 
-Importing this module registers them with the harness; the harness (or `lm_eval_tasks.autoload`) does so.
+Importing this module registers them with the harness. The harness imports it, or `lm_eval_tasks.autoload` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["abstention"]
 
 @register_metric(metric="abstention", higher_is_better=False, aggregation="mean")  # type: ignore[untyped-decorator]
 def abstention(references: Sequence[str], predictions: Sequence[str | None], language: str | None = None) -> float:
-    """Share of predictions that abstain; the references are not looked at.
+    """Share of predictions that abstain. The references are ignored.
 
     Args:
         references: given by the harness.

@@ -63,11 +63,11 @@ def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 
 def resampled_sums(
     clusters: np.ndarray[Any, Any], iterations: int = 2000, seed: int = 1234
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Sums over as many clusters as there are, drawn with replacement: what a cluster bootstrap is made of.
+    """Resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn with replacement.
 
     Args:
-        clusters: (clusters, quantities): each row what one document (or article) adds to the sums. Not empty. Their order
-            does not matter: the ranks of a distributed run bring them in another order than one process does.
+        clusters: (clusters, quantities), not empty: each row is what one document (or article) adds to the sums. The order
+            of the rows changes nothing, because ranks of a distributed run bring them in an order of their own.
         iterations: resamples.
         seed: of the generator; the same clusters and seed give the same sums.
 
@@ -95,10 +95,10 @@ class Spread(NamedTuple):
 
 
 def spread(resampled: np.ndarray[Any, Any]) -> Spread:
-    """The spread of resampled figures; those that are ``nan`` (a 0/0 of a resample) are left out.
+    """The spread of resampled figures. Figures that are ``nan`` (0/0 in a resample) are left out.
 
     Returns:
-        All ``nan`` where more than one in twenty is ``nan``: the rest would be a selection.
+        All ``nan`` where more than one figure in twenty is ``nan``: the others would be a selection.
     """
     defined = resampled[~np.isnan(resampled)]
     if defined.size == 0 or defined.size < 0.95 * resampled.size:
@@ -109,5 +109,5 @@ def spread(resampled: np.ndarray[Any, Any]) -> Spread:
 
 
 def percentile_bounds(resampled: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """The bounds alone of :func:`spread`."""
+    """Only the bounds of :func:`spread`."""
     return spread(resampled)[:2]

@@ -1,7 +1,7 @@
 """The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7).
 
 The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
-bounds are bootstrapped over questions, whatever number of verdicts each has.
+bounds are bootstrapped over questions, however many verdicts each has.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@
 Random letters stay an answer where they are few (names are as rare), and so do random Chinese characters and Korean
 syllables, and real words in random order: to know those would need a list of words.
 
-What stands in the passages word for word is an answer whatever it looks like ("Boom Boom Boom Boom"), but for `prompt`.
-"Paris", "[3]", "1945", "H2O", "東京" are answers to any question.
+A text that the passages hold word for word is an answer, whatever it looks like ("Boom Boom Boom Boom"); only the kind
+`prompt` is an exception. "Paris", "[3]", "1945", "H2O", "東京" are answers to any question.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ def _behind(asked: str, text: str, start: int) -> int | None:
 
 
 def behind_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
-    """What a text says behind the parts of the prompt that it begins with; itself where it does not begin with any.
+    """A text without the parts of the prompt that it begins with.
 
-    ``""`` where there is nothing else. Of a text that goes on with passages, or with a question of its own, counts what
-    stands behind "OUTPUT:" or "Answer:", or one of the prompt's two phrases.
+    It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. A text may go
+    on with passages, or with a question of its own. Then what stands behind "OUTPUT:" or "Answer:" counts, or one of the
+    prompt's two phrases.
 
     Args:
         text: as :func:`custom_metrics.response.final_answer` leaves it.
@@ -281,7 +282,7 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
 
     Args:
         text: as :func:`custom_metrics.response.final_answer` leaves it; the first :data:`READ` characters are read.
-        question: what was asked. Without it, what needs it (see the module) is not looked for.
+        question: what was asked. Without it, the kinds that need it (see the module) are not looked for.
         passages: what the prompt gave with the question.
 
     Returns:

@@ -59,7 +59,7 @@ _JOINERS = "\u200b\u200c\u200d\u200e\u200f\ufeff\u00ad"
 
 
 def is_noise(text: str, question: str | None = None, passages: Sequence[str] = ()) -> bool:
-    """Whether a text makes no words, see the module; its first 300 characters are read.
+    """Whether a text makes no words (see the module). Its first 300 characters are read.
 
     Args:
         text: what a model said.
@@ -173,7 +173,7 @@ def script_of(char: str) -> str:
 
 
 def scripts(text: str) -> Counter[str]:
-    """How many letters of which script a text has."""
+    """The number of a text's letters in each script."""
     counts = Counter(map(script_of, text))
     del counts[""]
     return counts

@@ -1,7 +1,7 @@
-"""Errors that a person can put right: their message says what was wrong, where, and what to do.
+"""Errors that the user can put right. Their message says what was wrong, where, and what to do.
 
-Under ``lm_eval`` only that message is shown (``lm_eval_tasks.one_line``). An error of any other class is a fault of the
-program, and keeps its traceback.
+``lm_eval`` shows the message alone (``lm_eval_tasks.one_line``). An error of any other class is a fault of the program,
+and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ __all__ = ["PlainError", "UsageError"]
 
 
 class PlainError(Exception):
-    """What all of these have in common; raised as one of its kinds."""
+    """Base class of these errors. Raise one of its subclasses."""
 
 
 class UsageError(PlainError, ValueError):
-    """What was asked for cannot be done: an unknown name, a value of the wrong kind, a task that does not fit a model."""
+    """What the user asked for cannot be done: an unknown name, a value of the wrong kind, a task that does not fit."""

@@ -1,7 +1,7 @@
-"""A detector's errors in a language, and on a model, that nobody has annotated: what those of others let one expect.
+"""A detector's expected errors in a language, and on a model, that nobody has annotated, from those of others.
 
 True and false positive rates differ between languages and between the models whose answers are read. Each annotated
-*cell*, the answers of one model in one language, is a draw from what there is; a new cell is another. Its rates are
+*cell*, the answers of one model in one language, is a draw from a distribution; a new cell is another draw. Its rates are
 predicted on the logit scale from the mean of the cells and two spreads beyond chance, of languages and of models within
 them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson, White and Riley 2013). The
 prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis (Higgins, Thompson and
@@ -21,7 +21,7 @@ from custom_metrics.intervals import resampled_sums
 __all__ = ["FEWEST_LANGUAGES", "Errors", "predicted"]
 
 FEWEST_LANGUAGES = 2
-"""Of fewer the spread between languages cannot be told."""
+"""With fewer, the spread between languages cannot be estimated."""
 
 FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
 _INNER = 200  # resamples that a cell's chance variation is told by
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 class Errors(NamedTuple):
-    """What is expected of a detector in a new cell, and draws from how it may turn out.
+    """A detector's expected errors in a new cell, and draws from their distribution.
 
     Attributes:
         true_positive_rate, false_positive_rate: expected, in (0, 1).

@@ -69,21 +69,25 @@ def nomiracl_label(response: str | None) -> str:
 def robust_label(
     response: str | None, language: str | None = None, question: str | None = None, passages: Sequence[str] = ()
 ) -> str:
-    """The label a careful reader gives an answer; Invalid only where there is nothing to read.
+    """The label that a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    What :func:`custom_metrics.response.final_answer` leaves counts, without the parts of the prompt that it begins with and
-    without repetitions of the instruction. An answer that holds both of the prompt's phrases counts as the one it says
-    first; one that judges each context, as "Yes" where it says so of any. An abstention in other words, in the prompt's
-    language or in any other with a phrase table, and a "no" in one of them, is ``"I don't know"``. An answer that simply
-    answers ("Paris", "[3]") is ``"Yes, answer is present"``: the model took the passages to answer the question. Invalid
-    remain what only turns the task around ("Please answer the question"), and what is no answer: empty text, a prompt
-    repeated or gone on with, loops, markup, code, chat-template debris, noise, a script out of place. What that is
-    precisely says :mod:`custom_metrics.no_answer`.
+    It reads what :func:`custom_metrics.response.final_answer` leaves, without the parts of the prompt that the text begins
+    with and without repetitions of the instruction.
+
+    - ``"I don't know"``: also an abstention in other words, in the prompt's language or in any other with a phrase table,
+      and a "no" in one of them.
+    - ``"Yes, answer is present"``: also an answer that simply answers ("Paris", "[3]"), as its model took the passages to
+      answer the question.
+    - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
+      :mod:`custom_metrics.no_answer` defines the kinds of the latter.
+
+    An answer that holds both of the prompt's phrases counts as the first of them. One that judges each context is "Yes"
+    where it says so of any.
 
     Args:
         response: the model's answer.
         language: ISO 639 code of the prompt's language, which is read first; ``None`` reads all languages.
-        question: what was asked; without it, less can be known to be no answer.
+        question: what was asked; without it, fewer kinds of no answer can be found.
         passages: what the prompt gave, as it stands there.
     """
     final = final_answer(response)

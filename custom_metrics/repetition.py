@@ -1,4 +1,4 @@
-"""Answers that loop: the mFAVA paper's appendix A.7 found repeated words and sentences in one answer out of ten."""
+"""Answers that loop. The mFAVA paper (appendix A.7) found repeated words and sentences in one answer out of ten."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SENTENCE_LETTERS = 20  # letters and digits: "Yes." may be said thrice
 def is_repetitive(text: str, language: str | None = None) -> bool:
     """Whether an answer runs in circles.
 
-    It does where up to 64 words come four times in a row or more (twelve words at the least), or where one sentence (twenty
-    letters at the least) stands in it three times.
+    It does in two cases: a run of up to 64 words is repeated four times or more (twelve words in all at the least), or one
+    sentence (of twenty letters at the least) occurs three times.
 
     Args:
         text: the answer; case does not matter.

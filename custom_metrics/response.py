@@ -1,5 +1,5 @@
-"""What of a model's output is its answer: without reasoning blocks, special tokens, further invented turns, terminal codes
-and a JSON object around it."""
+"""The part of a model's output that is its answer: without reasoning blocks, special tokens, further invented turns,
+terminal codes and a JSON object around it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def final_answer(response: str | None) -> str:
     """A model's answer without its reasoning, the debris of chat templates and terminal codes.
 
     Where the whole answer is a JSON object (also one in a code fence) with a text under ``answer``, ``final_answer``,
-    ``output``, ``response`` or ``result``, that text is the answer. A response in which none of these occur comes back as
-    it was, to the last space (lengths count it); where something was taken away, white space at the ends goes too.
-    ``None`` and anything else that is no text become ``""``, and so does a reasoning block that never ends.
+    ``output``, ``response`` or ``result``, that text is the answer. A response without any of these comes back
+    unchanged, to the last space (lengths count it). Where something was removed, white space at the ends goes too.
+    ``None``, anything else that is no text, and a reasoning block that never ends become ``""``.
     """
     if not isinstance(response, str):
         return ""

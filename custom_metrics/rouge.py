@@ -1,7 +1,7 @@
 """ROUGE-1 and ROUGE-L with the values of the `rouge_score` package (no stemming), at a small part of its cost.
 
-The same tokens and formulas; each text is tokenised once, and the longest common subsequence comes from rapidfuzz's
-bit-parallel algorithm instead of a table in Python.
+Tokens and formulas are those of the package. It is faster because each text is tokenised once, and rapidfuzz's bit-parallel
+algorithm finds the longest common subsequence.
 """
 
 from __future__ import annotations

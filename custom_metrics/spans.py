@@ -11,7 +11,7 @@ CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable",
 """The hallucination types of FAVA (Mishra et al. 2024), in the order of the mFAVA paper's Table 2."""
 
 HALLUCINATION = "hallucination"
-"""Category of a span whose detector tells hallucinated from not, and no more."""
+"""Category of a span of a detector that knows no categories."""
 
 
 class Span(NamedTuple):
@@ -30,10 +30,10 @@ class Span(NamedTuple):
 
 
 def span_of(value: Sequence[object]) -> Span:
-    """A span from the list that JSON and Arrow make of one; files of earlier versions hold three values.
+    """A span from the list that JSON and Arrow make of it. Files of earlier versions hold three values.
 
     Raises:
-        ValueError: it is no ``[start, end, category]`` or ``[start, end, category, probability]`` with
+        ValueError: it is not ``[start, end, category]`` or ``[start, end, category, probability]`` with
             ``0 <= start <= end`` and a probability in [0, 1].
     """
     try:

@@ -1,11 +1,11 @@
 """FAVA's tagged text: ``Die Katze ist <entity>Astronaut</entity>.``
 
-A detector that is less than sure writes how sure: ``<hallucination probability="0.73">Astronaut</hallucination>``.
+A tag can hold a probability: ``<hallucination probability="0.73">Astronaut</hallucination>``.
 
-Read tolerantly, because human annotators and language models write it by hand: nothing raises, what had to be repaired is
-counted in a :class:`ParseReport`. :func:`render` writes it; ``parse(render(text, spans)) == (text, spans)`` for every text,
-because a ``<`` of the text that could open a tag is written ``&lt;``, and for all spans of which no two of one category
-overlap or touch: those become one (see :func:`merged`).
+:func:`parse` reads it tolerantly, because human annotators and language models write it by hand. It never raises, and
+counts its repairs in a :class:`ParseReport`. :func:`render` writes it: a ``<`` of the text that could open a tag becomes
+``&lt;``. ``parse(render(text, spans)) == (text, spans)`` for every text, if no two spans of one category overlap or touch.
+Those that do become one (see :func:`merged`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？।۔؟]+|\n")
 
 @dataclass
 class ParseReport:
-    """What was repaired, summed over the texts that were parsed with it.
+    """Counts of repairs, summed over the texts that were parsed with it.
 
     Attributes:
         texts: how many were parsed.
@@ -201,10 +201,10 @@ def render(text: str, spans: Iterable[Span]) -> str:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans without empty ones, those of one category made disjoint; in order of start and end.
+    """Spans in order of start and end: empty ones removed, those of one category made disjoint.
 
-    Those of one category and probability that overlap or touch become one. Where the probabilities of overlapping ones
-    differ, the higher holds for what they share.
+    Spans of one category and probability that overlap or touch become one. Where overlapping spans differ in probability,
+    the higher one holds for the part they share.
     """
     by_category: dict[str, list[Span]] = {}
     for span in sorted(spans):
@@ -235,7 +235,7 @@ def _disjoint(spans: Sequence[Span]) -> list[Span]:
 
 
 def tag_counts(annotated: str | None) -> Counter[str]:
-    """Opening tags by category, as the paper counted its gold spans: written exactly so, misspelt and capitalised ones not.
+    """Opening tags by category, as the paper counted its gold spans: exact spellings only, no misspelt or capitalised ones.
 
     Summed over the documents of a language these are the figures of the mFAVA paper's Table 2. Where annotators used an
     opening tag to close (German ``<entity>Kater<entity>``), both count; :func:`parse` reads one span there.
@@ -268,9 +268,9 @@ _CHARACTERS_AT_MOST = 20_000  # above, texts are compared word by word: characte
 
 
 def align(text: str, spans: Sequence[Span], original: str) -> Alignment:
-    """Carry spans of `text` over to `original`, of which `text` is a copy that may have been changed on the way.
+    """Carry spans of `text` over to `original`, of which `text` is a copy with possible changes.
 
-    A character of the original is in a span where its counterpart is; what the copy left out is in a span where both its
+    A character of the original is in a span if its counterpart is. A part that the copy left out is in a span if both its
     neighbours are in the same one.
     """
     if text == original:

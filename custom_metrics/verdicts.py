@@ -1,8 +1,7 @@
-"""What a judge said: a rating, or a preference between two answers.
+"""A judge's verdict read from its reply: a rating, or a preference between two answers.
 
-Read is what the prompt asks for, a line such as ``Rating: 3`` or ``Preference: A``, however it is spelt and wherever it
-stands; or the number or letter alone. Everything else is unread, and counted: a reader that guessed would put words into a
-judge's mouth.
+The readers accept what the prompt asks for, a line such as ``Rating: 3`` or ``Preference: A``, in any spelling and place,
+or the number or letter alone. Everything else is unread and counted. They do not guess.
 """
 
 from __future__ import annotations
@@ -49,21 +48,21 @@ _PREFERENCE = _named("preference|preferred(?: answer| response)?"), _first(_CHOI
 
 
 def read_rating(text: str | None) -> int | None:
-    """The rating, 1 to 4, in what a judge said.
+    """The rating, 1 to 4, in a judge's reply.
 
-    That is what the last line says that opens with ``Rating: `` (or ``Score``): ``N``, ``N/4``, ``N out of 4``, as a word,
-    in JSON; where there is none, a number that stands alone in the first or last line. ``None`` for anything else: no
-    number, a half, a range, another scale.
+    The last line that opens with ``Rating: `` (or ``Score``) decides: ``N``, ``N/4``, ``N out of 4``, as a word, in JSON.
+    Without such a line, a number that stands alone in the first or last line does. ``None`` for anything else: no number, a
+    half, a range, another scale.
     """
     said = _verdict(text, *_RATING)
     return None if said is None else _NUMBERS.get(said) or int(said)
 
 
 def read_preference(text: str | None) -> str | None:
-    """``"A"``, ``"B"`` or ``"tie"`` in what a judge said of two answers.
+    """``"A"``, ``"B"`` or ``"tie"`` in a judge's reply about two answers.
 
-    That is what the last line says that opens with ``Preference: ``; where there is none, a letter or a tie that stands
-    alone in the first or last line. ``None`` for anything else.
+    The last line that opens with ``Preference: `` decides. Without such a line, a letter or a tie that stands alone in the
+    first or last line does. ``None`` for anything else.
     """
     said = _verdict(text, *_PREFERENCE)
     return None if said is None else said.upper() if len(said) == 1 else TIE

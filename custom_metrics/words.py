@@ -1,7 +1,7 @@
 """The words that hallucination is counted in: white space, and segmenters for scripts without it.
 
-As the mFAVA paper's public code has it: jieba for Chinese and Cantonese, janome for Japanese, white space for every other
-language. A word keeps its punctuation.
+jieba cuts Chinese and Cantonese, janome Japanese, white space every other language, as in the mFAVA paper's public code. A
+word keeps its punctuation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_RUN = 2_000
 
 
 def segmenter(language: str | None) -> str:
-    """What cuts texts of a language into words: ``whitespace``, ``jieba`` or ``janome``."""
+    """The segmenter of a language: ``whitespace``, ``jieba`` or ``janome``."""
     return SEGMENTERS.get(language or "", "whitespace")
 
 

@@ -1,11 +1,12 @@
-"""Calibrations: what a detector's errors are, by language, measured on annotated texts.
+"""Calibrations: a detector's errors by language, measured on annotated texts.
 
-A calibration file is JSON: which detector, and for each language and kind of annotation precision, recall, false positive
-rate, prevalence and the word counts of every document, which the bootstrap needs. Kinds are *real* (people marked what a
-model wrote on its own), *gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it
-inserted). A language without real annotations gets *pooled* ones: those of the other languages, with their differences.
-``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: of the ``lexical`` detector, and
-the mFAVA paper's Table 10, which has no more than precision and recall.
+A calibration file is JSON. It names the detector. For each language and kind of annotation it has precision, recall, false
+positive rate, prevalence, and the word counts of every document, which the bootstrap needs. Kinds are *real* (people marked
+what a model wrote on its own), *gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it
+inserted). A language without real annotations gets a *pooled* calibration: the errors in the other languages, and how much
+they differ between these.
+``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: that of the ``lexical``
+detector, and the mFAVA paper's Table 10, which has precision and recall only.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ FORMAT = 1
 
 
 class CalibrationError(UsageError):
-    """A calibration that cannot be read, or is of another detector; the message says which, and what to do."""
+    """A calibration cannot be read, or is of another detector. The message says which, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,13 @@ class Calibration:
 
     @property
     def identity(self) -> str:
-        """File name and digest of the content: what results and samples name it by."""
+        """File name and digest of the content. Results and samples name the calibration by it."""
         return f"{Path(self.origin).name}@{self.digest}"
 
     def of(self, language: str, kind: str | None = None) -> tuple[str, LanguageCalibration] | None:
-        """Kind of calibration and errors for a language: the first of ``KINDS`` that there is, or the one asked for."""
+        """Kind of calibration and errors for a language: the kind that is asked for, else the first of ``KINDS`` that the
+        file has.
+        """
         known = self.languages.get(language, {})
         for wanted in (kind,) if kind else KINDS:
             if wanted in known:
@@ -128,7 +131,7 @@ class Calibration:
         return replace(whole, models=models, pooled=others, kind=POOLED)
 
     def to_json(self) -> str:
-        """The file's content; documents one a line, so that a change can be read."""
+        """The file's content, one document a line, so that a diff is readable."""
         languages: dict[str, dict[str, Any]] = {}
         for code, kinds in sorted(self.languages.items()):
             languages[code] = {kind: summary(kinds[kind]) for kind in ANNOTATIONS if kind in kinds}
@@ -199,10 +202,10 @@ _LOADED: dict[str, Calibration] = {}
 
 
 def loaded(identity: str) -> Calibration:
-    """The calibration of an identity, which this process has loaded before.
+    """A calibration by its identity, if this process has loaded it before.
 
     Raises:
-        CalibrationError: it has not.
+        CalibrationError: it has not been loaded.
     """
     if identity not in _LOADED:
         raise CalibrationError(f"calibration {identity} has not been loaded in this run; name its file")

@@ -1,4 +1,4 @@
-"""What a hallucination detector is: its interface, its error, and what every kind of detector needs.
+"""The interface of hallucination detectors, their error, and what every kind of detector needs.
 
 A detector reads references and answers and says which spans of each answer the reference does not bear out.
 :mod:`detector_plugin.loading` finds one by name.
@@ -16,7 +16,7 @@ __all__ = ["Detector", "UnusableDetector", "describe", "same_length"]
 
 
 class UnusableDetector(UsageError):
-    """A detector that does not exist, or a model that is none; the message says what there is instead."""
+    """There is no such detector, or the model is not a detector. The message says what there is instead."""
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class Detector(Protocol):
     ) -> list[list[Span]]:
         """Hallucinated spans of each answer, in characters of it, in order, not overlapping.
 
-        A detector that has probabilities gives each span its own; all others leave it at 1.
+        A detector that computes probabilities gives each span its own. All others leave it at 1.
 
         Args:
             references: what each answer is held against.
@@ -57,12 +57,15 @@ class Detector(Protocol):
 
 
 def describe(detector: Detector) -> dict[str, str]:
-    """Name, version and licence: what belongs into results."""
+    """Name, version and licence of a detector, for results files."""
     return {"name": detector.name, "version": detector.version, "licence": detector.licence}
 
 
 def same_length(references: Sequence[str], answers: Sequence[str], others: Mapping[str, Sequence[Any] | None]) -> None:
-    """Raises ValueError where there are not as many references, languages and so on as answers."""
+    """Check that there are as many references, languages and so on as answers.
+
+    Raises:
+        ValueError: there are not."""
     for what, values in {"references": references, **others}.items():
         if values is not None and len(values) != len(answers):
             raise ValueError(f"{len(answers)} answers, but {len(values)} {what}")

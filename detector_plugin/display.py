@@ -32,7 +32,7 @@ _JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
 
 
 def printable(text: str) -> str:
-    """Without control characters, which could act on a terminal or turn its text around; line feeds and tabs stay."""
+    """The text without control characters, which could act on a terminal or reverse its text. Line feeds and tabs stay."""
     return "".join(
         character if character.isprintable() or character in "\n\t\u3000\u00a0" or character in _JOINERS else "\ufffd"
         for character in text
@@ -51,7 +51,7 @@ def as_ansi(text: str, spans: Sequence[Span]) -> str:
 
 
 def as_html(text: str, spans: Sequence[Span], language: str | None, title: str, caption: str) -> str:
-    """A page of its own, without scripts and without anything from elsewhere; text and names are escaped."""
+    """An HTML page without scripts and without content from elsewhere. Text and names are escaped."""
     body = "".join(
         escape(part)
         if kind is None

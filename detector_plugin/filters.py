@@ -47,9 +47,9 @@ _STRICT: ContextVar[bool] = ContextVar("_STRICT", default=False)
 
 @contextmanager
 def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
-    """Within it, the filter uses what `wrap` makes of its detector, and raises what the detector raises.
+    """Within this context the filter wraps its detector with `wrap`, and raises the detector's errors.
 
-    For scoring what is on disk already: there, a detector that fails costs no answers.
+    It is for scoring logged answers: there a detector that fails loses no answers.
     """
     tokens = _WRAP.set(wrap), _STRICT.set(True)
     try:
@@ -62,10 +62,11 @@ def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
 class HallucinationSpans(Filter):  # type: ignore[misc]
     """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
 
-    JSON, because the harness's samples files keep what is no text as Python prints it. Where the detector fails, the
-    answers stay: ``spans`` is ``null``, the log has the error, and ``lm-eval-grounded score`` can tag what was logged.
+    It is JSON because the harness writes other values into samples files as Python prints them. Where the detector fails,
+    the answers stay: ``spans`` is ``null``, the log has the error, and ``lm-eval-grounded score`` can tag the logged
+    answers.
 
-    The detector is the one that the document names (``--metadata detector=``), else the filter's own.
+    A document can name its detector (``--metadata detector=``). Otherwise the filter's own runs.
 
     Args:
         detector: for documents that name none.

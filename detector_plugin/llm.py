@@ -1,4 +1,4 @@
-"""The detector ``llm``: a language model that is asked for tags, through any model class of the harness.
+"""The detector ``llm``: prompts a language model for tags, through any model class of the harness.
 
 ``detector=llm`` with ``model=local-chat-completions,base_url=http://.../v1/chat/completions,pretrained=NAME`` asks an
 OpenAI-compatible endpoint; with ``model=vllm,pretrained=NAME`` it loads the model here. Batching, retries and parallel
@@ -103,8 +103,8 @@ class LLMDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> list[list[Span]]:
-        """See :class:`detector_plugin.Detector`. An answer that came back changed is aligned to the original; what comes
-        back as another text altogether flags nothing, and is counted in the log.
+        """See :class:`detector_plugin.Detector`. A reply that changed the answer is aligned to the original. A reply
+        that is another text altogether flags nothing, and is counted in the log.
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
         wanted = [index for index, answer in enumerate(answers) if answer.strip()]

@@ -1,7 +1,7 @@
 """Detectors by name: a name that an installed package offers, else a model of the Hugging Face hub or a folder.
 
-Packages offer names with entry points of the group ``lm_eval_grounded.detectors``; README.md says what such an entry point
-has to stand for.
+Packages offer names with entry points of the group ``lm_eval_grounded.detectors``. README.md has the contract of such an
+entry point.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def load_detector(name: str, **options: Any) -> Detector:
 
 @lru_cache(maxsize=32)
 def check_detector(name: str, options: str = "{}") -> None:
-    """Raise what loading the detector would raise, as far as that can be known without loading weights.
+    """Raise the errors of loading a detector that can be found without loading weights.
 
     Args:
         name: see :func:`load_detector`.
@@ -80,7 +80,8 @@ def check_detector(name: str, options: str = "{}") -> None:
 
 
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
-    """What a calibration knows a detector by, without loading it: ``llm:MODEL`` for a prompted language model.
+    """The name under which a calibration knows a detector: ``llm:MODEL`` for a prompted language model. The detector is not
+    loaded.
 
     Raises:
         UnusableDetector: it is neither the detector's name nor begins with that and a colon.
@@ -89,7 +90,7 @@ def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
 
 
 def has_package(known_as: str) -> bool:
-    """Whether what a calibration knows a detector by is a name that a package offers, and so no model's name or folder."""
+    """Whether a package offers this name of a calibrated detector. Otherwise it is a model's name or folder."""
     return known_as.partition(":")[0] in entry_points.names(entry_points.DETECTORS)
 
 

@@ -17,7 +17,7 @@ def template_text() -> str:
 
 
 PROMPT_VERSION = f"prompt {hashlib.sha256(template_text().encode()).hexdigest()[:8]}"
-"""Version of a detector that is a prompted model: another prompt errs in another way."""
+"""Version of a detector that is a prompted model. It changes with the prompt, because the errors do."""
 
 
 @lru_cache(maxsize=1)
@@ -28,5 +28,5 @@ def _template() -> Any:
 
 
 def detection_prompt(reference: str, answer: str) -> str:
-    """The prompt for one answer. Reference and answer are values of the template: what they hold is never run as one."""
+    """The prompt for one answer. Reference and answer are values of the template; Jinja code in them is not run."""
     return str(_template().render(reference=reference, answer=answer))

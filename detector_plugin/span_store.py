@@ -1,4 +1,4 @@
-"""A detector that remembers: spans are kept in a file by content, so that long work goes on where it was stopped."""
+"""A detector that keeps its spans in a file, by content. Long work goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNK = 64  # answers between two writes: what a kill can cost
 
 
 class StoredDetector:
-    """A detector whose findings are appended to a file, and taken from it where they are there.
+    """A detector that appends its spans to a file, and reads those that the file has.
 
     An entry belongs to the detector's name, version and options and to the content of reference, answer, language and
     question. A last line that a kill cut off is passed over.

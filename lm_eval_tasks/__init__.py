@@ -1,4 +1,4 @@
-"""What is asked: harness tasks, prompts, data, retrieval, and their registration with lm-evaluation-harness.
+"""Benchmarks as harness tasks: data, prompts, retrieval, commands, and their registration with lm-evaluation-harness.
 
 Importing this package loads nothing.
 """

@@ -36,8 +36,8 @@ _BLOCK = 1 << 20
 def whole_file(path: Path) -> Iterator[Path]:
     """A file to write in the place of `path`.
 
-    It takes that name when the block ends, after its content has reached the disk, and is gone when the block fails. What
-    dead processes left of earlier tries is removed.
+    It takes that name when the block ends, after its content has reached the disk. If the block fails, it is removed, and
+    so are the leftovers of dead processes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
@@ -92,7 +92,7 @@ def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path
 
 
 def move_whole(places: Mapping[Path, Path]) -> None:
-    """Bring finished files to their places, in order and close together, after the content of all has reached the disk."""
+    """Move finished files to their places, in order, one right after the other, once the content of all is on the disk."""
     for path in places:
         _sync(path)
     for path, place in places.items():
@@ -102,14 +102,14 @@ def move_whole(places: Mapping[Path, Path]) -> None:
 
 
 def finished(place: Path, *patterns: str) -> list[Path]:
-    """The files below a folder whose names match one of some patterns, in order; hidden ones, and all that lies in hidden
-    folders, are left out: work in progress among them."""
+    """The files below a folder whose names match a pattern, in order. Hidden files and folders are left out; work in
+    progress is hidden."""
     found = {path for pattern in patterns for path in place.rglob(pattern) if path.is_file()}
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(place).parts))
 
 
 def checksum(path: Path, size: int | None = None) -> int:
-    """CRC-32 of a file, or of its first bytes: it finds damage, and protects from nobody."""
+    """CRC-32 of a file, or of its first bytes. It finds damage, not tampering."""
     with path.open("rb") as stream:
         return _crc(stream, path.stat().st_size if size is None else size)
 

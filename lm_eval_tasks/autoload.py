@@ -135,18 +135,21 @@ def _add_tasks(task_manager: Any) -> None:
 
 
 def task_folder() -> str:
-    """The folder that holds our task YAMLs: what one would give to `--include_path`."""
+    """The folder with our tasks' YAML files, as `--include_path` takes it."""
     return os.path.dirname(os.path.abspath(__file__))
 
 
 def register() -> None:
-    """Register our models, filters and aggregations with what of the harness is imported; again does nothing."""
+    """Register our models, filters and aggregations with the harness's modules that are imported. A second call does
+    nothing.
+    """
     for name in (_REGISTRIES.keys() | _RESULTS.keys()) & sys.modules.keys():
         _extend(sys.modules[name])
 
 
 def install() -> None:
-    """Wait for the harness; extend at once what of it is already imported. Called on import; again does nothing."""
+    """Wait for the harness, and extend its modules that are imported already. Importing this module calls it; a second call
+    does nothing."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())

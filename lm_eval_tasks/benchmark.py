@@ -1,4 +1,4 @@
-"""What a benchmark is to the harness: its tasks, what they share, and what they measure, as one table.
+"""A benchmark as one table: its tasks, what they share, and what they measure.
 
 The folder of a benchmark holds a ``benchmark.py`` whose ``BENCHMARK`` is such a table. :mod:`lm_eval_tasks.catalogue` finds
 it, and :mod:`lm_eval_tasks.generated` writes the folder's YAML files from it.
@@ -38,9 +38,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class Base:
-    """What some tasks share: a file that their YAML files include.
+    """The settings that some tasks share: a file that their YAML files include.
 
-    Functions and classes are named by where they are: ``package.module.name``, or ``module.name`` of a file of the folder.
+    Functions and classes are named by place: ``package.module.name``, or ``module.name`` of a file of the folder.
 
     Attributes:
         file: its name.
@@ -74,9 +74,9 @@ class Task:
     Attributes:
         name: as users type it.
         base: what it shares with others.
-        options: what its documents are loaded with; a model argument of the same name does not get in the way.
+        options: arguments of the loader of its documents. They win over model arguments of the same name.
         folder: of its YAML file, below the benchmark's; empty for that folder itself.
-        include: the files that it includes, the later ones over the former; default the base alone.
+        include: the files that it includes, later ones overriding earlier ones; default the base alone.
     """
 
     name: str
@@ -106,8 +106,8 @@ class Benchmark:
     """All tasks of a benchmark.
 
     Attributes:
-        version: of its tasks and groups, in results files; another one where scores can differ.
-        tasks, groups: what is written, with the bases of the tasks.
+        version: of its tasks and groups, in results files. It rises where scores can differ.
+        tasks, groups: what the YAML files are written from.
         languages: code to English name, of those that the tasks are in.
     """
 

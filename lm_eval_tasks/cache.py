@@ -11,7 +11,7 @@ CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
 
 
 def cache_folder() -> Path:
-    """Where our own downloads and indexes are kept: ``LM_EVAL_GROUNDED_CACHE`` or the user's cache folder."""
+    """The folder of our own downloads and indexes: ``LM_EVAL_GROUNDED_CACHE`` or the user's cache folder."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()

@@ -1,4 +1,4 @@
-"""The calibration that corrects a task's rates: by the columns of its documents, and the detector that has tagged them."""
+"""The calibration that corrects a task's rates, found by the columns of its documents and the detector that tagged them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["NO_CALIBRATION", "described", "estimated", "figure_of", "in_force", 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 NO_CALIBRATION = "none"
-"""`--metadata calibration=none`: leave the corrected rates out, and say nothing of it."""
+"""`--metadata calibration=none`: leave the corrected rates out, without a warning."""
 
 
 def key_of(doc: Mapping[str, Any], detector: Mapping[str, str]) -> str:
-    """``identity|language|annotations|name|version``, the last two of the detector in use: what a calibration is found by.
+    """The key of a calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
 
     Args:
         doc: a document with the columns ``language``, ``calibration`` and ``calibration_annotations``.
@@ -41,7 +41,7 @@ def in_force(key: str, task: str) -> calibrations.LanguageCalibration | None:
         task: for messages.
 
     Returns:
-        ``None`` where none is wanted, none is known, it has nothing for the language, or is of another detector.
+        The calibration. ``None`` where none is wanted or known, or it lacks the language, or is of another detector.
     """
     path, language, annotations, name, version = key.rsplit("|", 4)
     if path == NO_CALIBRATION:
@@ -102,7 +102,9 @@ _KINDS = {
 
 
 def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
-    """Log in one line a corpus' corrected rate, how wide it is, and what it rests on; in another where it says little."""
+    """Log a corpus' corrected rate, its bounds and what they rest on, in one line. A second line warns where the rate says
+    little.
+    """
     rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
     if math.isnan(rate.value):
         return

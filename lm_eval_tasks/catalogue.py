@@ -1,4 +1,4 @@
-"""Which benchmarks there are: the folders of this package that hold a ``benchmark.py``."""
+"""The benchmarks of this package: its folders that hold a ``benchmark.py``."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def _bases() -> dict[str, Base]:
 
 
 def base_of(task: str) -> Base | None:
-    """What a task shares with others; ``None`` for a task that stands in no table."""
+    """The base of a task; ``None`` for a task that is in no table."""
     return _bases().get(task)
 
 
 def languages() -> Iterator[tuple[str, str]]:
-    """Code and English name of every language of a benchmark; one that several have comes several times."""
+    """Code and English name of every language of every benchmark. A language of several benchmarks comes several times."""
     for benchmark in benchmarks():
         yield from benchmark.languages.items()

@@ -74,7 +74,7 @@ class _CommandParser(argparse.ArgumentParser):
         self._module: str | None = module
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of any parser, with the command's arguments, and its ``run`` among the defaults."""
+        """Parse as any parser does, with the command's arguments, and its ``run`` among the defaults."""
         if self._module is not None:
             command = importlib.import_module(self._module)
             self._module = None

@@ -1,6 +1,6 @@
-"""A harness task whose answers are tagged by a detector: what must not be in a run, or be missing there.
+"""A harness task whose answers a detector tags.
 
-Nothing of the detectors is imported before one runs.
+Detectors are imported when one runs, and never before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_tagged(task: str) -> bool:
 
 
 class DetectingTask(GroundedTask):
-    """A task with the filter ``hallucination_spans``; without it, nothing differs.
+    """A task with the filter ``hallucination_spans``. Without the filter it is a plain task.
 
     - The results say which detector and which calibration made them: ``detector``, ``calibration`` and
       ``words`` of ``configs.<task>.metadata.provenance``.
@@ -46,7 +46,7 @@ class DetectingTask(GroundedTask):
         return True
 
     def override_metric(self, metric_name: str) -> None:
-        """As the harness does for ``--predict_only``; the detection filter goes too."""
+        """Override the metrics as the harness does for ``--predict_only``, and remove the detection filter."""
         super().override_metric(metric_name)
         if not self.tags_answers:
             return
@@ -62,7 +62,9 @@ class DetectingTask(GroundedTask):
         self.config.filter_list = kept
 
     def provenance(self) -> dict[str, Any]:
-        """As of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and ``words``."""
+        """The provenance of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and
+        ``words``.
+        """
         found = super().provenance()
         if not self.tags_answers:
             return found

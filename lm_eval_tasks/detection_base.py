@@ -1,4 +1,4 @@
-"""What all tasks of detection share: the prompt, how a reply is read, and the metrics over tagged words.
+"""The base of all detection tasks: the prompt, how a reply is read, and the metrics over tagged words.
 
 Used by the tables of mFAVA (``mfava_detection_*``) and Mu-SHROOM.
 """

@@ -1,4 +1,4 @@
-"""The harness task of detection: a reference, an answer, and the answer with tags around its errors as what to say."""
+"""The harness task of detection: from a reference and an answer to the answer with tags around its errors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["DetectionTask"]
 
 
 class DetectionTask(GroundedTask):
-    """A task as YAML makes it. Its samples would hold the reference and the tagged answer twice."""
+    """A task whose samples hold the reference and the tagged answer once; the harness would write them twice."""
 
     LOGGED_ELSEWHERE = ("reference", "target")

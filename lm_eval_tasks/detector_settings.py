@@ -1,5 +1,6 @@
-"""Which detector tags a task's answers, with what options, and what corrects its rates: from what a user names
-(``--metadata detector= detector_args= calibration= calibration_annotations=``) to columns of the documents."""
+"""Settings of the detector that tags a task's answers, and of the calibration that corrects its rates.
+
+They go from ``--metadata detector= detector_args= calibration= calibration_annotations=`` to columns of the documents."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def settings_of(
     calibration_annotations: str | None = None,
     others: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
-    """The columns that filter, metrics and results go by, checked: rather now than after the answers were generated.
+    """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
 
     Args:
         task: for messages.
@@ -53,7 +54,7 @@ def settings_of(
         where any will do).
 
     Raises:
-        ValueError: an option that is none, or stands outside ``detector_args``.
+        ValueError: an unknown option, or one outside ``detector_args``.
         UnusableDetector: there is no such detector, as far as that can be known without loading weights.
         CalibrationError: the calibration cannot be read, or is of another detector.
     """

@@ -1,4 +1,4 @@
-"""What a file holds, as one number: digests that are taken once a file, not once a run."""
+"""Digests of files, computed once a file and kept for later runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCK = 1 << 20
 
 
 class Digests(NamedTuple):
-    """Of one content: SHA-256, git's blob id (as GitHub and the hub list files), and the size in bytes."""
+    """The digests of one content: SHA-256, git's blob id (as GitHub and the hub list files), and the size in bytes."""
 
     sha256: str
     git: str

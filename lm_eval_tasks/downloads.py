@@ -81,7 +81,7 @@ def _github_cache(file: SourceFile) -> Path:
 
 
 def downloaded(file: SourceFile) -> Path | None:
-    """Where an earlier download of a file lies; ``None`` where there is none."""
+    """The path of an earlier download of a file; ``None`` where there is none."""
     if file.host == "github":
         local = _github_cache(file)
         return local if local.is_file() else None
@@ -92,7 +92,7 @@ def downloaded(file: SourceFile) -> Path | None:
 
 
 def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
-    """What a person types to have files downloaded, all of one call: into a mirror folder, or the caches."""
+    """The one command that downloads some files, into a mirror folder or the caches."""
     named = " ".join(f"'{file.repository}/{file.path}'" for file in missing)
     into = f" --into {shlex.quote(str(folder))}" if folder else ""
     return f"lm-eval-grounded sources --fetch {named}{into}"

@@ -1,7 +1,7 @@
 """The figures of a run beside the harness's table: every metric with its bounds, in ``configs.<task>.metadata.figures``.
 
-The harness's table has room for a number and a standard error. Its aggregations are called once a metric and filter; what
-they are given, and what comes of it, is remembered here.
+The harness's table has room for a number and a standard error. The harness calls an aggregation once a metric and filter;
+this module keeps the values it was given and the figure it made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Finer = Callable[[Values], Iterable[tuple[str, Figure, str]]]
 
 
 class RunFigures:
-    """What the aggregations of a task made of one run."""
+    """The figures that the aggregations of a task made of one run."""
 
     def __init__(self) -> None:
         # Metric to all documents' values and their figure, for each filter in turn.
@@ -49,7 +49,7 @@ class RunFigures:
     def as_json(
         self, filters: Sequence[str], denominator_of: Callable[[str], str], finer: Finer
     ) -> dict[str, dict[str, Any]]:
-        """Filter to name to figure, without what is not defined.
+        """Filter to name to figure, without undefined figures.
 
         Args:
             filters: the names of the task's filters, in their order.
@@ -70,7 +70,7 @@ class RunFigures:
 
 
 def reported(task: str, metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The harness's metrics of a task as they are reported: in the order of its YAML, without what is not defined.
+    """The harness's metrics of a task as they are reported: in the order of its YAML, without undefined ones.
 
     Args:
         task: for messages.

@@ -1,7 +1,7 @@
 """The YAML files of a benchmark, written from its table: ``python -m lm_eval_tasks.generated [FOLDER ...]``.
 
-Without a folder, those of every benchmark of this package; a test holds the files on disk against the tables. A folder may
-lie outside of the package: the harness then finds its tasks with ``--include_path FOLDER``.
+Without a folder, it writes those of every benchmark of this package. A test compares the files on disk with the tables. A
+folder may lie outside of the package: the harness then finds its tasks with ``--include_path FOLDER``.
 """
 
 from __future__ import annotations

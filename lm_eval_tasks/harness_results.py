@@ -1,7 +1,7 @@
-"""What the harness makes of our metrics, where it leaves room for nothing but a number.
+"""Changes to the harness for our metrics: own standard errors, no undefined rates, the headline first.
 
 :func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` one of
-``lm_eval.loggers.evaluation_tracker``, for what is ours. All else stays as it was:
+``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
 - ``stderr_for_metric`` asks an :class:`~custom_metrics.aggregations.Aggregation` for its own standard error. The harness
   knows those of its own aggregations only.
@@ -11,7 +11,7 @@
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models after their settings
   (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
 
-A harness without these names keeps its own ways: standard errors are ``N/A``, undefined rates too (:class:`NotDefined`).
+A harness without these functions stays as it is: standard errors and undefined rates are ``N/A`` (:class:`NotDefined`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MARK = "_lm_eval_grounded"
 
 
 class Row(str):
-    """A key of the harness's metrics that stands where the task's YAML has it; the harness's table sorts by key.
+    """A key of the harness's metrics that sorts by its place in the task's YAML. The harness's table sorts by key.
 
-    To everything else it is a string.
+    In every other way it is a string.
     """
 
     place: tuple[int, ...]
@@ -56,7 +56,7 @@ class Row(str):
 
 
 def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Metrics of a task or group, those named first and in this order; what is not named keeps its key.
+    """Metrics of a task or group: named ones first, in the order of their names. Others keep their key.
 
     Args:
         metrics: ``metric,filter`` and ``metric_stderr,filter`` to what they are; filters stand in the order of the keys.
@@ -88,7 +88,7 @@ def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class NotDefined:
-    """A figure that is not defined, for a harness that must be given one: it averages to itself, and is written as text."""
+    """Stands for an undefined figure in a harness that needs one: it averages to itself, and is written as text."""
 
     def __add__(self, other: object) -> NotDefined:
         return self

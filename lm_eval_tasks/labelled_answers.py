@@ -1,4 +1,4 @@
-"""Every annotated answer of a mirror, mFAVA's and Mu-SHROOM's: what the lexical detector learns from."""
+"""Every annotated answer of a mirror, mFAVA's and Mu-SHROOM's. The lexical detector learns from them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def labelled_answers(mirror: str | None = None) -> list[training.LabelledAnswer]
 
 
 def readable(documents: list[training.LabelledAnswer]) -> list[training.LabelledAnswer]:
-    """Those to learn from: marks of what a translation model could not write bear nothing out, and teach nothing."""
+    """The answers to learn from: those whose reference is text, not marks of what a translation model could not write."""
     return [document for document in documents if not detection.is_unreadable(document.reference)]
 
 

@@ -1,6 +1,6 @@
-"""The language of a text that somebody holds against another: from a BCP 47 tag, or guessed.
+"""The language of an answer: from a BCP 47 tag, or guessed.
 
-What is known of languages here (how to cut words, how to abstain) goes by ISO 639 codes: ``de`` for ``de-CH``, ``zh`` for
+The package's tables of languages (how to cut words, how to abstain) go by ISO 639 codes: ``de`` for ``de-CH``, ``zh`` for
 ``cmn-Hans``, ``yue`` for ``zh-yue``.
 """
 
@@ -14,7 +14,7 @@ from custom_metrics.plain_errors import UsageError
 __all__ = ["SURE", "Guess", "code_of", "guess"]
 
 SURE = 0.8
-"""A guess below this probability is none."""
+"""A guess below this probability is not used."""
 
 # Of the distances of CLDR: Wu is at 10 from Chinese, Egyptian Arabic from Arabic; Javanese is at 20 from Indonesian.
 _NEAR = 10
@@ -42,7 +42,7 @@ def code_of(tag: str) -> str:
     """The ISO 639 code of a BCP 47 tag; where no table here has it, that of the language next to it (``zh`` for ``wuu``).
 
     Raises:
-        UsageError: it is no tag of a language in the registry of BCP 47.
+        UsageError: it is not a language tag of the BCP 47 registry.
     """
     import langcodes
 

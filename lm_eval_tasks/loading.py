@@ -1,4 +1,4 @@
-"""How a task gets its documents: from what its YAML says, and what a user adds, to the call of its benchmark's loader."""
+"""Loaders of documents: options of a task's YAML and of the user become a call of the benchmark's ``load``."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _OF_TASK = "task_"
 class TaskLoader:
     """A benchmark's ``load`` as the harness's ``custom_dataset``.
 
-    The harness passes what the task's YAML says (``dataset_kwargs``), what a user says (``--metadata``) and the model's
-    arguments, all as keywords, and fails where two of them have one name. So a YAML writes ``task_language`` for
-    ``language``: it wins over a model argument named ``language``.
+    The harness passes the task's ``dataset_kwargs``, the user's ``--metadata`` and the model's arguments, all as keywords.
+    It fails where two of them have one name. So a YAML writes ``task_language`` for ``language``, which wins over a model
+    argument named ``language``.
 
     The folder of ``load`` may hold a table of public files (``source_files.tsv``), which :mod:`lm_eval_tasks.sources` then
     knows.
 
     Args:
-        load: returns ``{"evaluation": documents}``. Its parameters are the options; what it does not know it ignores.
+        load: returns ``{"evaluation": documents}``. Its parameters are the options. It ignores other keywords.
         files: from the options to the public files that `load` cannot do without, in the order in which it reads them. May
             raise ``KeyError`` and ``TypeError`` for options that `load` refuses.
         of_task: parameters that a task's YAML decides, and no user.
@@ -55,7 +55,7 @@ class TaskLoader:
         sources.know(Path(inspect.getfile(load)).parent)
 
     def options(self, given: Options) -> dict[str, Any]:
-        """What `load` is called with."""
+        """The arguments for `load`."""
         said = {f"{_OF_TASK}{name}": name for name in self._parameters}
         of_task = {said[key]: value for key, value in given.items() if key in said and value is not None}
         return {**{key: value for key, value in given.items() if key not in said}, **of_task}

@@ -1,4 +1,4 @@
-"""What a user says with ``--metadata``: the harness mixes it with the model's arguments before a task sees it."""
+"""Options that a user gives with ``--metadata``. The harness mixes them with the model's before a task sees them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _NOT_OURS = frozenset({"sampler"})
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
     """Refuse keys that are nearly one of ours; all others belong to the model, or to other tasks, and are ignored.
 
-    A key is nearly one of ours where it differs in capitals, ``-`` and ``_`` alone, or by one edit (a letter too many, too
-    few, wrong, or swapped with its neighbour) in a name of five letters or more, by two in one of ten or more.
+    A key is nearly one of ours in three cases: it differs in capitals, ``-`` and ``_`` only; by one edit (a letter too
+    many, too few, wrong, or swapped with its neighbour) in a name of five letters or more; by two edits in one of ten or
+    more.
 
     Args:
-        ignored: what a task was given and does not know.
+        ignored: the keys that a task was given and does not know.
         known: the names of the task's options.
         task: for messages.
 

@@ -1,4 +1,4 @@
-"""Which public files a task reads, known before any is read: so that all that are missing are said at once."""
+"""The public files that a task needs, known before any is read. So one message names all that are missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def needed(loader: Any, options: Options) -> list[sources.SourceFile]:
 
 
 def missing(files: list[sources.SourceFile], mirror: str | None = None) -> list[sources.SourceFile]:
-    """Those that are neither in the mirror, nor without one in the caches.
+    """The files that are missing: from the mirror, or from the caches where there is no mirror.
 
     Raises:
         MissingSource: the mirror does not exist.

@@ -1,8 +1,8 @@
-"""Under ``lm_eval``, an error that its message explains ends in that message: one line, no traceback.
+"""Under ``lm_eval``, our errors end in one line with their message, without a traceback.
 
-The harness lets errors end the process, behind 40 lines of traceback and more (chained ones, where a download failed). The
-hook here is for :class:`~custom_metrics.plain_errors.PlainError` alone. Every other error goes to the hook that was there
-before, and so do these with the harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``).
+The harness shows errors with 40 lines of traceback and more. The hook here shortens
+:class:`~custom_metrics.plain_errors.PlainError` alone. Every other error goes to the hook that was there before. With the
+harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) ours go there too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is wrong with the outcome of a run, in one line of the log: a model that does not fit the task, too few questions.
+"""Warnings about a run's outcome, one line of the log each: a model that does not fit the task, too few questions.
 
-The figures are computed all the same. Each line says which of them say nothing, why, and what to do.
+The figures are computed all the same. Each line says which of them mean nothing, why, and what to do.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["FEW", "NOTEWORTHY", "not_copies", "say_of_answers", "say_of_question
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 FEW = 10
-"""Questions; below so many, a share says next to nothing: 0 of 9 may be 0.3."""
+"""Number of questions below which a share says next to nothing: 0 of 9 may be 0.3."""
 
 NOTEWORTHY = 0.2
-"""Share of a task's replies that cannot be used, above which it is said."""
+"""Share of unusable replies of a task above which there is a warning."""
 
 _VERDICT = {"judge_rating": "rating", "judge_preference": "preference"}  # filter: what it reads
 _HOW = "with --apply_chat_template, and max_gen_toks enough for its whole reply (reasoning included)"
@@ -53,7 +53,7 @@ def say_of_answers(task: str, filters: Sequence[Mapping[str, Any]], requests: Se
 
 
 def unread(verdict: str, replies: Sequence[str]) -> str | None:
-    """Where a judge's replies mostly hold no verdict: what that means.
+    """The warning for a judge whose replies mostly hold no verdict; ``None`` where they hold one.
 
     Args:
         verdict: ``"rating"`` or ``"preference"``.
@@ -74,7 +74,7 @@ def unread(verdict: str, replies: Sequence[str]) -> str | None:
 
 
 def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]]) -> str | None:
-    """Where replies in a detection task are mostly not the given answer with tags: what that means.
+    """The warning for a detection task whose replies are mostly not the given answer with tags; ``None`` where they are.
 
     Args:
         replies: documents with an ``answer``, and what the model said.

@@ -1,4 +1,4 @@
-"""How long prompts are, by the tokenizer of a model that lies on this machine, else in characters.
+"""Lengths of prompts: in tokens where the model's tokenizer is on this machine, else in characters.
 
 Nothing is downloaded, and no code of a model's repository is run.
 """
@@ -13,7 +13,7 @@ __all__ = ["Lengths", "Measure", "measure_of"]
 
 
 class Lengths(NamedTuple):
-    """Of the prompts of a task, in the measure's unit."""
+    """Lengths of a task's prompts, in the measure's unit."""
 
     shortest: int
     middle: int

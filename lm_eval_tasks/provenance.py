@@ -1,11 +1,11 @@
-"""What a results file says of where a number comes from: ``configs.<task>.metadata.provenance``.
+"""Provenance: a results file says where its numbers come from, in ``configs.<task>.metadata.provenance``.
 
 A loader makes a :class:`Record` of what it read and left out. It travels with the documents, as the description of their
 ``datasets.Dataset``, so it is there too when documents come from a cache. The task adds its prompt, its detector and what
 of the run the harness does not write down (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
 
-Everything in it is strict JSON, and nothing in it names a place of this machine: public files are named as their source
-names them, files of the user's by their name.
+Everything in it is strict JSON. Public files are named as their source names them, the user's files by their name; no path
+of this machine is in it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TEMPLATE = ("description", "doc_to_text", "doc_to_target", "target_delimiter", 
 
 @dataclass(frozen=True)
 class Record:
-    """What a loader read, and what became of it.
+    """The record of what a loader read, and what became of it.
 
     Attributes:
         read_from: ``mirror``, ``sample``, ``hub``, ``github``, ``hub and github``, or ``samples`` (an earlier run's).
@@ -116,11 +116,11 @@ class Record:
         return cls(" and ".join(origins), files, not_comparable=list(dict.fromkeys(reasons)), left_out=left_out, **said)
 
     def but(self, **options: Any) -> Record:
-        """The same with further options."""
+        """A copy with further options."""
         return replace(self, options={**self.options, **options})
 
     def to_json(self) -> dict[str, Any]:
-        """As results files have it; what is empty is left out."""
+        """The record for results files, without empty entries."""
         return {name: plain(value) for name, value in asdict(self).items() if value or name == "not_comparable"}
 
 
@@ -175,9 +175,9 @@ def versions() -> dict[str, str]:
 
 
 def of_task(task: Any) -> dict[str, Any]:
-    """All that is known of where a task's numbers come from.
+    """The provenance of a task's numbers.
 
-    Called when a run is over, so it raises nothing: what cannot be told is said to be missing.
+    It is called when a run is over, so it never raises. What cannot be found out is recorded as missing.
 
     Args:
         task: a :class:`lm_eval_tasks.task.GroundedTask` that has built its requests.
@@ -231,7 +231,8 @@ _NOT_GIVEN = ("version", "config_source", "provenance", "figures", LEFT_OUT)
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """What was said with ``--metadata``: the harness writes it down mixed with the model's arguments and the YAML's.
+    """The options that were given with ``--metadata``. The harness writes them down mixed with the model's arguments and
+    the YAML's.
 
     Args:
         config: of a task, from a results file.

@@ -1,7 +1,7 @@
-"""What the harness's cache of requests (``--cache_requests``) knows a task by: its documents and prompts.
+"""Keys of the harness's request cache (``--cache_requests``) that depend on a task's documents and prompts.
 
-The harness knows them by the task's name, shots and chat template. It would take those of other options, another mirror or
-another version of the prompt.
+The harness's own keys are the task's name, shots and chat template. With these alone it would reuse requests of other
+options, another mirror or another version of the prompt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["told_apart"]
 def told_apart(options: Mapping[str, Any], first: Iterable[Any], docs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The options of ``build_all_requests``, with a tokenizer's name that holds a digest of what is asked.
 
-    The harness makes nothing of that name but a part of the cache's key.
+    The harness uses that name for the cache's key only.
 
     Args:
         options: of the run.

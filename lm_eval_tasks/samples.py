@@ -29,8 +29,9 @@ def task_of(path: Path) -> str | None:
 
 
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
-    """The samples files below a place: of each folder, which is one model's, those of each task, the newest where there are
-    several. A file is a folder with one task. Work in progress is passed over (:func:`lm_eval_tasks.atomic.finished`).
+    """Folder to task to samples file, below a place. A folder is one model's; of a task's files in it the newest counts. A
+    place that is a file counts as a folder with one task. Work in progress is passed over
+    (:func:`lm_eval_tasks.atomic.finished`).
 
     Raises:
         MissingSource: there is none.
@@ -122,7 +123,7 @@ def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> li
 
 
 def record_of_samples(place: Path, task: str, **said: Any) -> provenance.Record:
-    """Where the documents of :func:`documents_of_samples` come from; `said` are further attributes of the record."""
+    """The record of the documents of :func:`documents_of_samples`. `said` are further attributes of it."""
     file = provenance.local_file("samples", _of_task(place, task), place)
     return provenance.Record("samples", local_files=[file], **said)
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a public file, or with any other file that somebody else wrote."""
+"""Errors of public files, and of other files that somebody else wrote."""
 
 from __future__ import annotations
 

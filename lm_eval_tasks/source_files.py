@@ -32,7 +32,7 @@ class SourceFile:
 
     @property
     def mirror_path(self) -> str:
-        """Where a mirror holds it."""
+        """The file's path in a mirror."""
         prefix = "github/" if self.host == "github" else ""
         return f"{prefix}{self.repository}/{self.path}"
 
@@ -51,7 +51,7 @@ _ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
 
 
 def know(folder: Path) -> None:
-    """Let :func:`files` have the ``source_files.tsv`` of a benchmark's folder, too; where it has none, nothing changes."""
+    """Add the ``source_files.tsv`` of a benchmark's folder to :func:`files`. A folder without one changes nothing."""
     table = folder.resolve() / _TABLE
     if table.is_file() and table not in _ours() and table not in _ELSEWHERE:
         _ELSEWHERE.append(table)

@@ -1,8 +1,8 @@
-"""Where the public data comes from: (repository, pinned revision, path) becomes a local file.
+"""Public data: from (repository, pinned revision, path) to a local file.
 
 A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging Face datasets,
-``github/<owner>/<name>/<path>`` for GitHub. It is named by ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR``, and
-where it is named it is authoritative: what it lacks is an error, nothing is downloaded. ``mirror=sample`` is the
+``github/<owner>/<name>/<path>`` for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR`` names it. A mirror is
+authoritative: a file that it lacks is an error, and nothing is downloaded. ``mirror=sample`` is the
 miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
 switch) or from GitHub at a pinned commit, and are checked against the checksum in the ``source_files.tsv`` of the benchmark
 that reads them.
@@ -69,7 +69,7 @@ _RECORD: ContextVar[list[Located] | None] = ContextVar("_RECORD", default=None)
 
 @contextmanager
 def recording() -> Iterator[list[Located]]:
-    """Within it, every file that :func:`locate` finds is noted in the list, in order; what is caught outside is not."""
+    """Within this context, the list notes every file that :func:`locate` finds, in order."""
     found: list[Located] = []
     token = _RECORD.set(found)
     try:
@@ -165,7 +165,7 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
 
 
 def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
-    """What is known of a local copy, without downloading.
+    """The state of a local copy, without downloading.
 
     Returns:
         One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
@@ -180,7 +180,7 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
 
 
 def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
-    """Where a file lies in a mirror, or without one in the caches of downloads; ``None`` where it does not."""
+    """The path of a file in a mirror, or in the caches of downloads if there is no mirror; ``None`` where it is missing."""
     local = _in_mirror(file, folder) if folder is not None else downloaded(file)
     return local if local is not None and local.is_file() else None
 

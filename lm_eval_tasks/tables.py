@@ -25,11 +25,14 @@ def _open(path: Path, gzipped: bool) -> IO[str]:
 
 
 def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends, blank ones too; raises `CorruptSource` where the file is cut or no text.
+    """Numbered lines without their ends, blank ones too.
 
     Args:
         path: of the file.
         gzipped: whether it is; default what its name says.
+
+    Raises:
+        CorruptSource: the file is cut, or is not text.
     """
     number = 0
     try:

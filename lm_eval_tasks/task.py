@@ -1,4 +1,4 @@
-"""What the harness tasks of all our benchmarks have in common."""
+"""Base class of all our harness tasks."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ autoload.register()  # the harness imports a task's class before it looks up the
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A task as YAML makes it, which differs in these things:
+    """A harness task with these additions:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts (:mod:`lm_eval_tasks.request_cache`).
-    - A rank of a distributed run that is left without a question is an error on every rank. The harness raises it on that
-      rank alone, and the others wait for it.
-    - Answers that no file can hold are made writable, and counted. The harness would lose every sample behind one.
-    - Public files that are missing are said all at once, with one command that fetches them
+    - If a rank of a distributed run has no question, every rank ends with an error. The harness raises it on that rank
+      alone, and the others wait for it.
+    - Answers that no file can hold are made writable, and counted. The harness would lose every sample after one.
+    - One message names all public files that are missing, with the command that fetches them
       (:mod:`lm_eval_tasks.needed_files`).
-    - A model that does not fit the task, and a handful of questions, are said in a line of the log
+    - A line of the log warns of a model that does not fit the task, and of too few questions
       (:mod:`lm_eval_tasks.outcome`).
-    - A run that looks broken is warned of, once a task (:mod:`custom_metrics.broken_run`). In a distributed run every rank
-      looks at its own answers; none waits for another.
+    - A line of the log warns of a run that looks broken, once a task (:mod:`custom_metrics.broken_run`). In a distributed
+      run every rank looks at its own answers; none waits for another.
     - Documents that a model left unanswered (:mod:`lm_eval_tasks.unanswered`) are left out of all figures, and counted.
     - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
       (:mod:`lm_eval_tasks.provenance`).
@@ -43,11 +43,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
 
     Attributes:
-        asked: of the run, what the harness does not write into its results.
+        asked: settings of the run that the harness does not write into its results.
     """
 
     LOGGED_ELSEWHERE: tuple[str, ...] = ()
-    """Columns that samples need not hold, as their text stands in the prompt or in ``target``."""
+    """Columns that are left out of samples, because the prompt or ``target`` has their text."""
 
     _instances: Any
     _left_out: frozenset[int] = frozenset()
@@ -101,7 +101,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         super().build_all_requests(**options)
 
     def apply_filters(self) -> Any:
-        """As the harness does, on answers that can be written, of documents that were answered."""
+        """Apply the filters to the answers, made writable. Documents without an answer are left out."""
         self._figures.forget()
         self._leave_out(unanswered(self._instances or ()))
         mended = 0
@@ -137,7 +137,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         self.config.metadata = said
 
     def provenance(self) -> dict[str, Any]:
-        """What is known of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it; tasks add to it."""
+        """The provenance of the documents, as a :class:`lm_eval_tasks.provenance.Record` has it. Subclasses add to it."""
         return provenance.of_dataset(self.eval_docs)
 
     def doc_iterator(self, **options: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -147,7 +147,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 yield number, dict(doc)
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of a document. What its sample need not hold twice is taken out of the document."""
+        """The values of a document. Columns in ``LOGGED_ELSEWHERE`` are removed from the document afterwards."""
         values = super().process_results(doc, results)
         self._scored = doc, self.doc_to_target(doc)
         for column in self.LOGGED_ELSEWHERE:
@@ -168,7 +168,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         return reported(self.config.task, metrics, list(super().aggregation()))
 
     def denominator_of(self, metric: str) -> str:
-        """Which documents a metric counts, as its YAML says in ``metric_list``; empty where it does not."""
+        """The documents that a metric counts, in words, from its YAML's ``metric_list``; empty where it says nothing."""
         said = (entry.get("denominator") for entry in self.config.metric_list or () if entry["metric"] == metric)
         return str(next(said, None) or "")
 

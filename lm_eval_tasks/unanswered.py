@@ -1,4 +1,4 @@
-"""Documents that nobody answered, and that are not to be scored: ``replay`` with ``missing=skip``.
+"""Documents without an answer that are left out of the scores: ``replay`` with ``missing=skip``.
 
 The harness wants one response a request. A model gives :class:`Unanswered` for such a document, and
 :class:`lm_eval_tasks.task.GroundedTask` leaves the document out before anything is scored: it is in no denominator, in no
@@ -17,7 +17,7 @@ LEFT_OUT = "documents_left_out"
 
 
 class Unanswered(str):
-    """The response that stands for none. A task that does not know of it, of another package, reads an empty answer."""
+    """Stands for a missing response. A task of another package, which does not know it, reads an empty answer."""
 
     __slots__ = ()
 

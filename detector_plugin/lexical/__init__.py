@@ -1,7 +1,7 @@
-"""The detector `lexical`: words that the reference does not bear out, by overlap, on a CPU.
+"""The detector `lexical`: flags words that the reference does not bear out, by overlap, on a CPU.
 
-A small learned word classifier: it compares the words of an answer with those of the reference and of the question. It was
-trained on answers that models wrote and people marked (Mu-SHROOM) and on inserted errors (mFAVA).
+It is a small learned word classifier. It compares the words of an answer with those of the reference and of the question.
+It was trained on answers that models wrote and people marked (Mu-SHROOM) and on inserted errors (mFAVA).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ WEIGHTS = Path(__file__).parent / "weights"
 MAIN_WEIGHTS = "lexical.safetensors"
 HELD_OUT = "held_out"  # folder of one file a language, named by its code
 HELD_OUT_SUFFIX = "-held-out"
-"""What the version ends in of a detector that reads each language with weights that never saw it."""
+"""Suffix of the version of a detector that reads each language with weights that never saw it."""
 
 SPANS = ("words", "iou")
-"""What spans are chosen for: counting words, or overlap with the spans that people mark."""
+"""What spans are chosen for: a count of words, or overlap with the spans that people mark."""
 
 FLOOR = 0.02
 """Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least: below it the
@@ -115,7 +115,7 @@ class LexicalDetector:
 
     @classmethod
     def check(cls, **options: Any) -> None:
-        """Load it: that costs next to nothing, and finds weights that cannot be read, too."""
+        """Load the detector. That costs next to nothing, and also finds weights that cannot be read."""
         cls(**options)
 
     def detect(
@@ -128,8 +128,8 @@ class LexicalDetector:
         """Spans of each answer, with probabilities; see the constructor's `spans`.
 
         Args:
-            references: what each answer is held against; one that has next to nothing of an answer's words bears nothing
-                out: all is flagged, unless the answer abstains.
+            references: what each answer is held against. If a reference has next to nothing of an answer's words, the whole
+                answer is flagged, unless it abstains.
             answers: any text; an empty one has no spans.
             languages: ISO 639 codes or ``None``; decide how words are cut and, with `held_out`, by which weights an answer
                 is read.
@@ -161,11 +161,10 @@ class LexicalDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> list[NDArray[np.float64]]:
-        """Of each answer the (words,) probabilities that each of its words is hallucinated.
+        """(words,) for each answer: the probability that each of its words is hallucinated.
 
-        All are 1 where the reference holds less than `FLOOR` of the answer's words (by weight, rare ones weigh more). Where
-        it holds less than `ABSTAINING` and the answer abstains, as :func:`custom_metrics.abstention.is_abstention`
-        reads it, all are 0.
+        All are 1 where the reference holds less than `FLOOR` of the answer's words (rare words weigh more). All are 0 where
+        it holds less than `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`).
 
         Raises:
             ValueError: the sequences differ in length.
@@ -248,7 +247,8 @@ def _rounded(probability: float) -> float:
 
 
 def bare(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
-    """(words, 2) start and end of each word in characters, without quotes and punctuation around; of nothing else, all."""
+    """(words, 2): start and end of each word in characters, without quotes and punctuation around it. A word of nothing
+    else keeps them."""
     edges = np.zeros((len(places), 2), np.intp)
     for number, (start, end) in enumerate(places):
         inside = [at for at in range(start, end) if answer[at].isalnum()]

@@ -1,4 +1,4 @@
-"""Which words to mark so that the expected overlap (IoU) with what people marked is largest."""
+"""The choice of words to mark with the largest expected overlap (IoU) with what people marked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ _EMPTY = 2.0  # power of a word's probability to be fine: errors come with other
 
 
 def most_overlap(probabilities: NDArray[np.float64], lengths: NDArray[np.float64], spread: float) -> NDArray[np.bool_]:
-    """(words,) words to mark: those up to the cut in probability with the largest expected intersection over union.
+    """(words,): the words to mark. They are the most probable ones, cut where the expected intersection over union is
+    largest.
 
-    Words of one answer err together: their log odds share a normal deviate of standard deviation `spread`. Given it they
-    are independent, and the expected overlap of a set is taken as expected intersection over expected union. The empty set
-    has the probability that nothing is hallucinated, as its overlap is 1 then and 0 otherwise.
+    Words of one answer err together: their log odds share a normal deviate of standard deviation `spread`. Given the
+    deviate they are independent. The expected overlap of a set is approximated by expected intersection over expected
+    union. The overlap of the empty set is 1 if nothing is hallucinated, else 0, so its expectation is the probability of
+    the former.
 
     Args:
         probabilities: (words,) that each word is hallucinated.

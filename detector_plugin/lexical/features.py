@@ -1,4 +1,4 @@
-"""What the classifier sees of a word: how far the reference bears out the word, its neighbours and its sentence."""
+"""Features of a word for the classifier: how far the reference bears out the word, its neighbours and its sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from detector_plugin.lexical.segments import segment_starts
 __all__ = ["CASE", "FEATURE_NAMES", "MISSING", "SIGNALS", "Layout", "Matrix", "answer_features", "features", "layout"]
 
 MISSING = -9.0
-"""What stands for a value that there is not: of the question's words without a question, of capitals in Arabic."""
+"""Stands for a value that does not exist: of the question's words without a question, of capitals in Arabic."""
 
 Matrix = NDArray[np.float32]
 Values = NDArray[np.float64]
@@ -208,7 +208,7 @@ def _numbers(starts: NDArray[np.intp], length: int) -> NDArray[np.intp]:
 
 
 def window_mean(sums: Values, low: NDArray[np.intp], high: NDArray[np.intp]) -> Values:
-    """Mean of the rows from `low` up to, not including, `high` of the matrix whose sums up to each row are given.
+    """Mean of the rows [`low`, `high`) of a matrix, from the sums of the rows before each row.
 
     Args:
         sums: (n + 1, k), first row 0.

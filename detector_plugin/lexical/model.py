@@ -22,16 +22,16 @@ _TYPES = {"U8": np.uint8, "U16": np.uint16, "F32": np.float32}
 _NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _TYPES.items()}
 ASKED = "question_words"  # column: negative where there is no question
 LEAF = 255
-"""In the place of a column: a leaf."""
+"""Marks a leaf, in place of a column."""
 _FORMAT = "lexical-forest-3"
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Boosted regression trees; their say on a word is the sum of the leaves it ends in.
+    """Boosted regression trees. Their value for a word is the sum of the leaves that it ends in.
 
-    Nodes of all trees stand in one row, a node's right child behind its left one. A leaf is its own left child and sends
+    Nodes of all trees stand in one array, a node's right child behind its left one. A leaf is its own left child and sends
     everything there, so that all trees can be walked `depth` steps.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trees:
         """Trees one after the other, each breadth first: `LEAF` or a column, value or split, and their numbers of nodes.
 
         Raises:
-            ValueError: they are no trees.
+            ValueError: they do not describe trees.
         """
         leaf = feature == LEAF
         splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
@@ -78,7 +78,7 @@ class Trees:
         )
 
     def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n,) what the trees say of words, from their (n, columns) features."""
+        """(n,): the trees' values for words, from their (n, columns) features."""
         found = np.empty(len(features))
         for start in range(0, len(features), _CHUNK):
             chunk = np.ascontiguousarray(features[start : start + _CHUNK])
@@ -94,7 +94,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Forest:
-    """What the detector has learned: trees for answers whose question is not known, and trees for those where it is.
+    """The trained model: trees for answers whose question is unknown, and trees for those whose question is known.
 
     Attributes:
         trees: without and with a question.
@@ -177,7 +177,7 @@ def from_bytes(data: bytes) -> Forest:
     """The forest that :func:`to_bytes` wrote.
 
     Raises:
-        ValueError: these are no such bytes.
+        ValueError: the bytes are not those of a forest.
     """
     try:
         length = int.from_bytes(data[:8], "little")

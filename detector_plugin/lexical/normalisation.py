@@ -12,7 +12,7 @@ __all__ = ["TOKEN", "amounts", "normalise", "stem"]
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-"""What is looked up in a reference: a run of letters and digits, or one character of a script without spaces."""
+"""A token, which is looked up in a reference: a run of letters and digits, or one character of a script without spaces."""
 
 # Serbian Latin for the Cyrillic of Serbian (mFAVA answers in one, its references in the other); the remaining letters of
 # other languages get a spelling of their own, as both sides of a comparison are written the same way.
@@ -57,7 +57,7 @@ def amounts(text: str) -> list[float]:
 
 @lru_cache(maxsize=1 << 16)
 def stem(token: str) -> str:
-    """What is left of a normalised token without its inflection, roughly and for all languages.
+    """A normalised token without its inflection, roughly and for all languages.
 
     Arabic script: without the affixes of Larkey's light stemmer (light10, with a few more suffixes); Korean: the first two
     syllables; otherwise the first five letters, without diacritics. Numbers are left as they are.

@@ -1,4 +1,4 @@
-"""What is kept of a reference, so that many words of an answer can be looked up in it."""
+"""An index of a reference, in which many words of an answer can be looked up."""
 
 from __future__ import annotations
 
@@ -64,11 +64,13 @@ class ReferenceIndex:
         return 0 if number is None else int(self.window_bounds[number + 1] - self.window_bounds[number])
 
     def longest_beginning(self, token: str) -> int:
-        """Letters, 3 at least, from the token's start that some token of the reference begins with, too; else 0."""
+        """Length of the token's longest beginning that a token of the reference begins with too; 0 if it is under 3
+        letters.
+        """
         return _longest_beginning(token, self.sorted_forms)
 
     def longest_ending(self, token: str) -> int:
-        """Letters, 3 at least, up to the token's end that some token of the reference ends in, too; else 0."""
+        """Length of the token's longest ending that a token of the reference ends in too; 0 if it is under 3 letters."""
         return _longest_beginning(token[::-1], self.sorted_backwards)
 
 
@@ -105,14 +107,14 @@ def gram_hashes(text: NDArray[np.uint64]) -> dict[int, NDArray[np.uint64]]:
 
 
 def slots(hashes: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
-    """Where in a table of `size` (a power of 2) slots each hash belongs."""
+    """The slot of each hash in a table of `size` slots (a power of 2)."""
     places = (hashes * np.uint64(_MULTIPLIER)) >> np.uint64(65 - size.bit_length())
     return np.asarray(places, np.int64)
 
 
 @lru_cache(maxsize=4)  # several questions of one article follow each other
 def index_reference(text: str) -> ReferenceIndex:
-    """Index of a reference; that of a text without a letter or digit is empty, and supports nothing."""
+    """The index of a reference. A text without a letter or digit has an empty one, which bears nothing out."""
     normalised = normalise(text)
     tokens = TOKEN.findall(normalised)
     forms = set(tokens)

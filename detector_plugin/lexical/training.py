@@ -1,7 +1,7 @@
-"""How the weights come about: boosted trees on people's and GPT-4's annotations, and on a part of them to measure honestly.
+"""Training: boosted trees on people's and GPT-4's annotations, and on parts of them for figures on languages left out.
 
-LightGBM is needed here and nowhere else. The same documents and seed give the same bytes: each forest is grown by one
-thread, as sums of several threads depend on who comes first.
+Only this module needs LightGBM. The same documents and seed give the same bytes: one thread grows each forest, because
+sums over several threads depend on their order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LabelledAnswer:
             errors) or ``silver`` (GPT-4, of inserted errors).
         spans: hallucinated parts of the answer.
         question: what the answer answers; empty where that is not known.
-        family: of models, that the one belongs to which wrote the answer; empty where it makes no difference.
+        family: model family of the model that wrote the answer; empty where it makes no difference.
         model: that wrote the answer.
         soft: shares of annotators, as the probability of spans; default all of them where `spans` are.
     """
@@ -179,10 +179,10 @@ def _shares(document: LabelledAnswer, edges: NDArray[np.intp]) -> NDArray[np.flo
 
 
 def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:
-    """Weights learned from some documents, as the bytes of a weights file.
+    """Learn weights from documents, as the bytes of a weights file.
 
-    Probabilities are calibrated, and the threshold of the best mean F1 chosen, on each third of the languages as trees of
-    the others see them.
+    Probabilities are calibrated, and the threshold with the best mean F1 is chosen, out of sample: on each third of the
+    languages, read by trees of the other two thirds.
 
     Raises:
         ValueError: the documents have no words, or none or all of them are hallucinated.
@@ -365,16 +365,17 @@ def _export(trees: _Pair, calibration: _Calibration, threshold: float, training:
 
 
 def weights_name(language: str | None = None, family: str = "") -> str:
-    """File name, below the folder of weights, of those trained on everything, or without a language and a model family."""
+    """File name of weights below their folder: those trained on everything, or without a language and a model family."""
     if language is None:
         return MAIN_WEIGHTS
     return f"{HELD_OUT}/{language}.{family}.safetensors" if family else f"{HELD_OUT}/{language}.safetensors"
 
 
 def left_out(documents: Sequence[LabelledAnswer]) -> list[tuple[str, str]]:
-    """What weights are to be trained without: every language, and with it every family that answers in others, too.
+    """(language, family) pairs to train weights without: every language alone, and with every family that answers in other
+    languages too.
 
-    A family that answers in one language alone goes with the language.
+    A family that answers in one language only is left out together with that language.
     """
     languages: dict[str, set[str]] = {}
     for document in documents:
@@ -386,7 +387,7 @@ def left_out(documents: Sequence[LabelledAnswer]) -> list[tuple[str, str]]:
 
 
 def train_all(documents: Sequence[LabelledAnswer], seed: int = 0, processes: int = 1) -> dict[str, bytes]:
-    """All weights: by file name, those of everything and those of :func:`left_out`.
+    """All weights by file name: those trained on everything, and those of :func:`left_out`.
 
     Args:
         documents: labelled answers; all annotations of a language are left out together.

@@ -47,7 +47,7 @@ class Encoded(NamedTuple):
 
 
 def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
-    """What stands before and after the reference.
+    """The prompt's text before and after the reference.
 
     Args:
         form: one of `FORMS`.

@@ -1,4 +1,4 @@
-"""What the classes of a token classifier mean: borne out, hallucinated, or one of the categories."""
+"""The meaning of a token classifier's classes: borne out, hallucinated, or one of the categories."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BIO = re.compile(r"^[bi] (?=.)")  # after "-" became a space
 def meanings(
     names: Sequence[str], given: Mapping[str, str] | None = None, model: str = "the model"
 ) -> list[str | None]:
-    """What each class stands for: a category, ``"hallucination"``, or ``None`` where it says that a token is borne out.
+    """The meaning of each class: a category, ``"hallucination"``, or ``None`` for a token that is borne out.
 
     Args:
         names: of the classes, in their order (the values of ``id2label``).
-        given: what the user says that labels mean: label, or number of the class, to category, ``"hallucination"`` or
+        given: the user's own meanings: label, or number of the class, to category, ``"hallucination"`` or
             ``"O"``. Labels it leaves out are read by their names.
         model: for the message.
 

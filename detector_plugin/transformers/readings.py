@@ -1,4 +1,4 @@
-"""What the windows of one document say of its answer, and the spans that come of it."""
+"""Windows of one document combined: the reading of each token of its answer, and the spans that follow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Document:
         probabilities: NDArray[np.float32],
         categories: Sequence[str | None],
     ) -> None:
-        """Keep, of each token that the window decides, the reading in which it is most likely borne out.
+        """For each token that the window decides, keep the reading in which it is most likely borne out.
 
         Args:
             window: what was read.

@@ -1,4 +1,4 @@
-"""Where a model's files are, on the hub or on disk, and what they say about it."""
+"""A model's files, on the hub or on disk, and what they say about it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ class Repository:
 
 
 def require(repository: Repository, adapter: Repository | None) -> None:
-    """Raises UnusableDetector, which says why, where a model's configuration cannot be had."""
+    """Check that a model's configuration can be had.
+
+    Raises:
+        UnusableDetector: it cannot; the message says why."""
     name = repository.name if adapter is None else adapter.name
     what = (
         f"detector {name}:"

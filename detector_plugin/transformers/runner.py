@@ -1,4 +1,4 @@
-"""Windows through the model: batches of like length, padded, on its device."""
+"""Runs windows through the model, in padded batches of similar length, on its device."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Runner:
             self._check_bidirectional()
 
     def batches(self, waiting: list[tuple[Document, Window]]) -> Iterator[list[tuple[Document, Window]]]:
-        """Windows of like length together; the longest first, so that memory runs out at once or never."""
+        """Batches of windows of similar length, the longest first: memory runs out at once or never."""
         batch: list[tuple[Document, Window]] = []
         for item in sorted(waiting, key=lambda item: -item[0].length(item[1])):
             longest = batch[0][0].length(batch[0][1]) if batch else 0

@@ -31,9 +31,9 @@ _ROUND = 16  # batches that are sorted by length together: little padding, and a
 class TransformersDetector:
     """A token classifier of the hub or of a folder, or a PEFT adapter of one.
 
-    A token's probability to be hallucinated is what the model gives to the hallucinated classes together. A reference that
-    does not fit is read in overlapping windows, and of each token the window counts in which it is most likely borne out: a
-    word is borne out where any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.)
+    A token's probability to be hallucinated is the sum over the hallucinated classes. A reference that does not fit is read
+    in overlapping windows. For each token the window counts in which it is most likely borne out: a word is borne out if
+    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.)
 
     Args:
         name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
@@ -199,7 +199,7 @@ class TransformersDetector:
 
 
 def check(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
-    """Raise what can be known to be wrong with a detector before its weights are loaded.
+    """Raise the errors of a detector that can be found before its weights are loaded.
 
     Raises:
         UnusableDetector: there is no such model, or no such option.

@@ -47,7 +47,7 @@ def windows(reference: int, answer: int, room: int) -> Iterator[Window]:
 
 
 def number_of_windows(reference: int, answer: int, room: int) -> int:
-    """How many :func:`windows` yields."""
+    """The number of windows that :func:`windows` yields."""
     reference_cuts, answer_cuts = _both(reference, answer, room)
     return len(reference_cuts) * len(answer_cuts)
 

@@ -18,7 +18,7 @@ _FORM = "2"  # of the table on disk; a new form gets a new key
 
 
 class Passage(NamedTuple):
-    """A passage; without an id where it is in no corpus."""
+    """A passage. Its id is empty where it is in no corpus."""
 
     id: str
     title: str

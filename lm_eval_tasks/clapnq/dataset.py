@@ -1,4 +1,4 @@
-"""CLAPnq documents: a question, the passages it is to be answered from, and gold answers (none where it cannot be).
+"""CLAPnq documents: a question, the passages to answer it from, and gold answers (none where the passages do not answer).
 
 Annotations and passages are read from the raw files of the public repositories.
 """

@@ -1,4 +1,4 @@
-"""Which passages of the corpus are the gold ones of a question."""
+"""The gold passages of a question in the corpus."""
 
 from __future__ import annotations
 

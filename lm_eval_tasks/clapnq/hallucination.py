@@ -1,5 +1,7 @@
-"""How much of the answers to CLAPnq's questions is not borne out by the passages that were given: metrics of
-``clapnq_gold*`` and ``clapnq_rag*`` where ``--metadata detector=NAME`` names a detector. Imported there only."""
+"""Metrics of a detector over CLAPnq's answers: how much of them the given passages do not bear out.
+
+``clapnq_gold*`` and ``clapnq_rag*`` have them where ``--metadata detector=NAME`` names a detector. Only then is this module
+imported."""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
 
 class TaggedAnswer(NamedTuple):
-    """What the rates need of one answer; logged in the samples as a list.
+    """Counts of one answer for the rates. Samples log them as a list.
 
     Attributes:
         flagged: words that the detector says are hallucinated.
@@ -50,8 +52,10 @@ def columns(
     calibration_annotations: str | None,
     others: Mapping[str, Any],
 ) -> dict[str, str]:
-    """What filter, metrics and results go by, for every document of a task; arguments and errors as those of
-    :func:`lm_eval_tasks.detector_settings.settings_of`, but that no calibration is used unless one is named.
+    """The columns of a task's documents that filter, metrics and results read.
+
+    Arguments and errors are those of :func:`lm_eval_tasks.detector_settings.settings_of`. A calibration is used only if it
+    is named.
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
     settings = settings_of(task, detector, detector_args, named, calibration_annotations, others)

@@ -1,4 +1,4 @@
-"""Questions of an earlier run: what its samples say was asked, and which passages were given."""
+"""Questions of an earlier run, from its samples: what was asked, and which passages were given."""
 
 from __future__ import annotations
 

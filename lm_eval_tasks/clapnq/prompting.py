@@ -1,4 +1,4 @@
-"""Prompts that read well both as plain text and as chat turns: what divides their parts stands in the former only."""
+"""Prompts that read well as plain text and as chat turns. Separators between their parts are in plain text only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["PromptedTask"]
 
 
 class PromptedTask(GroundedTask):
-    """A task as YAML makes it, but plain text ends with the cue that stands before an answer (``target_delimiter``), and
-    chat turns have no white space at their ends.
+    """A task whose plain-text prompt ends with the cue before an answer (``target_delimiter``), and whose chat turns have
+    no white space at their ends.
     """
 
     def fewshot_context(

@@ -22,10 +22,12 @@ Document = Mapping[str, Any]
 def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> list[dict[str, Any]]:
     """The two examples that every question gets, the answerable one first.
 
-    The paper does not name them. Taken is the first answerable question whose passage is also an unanswerable question's;
-    else the first whose article is also one's, and that question is asked of the answerable one's passage (in Natural
-    Questions a question without an answer has none in the whole article); else the first question of each kind, on the
-    passage of the answerable one.
+    The paper does not name them. The first rule that fits decides:
+
+    1. the first answerable question whose passage is also an unanswerable question's;
+    2. the first whose article is also an unanswerable question's, which is then asked of the answerable one's passage (in
+       Natural Questions, a question without an answer has none in the whole article);
+    3. the first question of each kind, on the passage of the answerable one.
 
     Args:
         answerable: questions of the train split, with ``passages`` and ``answers``.
@@ -53,7 +55,7 @@ def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> 
 
 
 class PaperShots(ContextSampler):  # type: ignore[misc]
-    """The harness's sampler over these two; the train files are read when a shot is asked for, not before.
+    """The harness's sampler over these two. It reads the train files when the first shot is asked for.
 
     Args:
         read: gives the two examples.

@@ -1,4 +1,4 @@
-"""What the model should say."""
+"""The answer that a model should give."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 __all__ = ["UNANSWERABLE", "target_of"]
 
 UNANSWERABLE = "unanswerable"
-"""What the prompt asks for where the passages do not answer; the target of unanswerable questions."""
+"""The word that the prompt asks for where the passages do not answer: the target of unanswerable questions."""
 
 
 def target_of(answerable: bool, answers: Sequence[str]) -> str:
-    """The first gold answer; ``"unanswerable"`` where the question is, or where there is no answer to it."""
+    """The first gold answer; ``"unanswerable"`` for an unanswerable question, and for one without an answer."""
     return answers[0] if answerable and answers else UNANSWERABLE

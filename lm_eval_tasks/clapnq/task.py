@@ -1,5 +1,5 @@
-"""The harness task of ``clapnq_gold*`` and ``clapnq_rag*``: a task as YAML makes it, with the paper's shots, and a detector
-over its answers where one is named."""
+"""The harness task of ``clapnq_gold*`` and ``clapnq_rag*``, with the paper's shots, and a detector over its answers where
+one is named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ClapnqTask"]
 
 
 class ClapnqTask(DetectingTask, PromptedTask):
-    """Differs from what YAML alone gives in that
+    """A task with these additions:
 
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
     - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are asked for;
@@ -73,7 +73,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
         return {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
 
     def provenance(self) -> dict[str, Any]:
-        """As of any task, with the train files that the shots are of."""
+        """The provenance of any task, with the train files of the shots."""
         found = super().provenance()
         if self._shot_files:
             found["files"] = [*found.get("files", ()), *self._shot_files]

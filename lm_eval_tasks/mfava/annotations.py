@@ -1,4 +1,4 @@
-"""mFAVA's annotations: tagged text as people and GPT-4 wrote it, brought onto the text that was annotated.
+"""mFAVA's annotations: tagged text as people and GPT-4 wrote it, aligned to the text that was annotated.
 
 ``parse(annotated) -> (text, spans)`` reads tagged text (see :mod:`custom_metrics.tagged_text`); :func:`annotate` carries
 the spans over to the document's own text, from which the annotated copy often differs in white space or a few characters.
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass
 class AnnotationReport:
-    """What was found while the annotations of some documents were read.
+    """Counts from reading the annotations of some documents.
 
     Attributes:
         parsed: repairs of the tags.

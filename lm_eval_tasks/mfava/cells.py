@@ -45,7 +45,8 @@ class Cell(NamedTuple):
 def cells(calibration: Calibration) -> list[Cell]:
     """The cells of a calibration's real answers that have 15 answers or more.
 
-    They are none where fewer than three languages have real answers: what is left of two tells nothing of a third.
+    There are none if fewer than three languages have real answers: without one of two, a single language is left, which
+    says nothing of others.
     """
     real = {
         language: (kinds["real"].documents, np.array(kinds["real"].models))

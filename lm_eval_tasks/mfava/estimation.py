@@ -29,12 +29,12 @@ RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
 
 class TaggedAnswer(NamedTuple):
-    """What the rates need of one answer; logged in the samples as a list.
+    """Counts of one answer for the rates. Samples log them as a list.
 
     Attributes:
         flagged: words that the detector says are hallucinated.
         words: of the answer.
-        article: the answers about one article hang together, and are resampled together.
+        article: answers about one article depend on each other, and are resampled together.
         subset: of the five.
         calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
     """

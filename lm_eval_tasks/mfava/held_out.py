@@ -1,8 +1,8 @@
-"""What the lexical detector finds with weights that saw neither an answer's language nor its model's family.
+"""Figures of the lexical detector with weights that saw neither an answer's language nor its model's family.
 
 ``python -m lm_eval_tasks.mfava.held_out --mirror DIR`` prints the figures as rows of the READMEs' tables. ``--plot FILE``
-draws how far the probabilities can be taken at their word, ``--without ar,ur`` trains without several languages, as of one
-script, and reads these.
+draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of one script, say)
+and reads these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Reading", "read", "readings", "summary"]
 
 @dataclass(frozen=True)
 class Reading:
-    """What the detector says of an answer.
+    """The detector's reading of an answer.
 
     Attributes:
         counts: words, flagged above the threshold.

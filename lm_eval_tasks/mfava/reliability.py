@@ -1,4 +1,4 @@
-"""How far a detector's probabilities can be taken at their word: in bins of probability, the share that is hallucinated."""
+"""Reliability of a detector's probabilities: in bins of probability, the share of words that is hallucinated."""
 
 from __future__ import annotations
 

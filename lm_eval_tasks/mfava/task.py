@@ -13,7 +13,7 @@ __all__ = ["CategoryTask", "EstimationTask"]
 
 
 class EstimationTask(DetectingTask):
-    """A task as YAML makes it, whose answers are tagged by a detector (:class:`DetectingTask`)."""
+    """A task whose answers a detector tags (:class:`DetectingTask`)."""
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """``<rate>_std``: how much a rate differs between the subsets of questions."""

@@ -1,1 +1,1 @@
-"""Harness models that need no weights: reference points (`baseline`) and stored answers (`replay`)."""
+"""Harness models without a language model: reference points (`baseline`), stored answers (`replay`), and `detector`."""

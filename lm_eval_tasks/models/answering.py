@@ -1,4 +1,4 @@
-"""What the weightless models share: they answer documents, not prompts, and know no likelihoods."""
+"""Base class of the models without weights: they answer documents, not prompts, and have no likelihoods."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TABLE = "answers that follow from documents"
 class DocumentAnswerer(LM):  # type: ignore[misc]
     """A harness model whose answer follows from the document of a request.
 
-    The prompt is not read, so chat templates and few-shot examples change nothing; tasks that need likelihoods are
-    refused. A subclass says what it answers in :meth:`respond`.
+    It ignores the prompt, so chat templates and few-shot examples change nothing. It refuses tasks that need likelihoods. A
+    subclass answers in :meth:`respond`.
     """
 
     tokenizer_name = ""  # part of the harness's key for cached requests

@@ -1,4 +1,4 @@
-"""``grounded-baseline``: what a number is worth is seen beside what no model at all would get.
+"""``grounded-baseline``: reference points. They show what a score is worth beside the score of no model at all.
 
 ``--model grounded-baseline --model_args strategy=...``
 
@@ -7,8 +7,8 @@
 - ``full_passage``: the passages themselves, title, space, text: the paper's "Full Passage" row of CLAPnq.
 - ``lexical``: an extractive baseline without weights, see :class:`LexicalReader`.
 
-mFAVA asks without passages. There the baseline reads the article that a model is not shown: what it answers is all borne
-out, so whatever a detector flags in it is a false alarm.
+mFAVA asks without passages. There the baseline reads the article, which models are not shown, and quotes it. So whatever a
+detector flags in its answers is a false alarm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the results of models without weights are filed under: their settings, as far as they differ from the defaults."""
+"""Names for the results of models without weights: their settings, if these differ from the defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNFIT = re.compile(r"[^\w.-]+")
 
 
 def name_of(model: str | None, model_args: Mapping[str, Any] | str | None) -> str | None:
-    """A name for what a model of ours is set to: ``baseline-lexical``, ``replay-answers-3fa9c1``, ``detector-lexical``.
+    """A name for the settings of a model of ours: ``baseline-lexical``, ``replay-answers-3fa9c1``, ``detector-lexical``.
 
     A digest of the other options ends the name where there are any, so that no two settings share one.
 

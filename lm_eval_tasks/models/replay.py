@@ -1,4 +1,4 @@
-"""``replay``: answers that were given before, scored again with today's filters and metrics.
+"""``replay``: scores stored answers with today's filters and metrics.
 
 ``--model replay --model_args path=FILE[,model=NAME]``
 
@@ -9,11 +9,10 @@ Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
   the file's path (``.../relevant/en.test.vanilla_prompt.jsonl``);
 - the harness's own ``samples_<task>_<date>.jsonl`` (the unfiltered ``resps``).
 
-A stored answer belongs to a document with the same id when nothing else that it says of itself (task, language, subset)
-contradicts the document.
+A stored answer belongs to a document with the same id, unless its task, language or subset contradicts the document.
 
-Where documents have no stored answer, nothing is scored: a typing error would look like a bad model. ``missing=skip``
-scores the others only, ``missing=empty`` takes the empty answer for theirs.
+It refuses to score where documents have no stored answer, because a typing error would look like a bad model.
+``missing=skip`` scores the other documents only. ``missing=empty`` gives these documents the empty answer.
 """
 
 from __future__ import annotations

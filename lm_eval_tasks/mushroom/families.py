@@ -1,4 +1,4 @@
-"""Families of the models that answered: those that were trained from the same base model know and say the same."""
+"""Families of the models that answered. Models trained from one base model are a family: they know and say the same."""
 
 from __future__ import annotations
 

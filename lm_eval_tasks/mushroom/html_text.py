@@ -1,4 +1,4 @@
-"""HTML of a Wikipedia article to text: what a reader of the article reads, one line a paragraph, list item or table row.
+"""From the HTML of a Wikipedia article to the text that its readers see, one line a paragraph, list item or table row.
 
 Headings, paragraphs, lists, captions, infobox and table rows stay; navigation, references and their marks, edit links,
 notices, style and whatever is not displayed go. The rules are those of MediaWiki's markup, the same in every language.
@@ -62,7 +62,7 @@ def decoded(address: str) -> str:
 
 
 def read_page(content: bytes) -> WebPage:
-    """The page that bytes of HTML (UTF-8) are; broken HTML is read as far as it goes, nothing raises."""
+    """The page in bytes of HTML (UTF-8). Broken HTML is read as far as possible; nothing is raised."""
     from lxml import etree
 
     # huge_tree: without it, all of a page with a text of 10 MB is lost. Its limit of 2048 levels still stands.

@@ -1,7 +1,7 @@
-"""The annotators' labels of an answer, as the shared task's files have them, checked and made sound.
+"""The annotators' labels of an answer, from the shared task's files, checked and repaired.
 
 *Hard labels* are spans that more than half of the annotators marked; *soft labels* are spans with the share of annotators
-that did. What can be repaired is, and is counted; what is no label is an error.
+that did. Repairs are counted. A value that is not a label is an error.
 """
 
 from __future__ import annotations

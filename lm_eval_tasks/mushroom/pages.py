@@ -1,4 +1,4 @@
-"""The Wikipedia pages of a language: an archive of HTML becomes a table of texts by address, once.
+"""The Wikipedia pages of a language: an archive of HTML, turned once into a table of texts by address.
 
 The archive is read as a stream: nothing is unpacked to disk, no name in it is used, and only plain files count.
 """

@@ -32,7 +32,7 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
 
 
 def suffix(prompt: str) -> str:
-    """What a prompt adds to the names of tasks and groups: nothing for vanilla."""
+    """The suffix of a prompt in the names of tasks and groups; empty for vanilla."""
     return "" if prompt == "vanilla" else f"_{prompt}"
 
 

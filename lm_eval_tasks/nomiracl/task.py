@@ -8,6 +8,6 @@ __all__ = ["NomiraclTask"]
 
 
 class NomiraclTask(GroundedTask):
-    """A task as YAML makes it. Each of its samples would hold the ten passages twice: the prompt has them."""
+    """A task whose samples hold the ten passages once, in the prompt; the harness would write them twice."""
 
     LOGGED_ELSEWHERE = ("passages", "titles")

@@ -1,4 +1,4 @@
-"""The answers that are judged: of logged samples of CLAPnq runs, or the gold ones."""
+"""The answers to judge: those in logged samples of CLAPnq runs, or the gold answers."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def read_systems(places: Sequence[str | Path], task: str, names: Sequence[str] |
     Args:
         places: each a samples file, or a folder of them; of a folder, the newest file of each task counts.
         task: for messages.
-        names: what to call the runs, in the order of their files; default their folder (the model), and where that does
-            not tell them apart what differs of their path and their task.
+        names: what to call the runs, in the order of their files. Default: their folder (the model), or, where two share
+            it, what differs in path and task.
 
     Raises:
         MissingSource: a place does not exist or has no samples.

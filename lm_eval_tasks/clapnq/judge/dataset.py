@@ -1,4 +1,4 @@
-"""What a judge is asked: documents of ``clapnq_judge`` and ``clapnq_judge_pairs``."""
+"""Documents of ``clapnq_judge`` and ``clapnq_judge_pairs``: what a judge is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of others, quoted: it can be read and judged, and cannot speak.
+"""Quoted text of others: a judge can read it, and it cannot act as a part of the prompt.
 
 A judge's prompt holds answers that anyone may have written. Each of their lines stands behind ``> ``, so that none can pass
 for a line of the prompt, and what a tokenizer could take for a special token (the end of a turn, say) is broken.
@@ -21,7 +21,7 @@ _SELECTORS = {*map(chr, range(0xFE00, 0xFE0E)), *map(chr, range(0xE0100, 0xE01F0
 
 
 def quote(text: str) -> str:
-    """The text as quoted lines; what is invisible or no text is taken out, tabs become spaces.
+    """The text as quoted lines. Invisible and other non-text characters are removed, tabs become spaces.
 
     An empty text is one empty quoted line.
     """

@@ -24,7 +24,7 @@ class PairsTask(PromptedTask):
         self._higher_is_better |= dict.fromkeys(names, True)
 
     def denominator_of(self, metric: str) -> str:
-        """Which documents a metric counts."""
+        """The documents that a metric counts, in words."""
         if metric.startswith("win_rate_"):
             return "questions with a comparison of this system that could be read"
         return super().denominator_of(metric)

@@ -1,6 +1,6 @@
-"""The best of many scores, where what ranks first of equal ones follows from the data alone.
+"""The best of many scores, in an order that follows from the data alone: of equal scores the earlier row comes first.
 
-Partial sorting leaves the order of equal scores open; numpy's depends on the processor. Here the earlier row comes first.
+Partial sorting leaves the order of equal scores open, and numpy's depends on the processor.
 """
 
 from __future__ import annotations

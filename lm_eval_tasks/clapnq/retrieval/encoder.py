@@ -1,4 +1,4 @@
-"""Models that make vectors of texts: which there are, where their files lie, and that they are what they are called."""
+"""Models that encode texts as vectors: their names, where their files are, a check that these are the pinned ones."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _folder(name: str, place: Any) -> Path:
 
 
 def weights_of(encoder: Encoder) -> tuple[Path, str]:
-    """The folder of a model's files, downloaded where they are nowhere, and a digest of what in it makes the vectors.
+    """The folder of a model's files, and a digest of those that decide the vectors. Missing files are downloaded.
 
     Raises:
         MissingSource: the model is not to be had, has no safetensors, or (a pinned one) is only there in part.

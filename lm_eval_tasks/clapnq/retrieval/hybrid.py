@@ -1,4 +1,4 @@
-"""Two rankings made one by reciprocal rank fusion (Cormack, Clarke and Büttcher 2009, equation 1)."""
+"""Fusion of two rankings by reciprocal rank (Cormack, Clarke and Büttcher 2009, equation 1)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["Hybrid", "fuse", "halves", "hybrid"]
 
 CONSTANT = 1
-"""What damps the first ranks. The usual 60 was chosen for many systems and many relevant documents; with two systems and
-one gold passage it lets a good rank of the weaker half outweigh the better half's first: README.md has the figures."""
+"""The constant of the fusion, which damps the first ranks. The usual 60 was chosen for many systems and many relevant
+documents; with two systems and one gold passage it lets a good rank of the weaker half outweigh the better half's first:
+README.md has the figures.
+"""
 DEPTH = 20  # how far down each ranking is read
 
 
 def fuse(first: Sequence[str], second: Sequence[str], constant: int = CONSTANT) -> Ranking:
-    """Passages of two rankings by the sum of ``1 / (constant + rank)``; equal sums in the order of the first ranking, which
-    is thus the one to be trusted more.
+    """Passages of two rankings, by the sum of ``1 / (constant + rank)``. Equal sums come in the order of the first ranking,
+    so name the better one first.
     """
     scores: dict[str, float] = {}
     for ranking in (first, second):

@@ -1,7 +1,7 @@
 """Retrievers by name: ours, and those that other packages offer.
 
-Packages offer names with entry points of the group ``lm_eval_grounded.retrievers``; the README of CLAPnq says what such an
-entry point has to stand for.
+Packages offer names with entry points of the group ``lm_eval_grounded.retrievers``. The README of CLAPnq has the contract
+of such an entry point.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None 
     Args:
         name: one of :func:`names`.
         corpus: what is searched.
-        options: keys of ``OPTIONS``; those of other retrievers are not looked at.
+        options: keys of ``OPTIONS``; those of other retrievers are ignored.
 
     Raises:
         ValueError: there is none of that name (the message lists them), or its options do not fit.

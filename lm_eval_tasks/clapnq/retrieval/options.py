@@ -11,7 +11,7 @@ OF_OTHERS = "those of other packages"
 
 
 class Option(NamedTuple):
-    """What can be said of a retriever, with ``--metadata`` or on the command line: of which, and what it means."""
+    """An option of retrievers, for ``--metadata`` and the command line: which retrievers have it, and what it means."""
 
     of: tuple[str, ...]
     means: str

@@ -1,4 +1,4 @@
-"""Retrievers of other packages: held to the interface, and described with the package that they are of."""
+"""Retrievers of other packages: checked against the interface, and described with their package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Checked", "opened"]
 def opened(
     offer: Offer, opens: Callable[[Corpus, Mapping[str, Any]], Any], corpus: Corpus, options: Mapping[str, Any]
 ) -> Checked:
-    """What another package makes of a corpus and its own options.
+    """The retriever that another package makes of a corpus and its own options.
 
     Raises:
         ValueError: it cannot be made, or is no retriever.
@@ -48,10 +48,10 @@ class Checked:
         self._known = frozenset(corpus.ids)
 
     def describe(self) -> dict[str, Any]:
-        """What it says of itself, its name and its package.
+        """The retriever's own description, its name and its package.
 
         Raises:
-            ValueError: what it says cannot be written as JSON.
+            ValueError: the description cannot be written as JSON.
         """
         said = {**self._retriever.describe(), "retriever": self.name, "package": self._package}
         try:

@@ -1,4 +1,4 @@
-"""What a retriever of CLAPnq is: its interface, what it is asked, and what it answers."""
+"""The interface of CLAPnq's retrievers: what they are asked, and what they answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ranking = list[tuple[str, float]]
 
 
 class Question(NamedTuple):
-    """What is searched for; its id is what a run file knows it by."""
+    """A question to search for. A run file knows it by its id."""
 
     id: str
     text: str
@@ -35,7 +35,7 @@ class Retriever(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What makes its rankings what they are: parameters, model, revision, file. Goes into the results."""
+        """What the rankings depend on: parameters, model, revision, file. It goes into the results."""
         ...
 
 

@@ -26,7 +26,7 @@ _COLUMNS = 6
 
 
 class Run:
-    """What a file says; see the module."""
+    """The rankings of a run file; see the module."""
 
     name = "run"
 
@@ -52,7 +52,8 @@ class Run:
         return {"retriever": self.name, "file": self._path.name, "sha256": sha256_of(self._path)}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """What the file has for each question: k passages, or as many as it holds; what is short is counted and said.
+        """For each question k passages, or as many as the file holds. Questions with fewer are counted, and the log says
+        how many.
 
         Raises:
             ValueError: k is larger than the corpus.

@@ -1,4 +1,4 @@
-"""Passages as vectors: float16 blocks on disk, written one by one, so that a killed encoding goes on where it stopped.
+"""Passages as vectors: float16 blocks on disk. They are written one by one, so a killed encoding goes on where it stopped.
 
 A block is an ``.npy`` file with the CRC-32 of it behind it: a damaged one is found when it is opened, and encoded again.
 """
@@ -53,7 +53,7 @@ class Vectors:
         encode: Callable[[Sequence[int]], Iterator[Floats]],
         called: Mapping[str, Any],
     ) -> Vectors:
-        """The vectors of a model over a corpus; what of them is not there yet, or is damaged, is made.
+        """The vectors of a model over a corpus. Blocks that are missing or damaged are made.
 
         Args:
             parent: folder of the cache.

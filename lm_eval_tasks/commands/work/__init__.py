@@ -1,1 +1,1 @@
-"""What the commands do, apart from how they are called: functions of paths and values that print nothing."""
+"""The work of the commands: functions of paths and values that print nothing. How they are called is in ``commands``."""

@@ -1,4 +1,4 @@
-"""A calibration file out of detection runs: the work of ``lm-eval-grounded calibrate``."""
+"""The work of ``lm-eval-grounded calibrate``: a calibration file from detection runs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Figure(NamedTuple):
 
 
 class Retrieved(NamedTuple):
-    """What a retriever found.
+    """The figures of a retriever.
 
     Attributes:
         figures: metric to its value over the answerable questions that have a gold passage in the corpus.

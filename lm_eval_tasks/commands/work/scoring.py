@@ -1,4 +1,4 @@
-"""The second of two steps: answers that were logged are tagged, counted and written as the harness would have.
+"""The second of two steps: logged answers are tagged and counted, and results written as the harness writes them.
 
 ``lm_eval --predict_only --log_samples`` writes samples files; :func:`score` runs the same harness tasks over their
 documents and answers, so the numbers are those of a run in one step.
@@ -58,8 +58,8 @@ def score(
 ) -> list[Path]:
     """Tag and score the answers of earlier runs.
 
-    What the detector has found is kept in ``.spans_<detector>.jsonl`` beside the results until they are written: after a
-    kill, the same command goes on from there.
+    The detector's spans are kept in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
+    the same command goes on from there.
 
     Args:
         place: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.

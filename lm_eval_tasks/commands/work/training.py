@@ -1,4 +1,4 @@
-"""The lexical detector's weights and its calibration, made anew from a mirror: the work of ``lm-eval-grounded train``."""
+"""The work of ``lm-eval-grounded train``: the lexical detector's weights and calibration, made anew from a mirror."""
 
 from __future__ import annotations
 

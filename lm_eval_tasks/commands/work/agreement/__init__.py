@@ -1,4 +1,4 @@
-"""How far raters agree, people or a judge model: the work of ``lm-eval-grounded agreement``.
+"""The work of ``lm-eval-grounded agreement``: how far raters agree, people or a judge model.
 
 Two kinds of files: *ratings* of items, and *tags* of hallucinated spans in texts.
 """

@@ -1,4 +1,4 @@
-"""Who said what of which item, and which two raters can be compared."""
+"""Raters, their ratings of items, and the pairs of raters that can be compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key: TypeAlias = tuple[str, str]  # id and aspect of an item; the aspect is empt
 
 
 class Rater(NamedTuple):
-    """What a rater said of each item: a number, a label or a `Tagged`; ``None`` where that is missing or unread."""
+    """A rater's rating of each item: a number, a label or a `Tagged`; ``None`` where it is missing or unread."""
 
     name: str
     said: Mapping[Key, Any]
@@ -49,10 +49,10 @@ def names_of(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
 
 
 def once(name: str, said: Iterable[tuple[str, Key, Any]], notes: list[str]) -> dict[Key, Any]:
-    """What was said of each item; what is unread gives way to what is not.
+    """One rating of each item. A readable rating wins over an unread one.
 
     Raises:
-        ValueError: two different things were said.
+        ValueError: an item has two different ratings.
     """
     found: dict[Key, Any] = {}
     repeated = 0
@@ -69,7 +69,7 @@ def once(name: str, said: Iterable[tuple[str, Key, Any]], notes: list[str]) -> d
 
 
 def pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
-    """Every two raters that judged the same items; of the items that one of them did not judge, how many."""
+    """Every two raters that judged the same items, and the number of items that only one of them judged."""
     pairs = []
     for first, second in combinations(raters, 2):
         pair = Pair(first, second, [key for key in first.said if key in second.said])

@@ -1,4 +1,4 @@
-"""What a comparison of raters found, and its table."""
+"""Results of a comparison of raters, and their table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def estimates_of(tables: Sequence[Table], statistics: Statistics, labels: int) -
 
 
 def means(results: Iterable[Result]) -> list[Result]:
-    """Of each aspect or language that several pairs were compared on, the plain mean; ``nan`` where one of them is."""
+    """The plain mean over pairs, for each aspect or language that several pairs share; ``nan`` where one of them is."""
     groups: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         groups[result.group].append(result)

@@ -1,7 +1,7 @@
-"""All of a harness run but the answers, so that a mistake costs seconds: the work of ``lm-eval-grounded check``.
+"""The work of ``lm-eval-grounded check``: all of a harness run but the answers, so that a mistake costs seconds.
 
-It takes the arguments of ``lm_eval`` and reads them as the harness does. Files are looked for, documents and prompts made,
-detectors and calibrations loaded; a model with weights is not. Nothing is downloaded.
+It takes the arguments of ``lm_eval`` and reads them as the harness does. It looks for files, makes documents and prompts,
+and loads detectors and calibrations. It loads no model with weights, and downloads nothing.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def model_of(config: EvaluatorConfig, report: Report) -> Any:
 
 
 def measure_for(config: EvaluatorConfig, report: Report) -> Measure:
-    """How the model of a run counts its prompts; what is wrong with its tokenizer goes into the report."""
+    """The measure in which the prompts of a run are counted. Problems of the model's tokenizer go into the report."""
     measure, why = measure_of(config.model_args)
     if why:
         report.notes.append(f"prompts are counted in characters: {why}")
@@ -47,7 +47,7 @@ def measure_for(config: EvaluatorConfig, report: Report) -> Measure:
 
 
 def check_answers(model: Any, requests: Sequence[Any], report: Report) -> None:
-    """What a model without weights would answer: all of ``replay``'s, one a task of any other."""
+    """Ask a model without weights: ``replay`` for every answer, any other for one a task."""
     from lm_eval_tasks.models.replay import Replay
 
     asked = list(requests) if isinstance(model, Replay) else list({r.task_name: r for r in requests}.values())

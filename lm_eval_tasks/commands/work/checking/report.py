@@ -1,4 +1,4 @@
-"""What was found of a run that has not started, task by task."""
+"""The findings about a run that has not started, task by task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Checked", "Report", "said"]
 
 @dataclass
 class Checked:
-    """What was found of one task.
+    """The findings about one task.
 
     Attributes:
         task: its name.
@@ -40,7 +40,7 @@ class Checked:
 
 @dataclass
 class Report:
-    """What was found of a run.
+    """The findings about a run.
 
     Attributes:
         tasks: one by one.

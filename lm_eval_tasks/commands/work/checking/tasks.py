@@ -37,7 +37,7 @@ def leaves_of(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
 def check_task(
     manager: TaskManager, spec: Any, config: EvaluatorConfig, model: Any, measure: Measure, report: Report
 ) -> tuple[Checked, list[Any]]:
-    """What is found of a task, and its requests."""
+    """The findings about a task, and its requests."""
     checked = Checked(spec if isinstance(spec, str) else str(spec.get("task") or spec.get("group")))
     requests: list[Any] = []
     try:

@@ -1,4 +1,4 @@
-"""A results file read backwards, into the command that made it and the files it needs: ``lm-eval-grounded reproduce``.
+"""The work of ``lm-eval-grounded reproduce``: from a results file to the command that made it and the files it needs.
 
 The harness writes model, arguments, seeds and limit into ``config``, and each task's configuration into ``configs``; what
 is missing there stands in ``configs.<task>.metadata.provenance`` (:mod:`lm_eval_tasks.provenance`).
@@ -20,7 +20,7 @@ __all__ = ["SAME", "Compared", "Reproduction", "reproduce", "table"]
 
 @dataclass
 class Reproduction:
-    """What it takes to get the numbers of a results file again.
+    """The commands and files that give the numbers of a results file again.
 
     Attributes:
         tasks: of ours, in the order they were run.
@@ -84,7 +84,7 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
 
 
 def table(found: Reproduction) -> str:
-    """What a person reads: the commands, each on a line of its own, then what is the same here and what is not."""
+    """The report as text: the commands, each on a line of its own, then what is the same here and what is not."""
     lines = [f"# {', '.join(found.tasks)}", *found.commands, *(f"# {note}" for note in found.notes), ""]
     for one in found.compared:
         lines += [f"{one.state:9} {one.what}", *(f"{'':9}   {detail}" for detail in one.details)]

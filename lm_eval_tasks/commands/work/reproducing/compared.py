@@ -1,4 +1,4 @@
-"""What a number depends on, there and here."""
+"""Comparison of what a number depends on: where it was made, and here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A results file read for what it says of its run: tasks, and the record of where their numbers come from."""
+"""Readers of a results file: its tasks, and the record of where their numbers come from."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def chosen_tasks(results: Mapping[str, Any], task: str | None, path: Path) -> li
 
 
 def said_of(config: Mapping[str, Any], key: str) -> Any:
-    """What a task's metadata says of `key`; ``None`` where it says nothing."""
+    """The value of `key` in a task's metadata; ``None`` where there is none."""
     metadata = config.get("metadata")
     return metadata.get(key) if isinstance(metadata, Mapping) else None
 
@@ -88,7 +88,7 @@ def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def metadata_of(
     results: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What was said with ``--metadata``."""
+    """The options that were given with ``--metadata``."""
     arguments = results["config"].get("model_args")
     found: dict[str, Any] = {}
     for name, config in configs.items():

@@ -1,0 +1,189 @@
+"""What the pages name exists: files, headings, modules and their names, commands and their options, make targets."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib
+import importlib.util
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lm_eval_tasks import commands
+from lm_eval_tasks.catalogue import benchmark_of, folders
+from lm_eval_tasks.cli import command_names
+from tests.conftest import ROOT
+from tests.import_graph import PACKAGES
+
+PAGES = sorted({*ROOT.glob("*.md"), *(page for room in (*PACKAGES, "tests") for page in (ROOT / room).rglob("*.md"))})
+ROOMS = (*PACKAGES, "tests", ".ci")
+INVENTED = ("lm_eval_tasks.capitals.", "tests/data/abstention/")
+"""What a page asks the reader to make: a benchmark, and answers in Dutch (``nl.jsonl``)."""
+
+
+class Mention(NamedTuple):
+    """What a page names, and where: a page's path below the root, and a line."""
+
+    page: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}: {self.text}"
+
+
+def lines() -> Iterator[Mention]:
+    for page in PAGES:
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+            yield Mention(page, number, line)
+
+
+def found(pattern: str) -> list[Mention]:
+    return [Mention(page, number, each) for page, number, line in lines() for each in re.findall(pattern, line)]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub makes links of them."""
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_there_are_pages() -> None:
+    assert {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} <= {path.name for path in PAGES}
+    assert len(PAGES) > 10
+
+
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    broken = []
+    for mention in found(r"\]\(([^)\s]+)\)"):
+        target, _, anchor = mention.text.partition("#")
+        if target.startswith(("http://", "https://")):
+            continue
+        page = (mention.page.parent / target).resolve() if target else mention.page
+        if not page.exists() or (anchor and anchor not in anchors(page)):
+            broken.append(str(mention))
+    assert broken == []
+
+
+def exists(path: str, page: Path) -> bool:
+    """Whether a path, below the root or beside the page, is there; ``*`` and ``<language>`` stand for any text."""
+    pattern = re.sub(r"<\w+>", "*", path.rstrip("/"))
+    return any(next(folder.glob(pattern), None) is not None for folder in (ROOT, page.parent))
+
+
+def test_every_path_of_the_project_exists() -> None:
+    """What stands in backticks or in a block, and begins with a folder of the project."""
+    rooms = "|".join(map(re.escape, ROOMS))
+    mentions = found(rf"(?<![\w/.-])((?:{rooms})/[\w./*<>-]*[\w/*>])")
+    assert len(mentions) > 30
+    asked_for = {mention for mention in mentions if mention.text.startswith(INVENTED) and "/nl." in mention.text}
+    missing = {mention for mention in mentions if not exists(mention.text, mention.page)}
+    assert sorted(map(str, missing - asked_for)) == []
+
+
+def resolves(dotted: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            if importlib.util.find_spec(".".join(parts[:cut])) is None:
+                continue
+        except ModuleNotFoundError:
+            continue
+        thing: object = importlib.import_module(".".join(parts[:cut]))
+        for name in parts[cut:]:
+            if not hasattr(thing, name):
+                return False
+            thing = getattr(thing, name)
+        return True
+    return False
+
+
+def test_every_dotted_name_of_the_project_is_a_module_or_in_one() -> None:
+    mentions = [
+        mention
+        for mention in found(rf"(?<![\w/.-])((?:{'|'.join((*PACKAGES, 'tests'))})(?:\.[A-Za-z_]\w*)+)(?![\w/])")
+        if not mention.text.endswith((".py", ".md", ".yaml")) and not mention.text.startswith(INVENTED)
+    ]
+    assert len(mentions) > 10
+    assert [str(mention) for mention in mentions if not resolves(mention.text)] == []
+
+
+def commands_named() -> list[Mention]:
+    return found(r"lm-eval-grounded ([a-z][a-z-]*)")
+
+
+def test_every_command_that_is_named_exists_and_every_command_is_named() -> None:
+    assert [str(mention) for mention in commands_named() if mention.text not in command_names()] == []
+    assert {*command_names()} - {mention.text for mention in commands_named()} == set()
+
+
+def options_of(name: str) -> set[str]:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"{commands.__name__}.{name.replace('-', '_')}").add_arguments(parser)
+    return {*parser._option_string_actions}
+
+
+def test_every_option_of_a_command_exists() -> None:
+    """``check`` takes the options of ``lm_eval``, and is left out."""
+    known = {name: options_of(name) for name in command_names() if name != "check"}
+    wrong = [
+        f"{mention}: {option}"
+        for mention in found(r"lm-eval-grounded ([a-z][^`|>#\n]*)")
+        for option in re.findall(r"(?<!\S)--?[a-z][\w-]*", mention.text)
+        if (name := mention.text.split()[0]) in known and option not in known[name]
+    ]
+    assert wrong == []
+
+
+def test_every_make_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    mentions = found(r"(?:`|^)make ([a-z][\w-]*)")
+    assert len(mentions) > 8
+    assert [str(mention) for mention in mentions if mention.text not in targets] == []
+    assert targets - {mention.text for mention in mentions} == {"clean"}
+
+
+def test_every_module_that_is_run_exists() -> None:
+    mentions = found(r"python -m ([\w.]+)")
+    assert len(mentions) > 3
+    assert [str(mention) for mention in mentions if importlib.util.find_spec(mention.text) is None] == []
+
+
+def test_every_commit_that_is_an_example_is_in_the_history() -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    if not (ROOT / ".git").exists() or git("rev-parse", "--is-shallow-repository") != "false":
+        pytest.skip("needs the project's whole git history, which is not here")
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    examples = re.findall(r"`([0-9a-f]{7})` ([^`|]+?)(?=;[^;`|]*`[0-9a-f]{7}`| \|)", text)
+    assert len(examples) == len(re.findall(r"`[0-9a-f]{7}`", text)) >= 5
+    assert [(commit, git("log", "-1", "--format=%s", commit)) for commit, _ in examples] == examples
+
+
+def test_every_task_that_is_run_exists() -> None:
+    """Tasks and groups behind ``--tasks``; capitals stand for a name of the reader's."""
+    tables = [benchmark_of(folder) for folder in folders()]
+    known = {entry.name for table in tables for entry in (*table.tasks, *table.groups)}
+    known |= {path.stem for path in (ROOT / "lm_eval_tasks" / "clapnq" / "judge").glob("*.yaml")}
+    mentions = [
+        mention._replace(text=name)
+        for mention in found(r"--tasks[ =]([\w,*]+)")
+        for name in mention.text.split(",")
+        if name and not name.isupper() and not name.startswith(OF_READERS)
+    ]
+    assert len(mentions) > 20
+    assert [str(mention) for mention in mentions if not fnmatch.filter(known, mention.text)] == []
+
+
+OF_READERS = ("capitals", "nomiracl_de_pairwise")
+"""Tasks that a page asks the reader to make."""
