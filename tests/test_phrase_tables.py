@@ -70,7 +70,7 @@ def table(**changed: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"abstains": ["*"]}, r"xx: 'abstains': the phrase '\*' of 'abstains' is empty"),
+        ({"abstains": ["*"]}, r"xx: 'abstains': '\*' has a `\*` beside no word"),
         ({"abstains": ["{who} knows"]}, r"xx: 'abstains': no part is named 'who'; there are abstains, not"),
         ({"abstains": ["{not"]}, r"xx: 'abstains': '\{not' has a bracket that is not closed, or not opened"),
         ({"abstains": ["not)"]}, r"xx: 'abstains': 'not\)' has a bracket that is not closed, or not opened"),

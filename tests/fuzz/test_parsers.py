@@ -95,7 +95,7 @@ def check_growth(name: str, parser: Parser, kind: str) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow("pairs of thousands of characters are counted one by one")
 def test_a_parser_that_squares_is_found() -> None:
     """The measure itself: pairs of characters are counted, one by one."""
     careless = Parser(
