@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from custom_metrics.broken_run import Answered, Signs, signs_of, warning
+from custom_metrics.broken_run import Answered, Labels, Signs, signs_of, warning
+from custom_metrics.relevance import nomiracl_label, robust_label
 
 LOOP = "Die Stadt liegt am Fluss. " * 4
 LATE_LOOP = f"Berlin ist eine Stadt im Norden. {'und so weiter ' * 9}"
@@ -16,18 +17,22 @@ ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)
 REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
 
 
-def answers(*responses: object, language: str | None = "de") -> list[Answered]:
-    return [Answered(response, "Wo liegt Berlin?", ("Berlin: a city",), language) for response in responses]
+def answers(*responses: object, language: str | None = "de", labelled: bool = False) -> list[Answered]:
+    read = [Labels(nomiracl_label(r), robust_label(str(r), language)) if labelled else None for r in responses]
+    return [
+        Answered(response, "Wo liegt Berlin?", ("Berlin: a city",), language, labels)
+        for response, labels in zip(responses, read, strict=True)
+    ]
 
 
 def test_answers_without_labels_are_counted_by_kind() -> None:
     found = signs_of(answers("Berlin", "", None, "<think>hm", LOOP, "Berlin", LATE_LOOP))
-    assert found == Signs(7, Counter({"empty": 2, "unfinished": 1, "loop": 2}), 5, None, 5)
+    assert found == Signs(7, Counter({"empty": 2, "unfinished": 1, "loop": 2}), 5, 5)
 
 
 def test_answers_with_labels_count_what_cannot_be_read_and_what_is_said_in_other_words() -> None:
     found = signs_of(
-        answers("Yes, answer is present", "Berlin", "", "Please answer the question", LATE_LOOP), labelled=True
+        answers("Yes, answer is present", "Berlin", "", "Please answer the question", LATE_LOOP, labelled=True)
     )
     assert (found.total, found.invalid, found.different) == (5, 2, 5)
     assert found.kinds == {"empty": 1, "other": 1}
@@ -37,34 +42,34 @@ def test_answers_with_labels_count_what_cannot_be_read_and_what_is_said_in_other
 @pytest.mark.parametrize(
     ("signs", "says"),
     [
-        (Signs(0, Counter(), 0, None, 0), None),
-        (Signs(10, Counter(empty=1), 2, None, 9), None),  # a fifth, and a tenth, are not more than that
+        (Signs(0, Counter(), 0, 0), None),
+        (Signs(10, Counter(empty=1), 2, 9), None),  # a fifth, and a tenth, are not more than that
         (
-            Signs(10, Counter(empty=1, noise=2), 3, None, 9),
+            Signs(10, Counter(empty=1, noise=2), 3, 9),
             "t: this run looks broken: 3 of 10 answers are no answers (2 noise, 1 empty). Usual reasons: "
             f"{TEMPLATE}; {ROOM}.",
         ),
         (
-            Signs(10, Counter(unfinished=2, other=1), 3, 0, 9),
+            Signs(10, Counter(unfinished=2, other=1), 3, 9, True, 0),
             "t: this run looks broken: 3 of 10 answers are Invalid (2 in a reasoning block that never ended, 1 asking "
             f"back). Usual reasons: {REASONING}; {TEMPLATE}.",
         ),
         (
-            Signs(20, Counter(unfinished=1, empty=1, loop=1, noise=1), 4, None, 18),
+            Signs(20, Counter(unfinished=1, empty=1, loop=1, noise=1), 4, 18),
             "t: this run looks broken: 3 of 20 answers are empty or loop (1 in a reasoning block that never ended, "
             f"1 empty, 1 in a loop). Usual reasons: {REASONING}; {ROOM}; {TEMPLATE}.",
         ),
-        (Signs(20, Counter(empty=1, loop=1), 2, None, 18), None),
-        (Signs(9, Counter(), 0, 3, 9), None),  # a third is not more than a third
+        (Signs(20, Counter(empty=1, loop=1), 2, 18), None),
+        (Signs(9, Counter(), 0, 9, True, 3), None),  # a third is not more than a third
         (
-            Signs(9, Counter(), 0, 4, 9),
+            Signs(9, Counter(), 0, 9, True, 4),
             "t: strict and robust differ on 4 of 9 answers: they are not in the prompt's own words. "
             f"Usual reasons: {TEMPLATE}.",
         ),
-        (Signs(9, Counter(), 0, 0, 1), None),
-        (Signs(10, Counter(), 0, 0, 1), "t: all 10 answers are equal."),
+        (Signs(9, Counter(), 0, 1, True, 0), None),
+        (Signs(10, Counter(), 0, 1, True, 0), "t: all 10 answers are equal."),
         (
-            Signs(10, Counter(empty=10), 10, 4, 1),
+            Signs(10, Counter(empty=10), 10, 1, True, 4),
             "t: this run looks broken: 10 of 10 answers are Invalid (10 empty); strict and robust differ on 4 of 10 "
             f"answers: they are not in the prompt's own words; all 10 answers are equal. Usual reasons: {ROOM}; "
             f"{TEMPLATE}.",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from custom_metrics import judging
 from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
-from custom_metrics.broken_run import Answered, signs_of, warning
+from custom_metrics.broken_run import Answered, Labels, signs_of, warning
 from custom_metrics.no_answer import KINDS, behind_prompt, no_answer
 from custom_metrics.noise import is_noise
 from custom_metrics.plain_errors import UsageError
@@ -139,9 +139,9 @@ def _no_answer(text: str) -> None:
 
 
 def _broken_run(responses: list[Any]) -> None:
-    for labelled in (False, True):
+    for labels in (None, Labels(NO_ANSWER, INVALID)):
         signs = signs_of(
-            [Answered(response, "Wo ist Berlin?", ("Berlin: a city",), "de") for response in responses], labelled
+            [Answered(response, "Wo ist Berlin?", ("Berlin: a city",), "de", labels) for response in responses]
         )
         assert signs.total == len(responses) >= signs.invalid
         assert signs.kinds.total() <= signs.total
