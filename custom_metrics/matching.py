@@ -462,6 +462,10 @@ def _look_back(
                 begin = _word_start(text, start) if before.grows_left else start
                 stop = _word_end(text, end) if before.grows_right else end
                 between = edge - stop
+                if before.starts_clause and not _at_clause_start(text, start, hits):
+                    continue
+                if not before.kinds and before.joint != GAP and begin - before.gap not in past.ending:
+                    continue  # a dead end, such as an ending that no stem stands before: a farther place may do
                 if behind.joint == GAP:
                     tried.add(literal)
                     if not 0 <= between <= behind.gap:
@@ -469,7 +473,7 @@ def _look_back(
                 elif between != behind.gap or (between and text[stop] != " "):
                     continue
                 path = ((begin, stop, literal), *places)
-                if before.kinds and (not before.starts_clause or _at_clause_start(text, start, hits)):
+                if before.kinds:
                     for kind in before.kinds:
                         # one is enough, but where the whole sentence must be one
                         place_of = (kind, begin) if kind in _KEPT else kind

@@ -32,7 +32,7 @@ def test_answers_are_read_without_a_language_nearly_as_well_as_with_it() -> None
     tuning = [(language, example) for language in LANGUAGES for example in examples(language, ("tuning",))]
     told = _f1([(example, is_abstention(example.text, language)) for language, example in tuning])
     found = _f1([(example, is_abstention(example.text)) for _, example in tuning])
-    assert found > told - 0.003
+    assert found > told - 0.006
 
 
 def _f1(read: list[tuple[Example, bool]]) -> float:
