@@ -73,8 +73,10 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     return Sentence(text, hits, is_bare(text, hits), asks)
 
 
-def says_something(sentence: Sentence) -> bool:
-    """Whether a sentence that does not abstain could be an answer: not about the material, not to the user."""
+def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
+    """Whether a sentence that does not abstain could be an answer: no mere "no", not about the material, not to the user."""
+    if sentence.text.strip(EDGE) in lexicon.no:
+        return False
     if "present" in sentence.hits:
         return True
     return not (
