@@ -193,7 +193,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             statements += 1
             material = False  # named as a source, not spoken of
             says += "; it answers and names the material as its source"
-        elif says_something(sentence):
+        elif says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (only_bare or sentence.opens_with("but", EARLY)):
                 if told is not None:

@@ -18,6 +18,7 @@ from custom_metrics.phrases import Lexicon
 __all__ = ["TRIGGERS", "Reading", "Sentence", "cites", "is_bare", "numbered", "read", "reading", "says_something"]
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
+_MORE = 8  # characters that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
 TRIGGERS = frozenset(("abstains", "silent", "lacks"))
 """Kinds of phrases without any of which no sentence abstains, but for a bare one."""
@@ -72,8 +73,10 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     return Sentence(text, hits, is_bare(text, hits), asks)
 
 
-def says_something(sentence: Sentence) -> bool:
-    """Whether a sentence that does not abstain could be an answer: not about the material, not to the user."""
+def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
+    """Whether a sentence that does not abstain could be an answer: no mere "no", not about the material, not to the user."""
+    if sentence.text.strip(EDGE) in lexicon.no:
+        return False
     if "present" in sentence.hits:
         return True
     return not (
@@ -92,7 +95,7 @@ def cites(sentence: Sentence) -> bool:
         start < CITATION
         and comma is not None
         and any(begin == lead for begin, _ in sentence.hits.get("citing", ()))
-        and len(sentence.text) - comma.end() > 8
+        and len(sentence.text) - comma.end() > _MORE
         and "offer" not in sentence.hits
     )
 
@@ -176,8 +179,19 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 
     A numbered passage ("but context 5 says that ...") is a source, not the material as such.
     """
-    sources = {offset + end for end in numbered(rest)}
+    sources = {offset + end for end in numbered(rest)} | _cited(rest, offset, hits)
     return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, sources)
+
+
+def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
+    """Where material ends that is named as a source at the start ("but according to the text it was Paris")."""
+    lead = offset + _skip_edge(rest, 0)
+    citing = [end for start, end in hits.get("citing", ()) if start == lead]
+    return {
+        end
+        for start, end in hits.get("material", ())
+        if citing and lead <= start <= max(citing) + CITED and offset + len(rest) - end > _MORE
+    }
 
 
 def numbered(text: str) -> set[int]:
