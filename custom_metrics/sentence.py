@@ -74,7 +74,7 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
 
 
 def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
-    """Whether a sentence that does not abstain could be an answer: no mere "no", not about the material, not to the user."""
+    """Whether a sentence that does not abstain could be an answer: no mere "no", and not about material or user."""
     if sentence.text.strip(EDGE) in lexicon.no:
         return False
     if "present" in sentence.hits:
