@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -300,7 +301,12 @@ class Unasked(GroundedBaseline):
 @pytest.mark.parametrize(
     ("named", "error", "message"),
     [
-        ({"detector": "no-such/detector"}, UnusableDetector, "no-such/detector"),
+        # without torch it is told that models of the hub need the extra, before it is looked for
+        (
+            {"detector": "no-such/detector"},
+            UnusableDetector,
+            "no-such/detector" if find_spec("torch") else "lm-eval-grounded",
+        ),
         ({"detector": ""}, UnusableDetector, "name a detector"),
         ({"detector": 7}, UnusableDetector, "name a detector"),
         ({"detector": ["a", "b"]}, ValueError, r"clapnq_gold: detector takes one value, got \['a', 'b'\]"),

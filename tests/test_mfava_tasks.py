@@ -313,6 +313,7 @@ def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_pa
 
 
 def test_a_detector_that_does_not_exist_is_an_error(harness: Harness) -> None:
+    pytest.importorskip("torch", reason="without it no model of the hub is looked for")
     with pytest.raises(UnusableDetector, match="no-such/detector"):
         harness(
             ["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "no-such/detector"}
