@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unicodedata import category
 
 from custom_metrics.folding import BEGINS, ENDS, boundaries, is_word
-from custom_metrics.patterns import GAP, JOINED, Pattern, Word
+from custom_metrics.patterns import GAP, JOINED, SPACE, Pattern, Word
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 
@@ -98,12 +98,14 @@ class _State:
 
     nodes: tuple[_Node, ...]
     joint: str
-    gap: int
+    least: int  # characters between the words
+    most: int
     starts_clause: bool
     grows_left: bool  # the word that led here goes on to its beginning
     grows_right: bool
     kinds: tuple[str, ...]  # of patterns that are whole
     before: frozenset[str]  # literals that may stand before
+    reach: int  # characters within which one of these ends
 
 
 class _Plan(NamedTuple):
@@ -124,7 +126,6 @@ class _Entry:
     bound_left: bool  # every pattern wants a word to begin with it
     bound_right: bool  # or to end
     leads: bool = False  # some pattern has a word behind it
-    opens: bool = False  # some pattern takes any ending
     plans: list[_Plan | tuple[()] | None] = field(default_factory=list)
     """What follows from it, by its borders: `None` where no pattern takes them, `()` until a text asks."""
     before: tuple[dict[_State, tuple[_State, ...]], ...] = ()
@@ -203,13 +204,13 @@ class Matcher:
                     continue
                 bound_left, bound_right = _bounds(entry.literal, edge)
                 if (left or not bound_left) and (right or not bound_right):
-                    joined = edge.joint == JOINED and not edge.first
+                    grows_left, grows_right = _grows(edge)
                     key = (
                         edge.joint,
-                        edge.script.gap if edge.joint == GAP else len(edge.joint),
+                        edge.script.gap,
                         edge.starts_clause,
-                        not left and edge.words.open_left and edge.script.spaces and not joined,
-                        not right and edge.words.open_right and edge.script.spaces and not edge.joined_behind,
+                        not left and grows_left,
+                        not right and grows_right,
                     )
                     reached.setdefault(key, {})[after] = None
         states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
@@ -236,9 +237,21 @@ class Matcher:
     def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
         state = self._states.get((key, nodes))
         if state is None:
-            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun))
-            before = frozenset().union(*(edge.words.literals for node in nodes for edge in node.steps))
-            state = self._states[key, nodes] = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, before)
+            joint, gap, starts_clause, grows_left, grows_right = key
+            least, most = (0, gap) if joint == GAP else (len(joint), len(joint))
+            edges = [edge for node in nodes for edge in node.steps]
+            state = self._states[key, nodes] = _State(
+                nodes,
+                joint,
+                least,
+                most,
+                starts_clause,
+                grows_left,
+                grows_right,
+                kinds=tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun)),
+                before=frozenset().union(*(edge.words.literals for edge in edges)),
+                reach=most + (LONGEST if any(_grows(edge)[1] for edge in edges) else 0),
+            )
         return state
 
 
@@ -292,16 +305,23 @@ class _Classes:
 
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
-    opens = edge.script.spaces and edge.words.open_right and not edge.joined_behind
     for literal in edge.words.literals:
         left, right = _bounds(literal, edge)
         entry = entries.get(literal)
         if entry is None:
-            entries[literal] = _Entry(literal, left, right, opens=opens)
+            entries[literal] = _Entry(literal, left, right)
         else:
             entry.bound_left &= left
             entry.bound_right &= right
-            entry.opens |= opens
+
+
+def _grows(edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text may begin before a literal, and end behind it."""
+    joined = edge.joint == JOINED and not edge.first
+    return (
+        edge.script.spaces and edge.words.open_left and not joined,
+        edge.script.spaces and edge.words.open_right and not edge.joined_behind,
+    )
 
 
 def _bounds(literal: str, edge: _Edge) -> tuple[bool, bool]:
@@ -315,49 +335,6 @@ def _bounds(literal: str, edge: _Edge) -> tuple[bool, bool]:
     )
 
 
-class _Past:
-    """The words of a text so far that may begin a pattern: start, end, what it is, and its borders."""
-
-    __slots__ = ("_ending", "_indexed", "_text", "literals", "words")
-
-    def __init__(self, text: str, words: list[_Seen], literals: set[str]) -> None:
-        """`words` in order of their ends, and their literals: both grow while the text is read."""
-        self.words = words
-        self.literals = literals
-        self._text = text
-        self._ending: dict[int, list[_Seen]] = {}
-        self._indexed = 0
-
-    def ending(self, place: int) -> list[_Seen] | None:
-        """Those that end at a place, or that begin a word which a space ends there and whose ending is open."""
-        for seen in self.words[self._indexed :]:
-            _, end, entry, borders = seen
-            self._ending.setdefault(end, []).append(seen)
-            if entry.opens and borders < ENDS:
-                space = self._text.find(" ", end, end + LONGEST + 1)
-                if space > 0:
-                    self._ending.setdefault(space, []).append(seen)
-        self._indexed = len(self.words)
-        return self._ending.get(place)
-
-    def before(self, state: _State, edge: int) -> Iterable[_Seen]:
-        """Those that may stand before a state that begins at a place, from the last to the first."""
-        if state.joint == GAP:
-            return () if state.before.isdisjoint(self.literals) else _within(self.words, state, edge)
-        ending = self.ending(edge - state.gap)
-        return () if ending is None else [seen for seen in reversed(ending) if seen[2].literal in state.before]
-
-
-def _within(words: list[_Seen], state: _State, edge: int) -> Iterable[_Seen]:
-    """Those before a gap."""
-    furthest = edge - state.gap - LONGEST
-    for seen in reversed(words):
-        if seen[1] < furthest:
-            return
-        if seen[1] <= edge and seen[2].literal in state.before:
-            yield seen
-
-
 def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
     """The patterns in a folded text.
 
@@ -367,7 +344,6 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
     hits: Hits = {}
     words: list[_Seen] = []
     literals: set[str] = set()
-    past: _Past | None = None
     padded = text + " "  # so that there is a character at both ends
     for last, (size, lefts, rights, plans, entry) in matcher.automaton.iter(text):
         borders = lefts[padded[last - size]] + rights[padded[last + 1]]
@@ -392,11 +368,10 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
                 if not state.starts_clause or _at_clause_start(text, start, hits):
                     trace += _whole(state, ((*_grown(text, start, end, state), entry.literal),))
         if not before.isdisjoint(literals):
-            past = past or _Past(text, words, literals)
             for state in states:
                 if not state.before.isdisjoint(literals):
                     _look_back(
-                        text, (*_grown(text, start, end, state), entry.literal), state, past, matcher, hits, trace
+                        text, (*_grown(text, start, end, state), entry.literal), state, words, matcher, hits, trace
                     )
         if leads:
             words.append((start, end, entry, borders))
@@ -412,11 +387,20 @@ def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
 
 
 def _look_back(
-    text: str, place: _Found, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+    text: str,
+    place: _Found,
+    state: _State,
+    words: list[_Seen],
+    matcher: Matcher,
+    hits: Hits,
+    trace: list[Found] | None,
 ) -> None:
     """Find the patterns that end with a word, whose earlier words stand before it.
 
     Before a gap the nearest place of each word counts, so the work stays linear.
+
+    Args:
+        words: those that may begin a pattern, in order of their ends.
     """
     last = place[1]
     found: set[str | tuple[str, int]] = set()
@@ -425,25 +409,25 @@ def _look_back(
     while todo:
         behind, places = todo.pop()
         edge = places[0][0]
+        nearest, furthest = edge - behind.least, edge - behind.reach
         tried: set[str] = set()
-        for start, end, entry, borders in past.before(behind, edge):
+        for start, end, entry, borders in reversed(words):
+            if end < furthest:
+                break
             literal = entry.literal
-            if literal in tried:
+            if end > nearest or literal not in behind.before or literal in tried:
                 continue
             states = entry.before[borders].get(behind)
             for before in matcher.states_before(behind, entry, borders) if states is None else states:
                 begin = _word_start(text, start) if before.grows_left else start
                 stop = _word_end(text, end) if before.grows_right else end
-                between = edge - stop
                 if before.starts_clause and not _at_clause_start(text, start, hits):
                     continue
-                if not before.kinds and before.joint != GAP and past.ending(begin - before.gap) is None:
+                if not before.kinds and before.joint != GAP and not _follows(words, begin, before):
                     continue  # a dead end, such as an ending that no stem stands before: a farther place may do
                 if behind.joint == GAP:
                     tried.add(literal)
-                    if not 0 <= between <= behind.gap:
-                        continue
-                elif between != behind.gap or (between and text[stop] != " "):
+                if not behind.least <= edge - stop <= behind.most or (behind.joint == SPACE and text[stop] != " "):
                     continue
                 path = ((begin, stop, literal), *places)
                 if before.kinds:
@@ -458,6 +442,16 @@ def _look_back(
                 if before.before and (before, start, literal) not in seen:
                     seen.add((before, start, literal))
                     todo.append((before, path))
+
+
+def _follows(words: list[_Seen], edge: int, state: _State) -> bool:
+    """Whether a word stands where a state that begins at a place wants one."""
+    for _, end, entry, borders in reversed(words):
+        if end < edge - state.reach:
+            break
+        if (end == edge - state.least or borders < ENDS) and entry.literal in state.before:
+            return True
+    return False
 
 
 def _whole(state: _State, found: tuple[_Found, ...]) -> Iterator[Found]:
