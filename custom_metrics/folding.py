@@ -40,13 +40,17 @@ _FOLD = str.maketrans(
         **dict.fromkeys("\x85\u2028\u2029", "\n"),
     }
 )
-_FOLDED = re.compile(f"[{re.escape(''.join(map(chr, _FOLD)))}]")  # to look for them takes a tenth of the time
+_FOLDED = re.compile(f"[{re.escape(''.join(map(chr, _FOLD)))}]")  # most texts hold few: faster than `str.translate`
 NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff]+")
 """Runs of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Han, kana."""
 _SPACES = re.compile(" {2,}")
 _MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
 EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷"
 """Marks that do not count at the ends of a sentence."""
+
+
+def _folded(match: re.Match[str]) -> str:
+    return _FOLD[ord(match[0])] or ""
 
 
 @lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
@@ -59,8 +63,7 @@ def fold(text: str, marks: bool = False) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     text = text.casefold()
-    if _FOLDED.search(text):
-        text = text.translate(_FOLD)
+    text = _FOLDED.sub(_folded, text)
     if marks:
         text = _MARKS.sub("", unicodedata.normalize("NFD", text))
     return _SPACES.sub(" ", text) if "  " in text else text
