@@ -29,6 +29,7 @@ __all__ = ["BOOTSTRAP", "Pivots", "bounds_and_p", "compare_mean_groups", "compar
 
 BOOTSTRAP = "paired bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
+NONE_DIFFERS = "all values are the same"
 
 _TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
 _NOTHING = 1e-12  # a variance below this share of the whole one is rounding
@@ -71,9 +72,9 @@ def compare_mean_groups(
     found = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs], iterations, seed)
     n = sum(map(len, pairs))
     low, high, p = (float(part[0]) for part in bounds_and_p(found))
-    if found.errors[0] == 0 and n > 1:
-        method = SAME_EVERYWHERE
     difference = float(found.differences[0])
+    if found.errors[0] == 0 and n > 1:
+        method = SAME_EVERYWHERE if difference else NONE_DIFFERS
     return PairedDifference(float(values[0]), float(values[1]), difference, low, high, p, n, method)
 
 
