@@ -34,6 +34,13 @@ class JoinedTask:
         """One of the runs; what they share can be asked of it."""
         return next(run for run in self.runs if run is not None)
 
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The filters that read the answers, in the order of the task's YAML where that is known."""
+        read = {name for answers in self.answers for answer in answers.values() for name in answer.readings}
+        listed = [name for run in self.runs if run is not None for name in run.filters if name in read]
+        return tuple(dict.fromkeys((*listed, *sorted(read))))
+
     def summary(self) -> Joined:
         """How many documents are common, and how many are in one run only."""
         times = Counter(document for answers in self.answers for document in answers)
@@ -68,6 +75,8 @@ def join(
     refusals += _documents(name, models, answers)
     if not refusals:
         refusals += _prompts(name, models, answers, one_template=len(chat) == 1)
+    if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
+        refusals += _tagged(name, models, answers)
     if refusals:
         return None, refusals, notes
     documents = tuple(sorted({document for of_run in answers for document in of_run}))
@@ -150,6 +159,24 @@ def _prompts(
             f"{number} of {len(seen)} prompts differ; the first is that of {document}{shown if one != other else ''}",
         )
     ]
+
+
+def _tagged(name: str, models: Sequence[str], answers: Sequence[Mapping[str, Answer]]) -> list[Refusal]:
+    """Detectors and calibrations that differ, as the values of rates name them: samples may have no results file."""
+    keys = [
+        sorted(
+            {
+                str(value["calibration"])
+                for answer in of_run.values()
+                for reading in answer.readings.values()
+                for value in reading.values.values()
+                if isinstance(value, Mapping) and "calibration" in value
+            }
+        )
+        for of_run in answers
+    ]
+    different = _different([(model, ", ".join(found)) for model, found in zip(models, keys, strict=True) if found])
+    return [Refusal(name, "detectors", f"the detector, or its calibration, differs: {different}")] if different else []
 
 
 def _settings(name: str, present: Sequence[tuple[str, TaskRun]]) -> tuple[list[Refusal], list[str]]:
