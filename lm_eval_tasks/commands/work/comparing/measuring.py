@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
+from custom_metrics.judging import ASPECTS
 from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
 from custom_metrics.paired_draws import SEED
 from custom_metrics.paired_means import compare_mean_groups, compare_means
@@ -57,6 +58,7 @@ class Measured:
         unit: what the clusters are.
         annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
             left out; one that occurs and is never flagged counts as 0.
+        harmonic: whether the figure is the harmonic mean of the ratios, not their mean.
         errors: of the detector, for a rate.
         expected: whether they are expected from other languages.
     """
@@ -68,6 +70,7 @@ class Measured:
     clusters: np.ndarray[Any, Any]
     unit: str
     annotated: Floats | None = None
+    harmonic: bool = False
     errors: Errors | None = None
     expected: bool = False
 
@@ -78,8 +81,8 @@ class Measured:
         return counts
 
     def pair(self, first: int, second: int) -> tuple[Floats, Floats]:
-        """What both models have, in rows that are drawn: documents or clusters."""
-        common = self.present[first] & self.present[second]
+        """What counts for both models, in rows that are drawn: documents or clusters."""
+        common = self.counted(first) & self.counted(second)
         if self.kind == MEAN:
             return self.values[first][common], self.values[second][common]
         return tuple(self._summed(model, common) for model in (first, second))  # type: ignore[return-value]
@@ -91,14 +94,16 @@ class Measured:
             return math.nan
         if self.kind == MEAN:
             return float(self.values[model][counted].mean())
-        return self._figure(self._summed(model, self.present[model]))
+        return self._figure(self._summed(model, counted))
 
     def _summed(self, model: int, documents: np.ndarray[Any, Any]) -> Floats:
-        """(clusters, ratios, 2) of the documents; clusters without one of any model are left out."""
+        """(clusters, ratios, 2) of the documents; clusters without a document are left out."""
         places, rows = np.unique(self.clusters[documents], return_inverse=True)
-        parts = np.nan_to_num(self.values[model][documents])
+        parts = self.values[model][documents]
         sums = np.zeros((len(places), *parts.shape[1:]))
         np.add.at(sums, rows, parts)
+        if self.metric.startswith("win_rate"):  # each question counts the same, however many verdicts it has
+            return np.stack([sums[..., 0] / sums[..., 1], np.ones_like(sums[..., 1])], axis=-1)
         if self.annotated is not None:
             sums = sums[:, self.annotated[documents].sum(axis=0) > 0]
             never = sums[..., 1].sum(axis=0) == 0
@@ -108,7 +113,8 @@ class Measured:
     def _figure(self, clusters: Floats) -> float:
         top, bottom = np.moveaxis(clusters.sum(axis=0), -1, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = float(np.mean(top / bottom))
+            ratios = top / bottom
+            share = float(len(ratios) / np.sum(1 / ratios) if self.harmonic else np.mean(ratios))
         if self.kind == RATIO:
             return share
         assert self.errors is not None
@@ -129,7 +135,7 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     if not used:
         return NO_DIFFERENCE
     if tasks[0].kind == RATIO:
-        return compare_ratios([pair for _, pair in used])
+        return compare_ratios([pair for _, pair in used], tasks[0].harmonic)
     strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, (one, other) in used]
     return compare_rates(strata, tasks[0].metric)
 
@@ -162,16 +168,20 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
     if aggregation in _WORD_SCORES:
         return _measured_words(task, metric, readings, aggregation)
     first = next((reading.values.get(metric) for of_run in readings for reading in of_run.values()), None)
-    if _is_verdict(first):
-        return _measured(
+    of_judge: Callable[[Any], Floats] | None = (
+        _verdict if _is_verdict(first) else _rating if _is_rating(first) else None
+    )
+    if of_judge is not None:
+        found = _measured(
             task,
             readings,
             RATIO,
             metric,
-            lambda reading: _verdict(reading.values.get(metric)),
+            lambda reading: of_judge(reading.values.get(metric)),
             "questions",
             cluster=lambda answer, reading: str(answer.doc.get("id", answer.key)),
         )
+        return found if isinstance(found, str) else replace(found, harmonic=of_judge is _rating)
     return _measured(task, readings, MEAN, metric, lambda reading: _number(reading.values.get(metric)), "documents")
 
 
@@ -210,6 +220,20 @@ def _is_verdict(value: Any) -> bool:
         and isinstance(value[0], (str, int))
         and all(part is None or isinstance(part, (int, float)) for part in value[1:])
     )
+
+
+def _is_rating(value: Any) -> bool:
+    """Whether a value is one of the judge's F+A: the question, the aspect, and its rating."""
+    return isinstance(value, list) and len(value) == 3 and value[1] in ASPECTS
+
+
+def _rating(value: Any) -> Floats:
+    """(aspects, 2): the rating, and 1, of its aspect."""
+    if not _is_rating(value):
+        raise _NotANumber("not all values are ratings")
+    sums = np.zeros((len(ASPECTS), 2))
+    sums[ASPECTS.index(value[1])] = _number(value[2]), 1.0
+    return sums
 
 
 def _verdict(value: Any) -> Floats:
