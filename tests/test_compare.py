@@ -361,6 +361,9 @@ def test_two_runs_are_needed_with_a_task_in_common_and_answers(two_models: Path,
         compared(first)
     with pytest.raises(MissingSource, match="run it with --log_samples"):
         compared(first, second, tasks=["nomiracl_de"])
+    unlogged = compared(first, second, tasks=["nomiracl_de"], refuse=False)
+    assert unlogged.differences == ()
+    assert [refusal.kind for refusal in unlogged.refused] == ["answers", "answers"]
     one = written_samples(tmp_path / "one", "mine", [{"acc": 1.0}])
     other = written_samples(tmp_path / "other", "theirs", [{"acc": 1.0}])
     with pytest.raises(ValueError, match=r"no task is in two runs: .* has mine; .* has theirs"):

@@ -46,7 +46,8 @@ def compare_runs(
         metrics: names; default the headlines of each benchmark.
         every_metric: all metrics instead.
         filter_name: the filter whose readings count, such as ``robust``; default the first of each task.
-        refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``.
+        refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
+            answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
 
     Raises:
@@ -67,7 +68,13 @@ def compare_runs(
     measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
     known: dict[str, tuple[TaskRun, tuple[MeasuredBy, ...]]] = {}
     for name in progress(names):
-        task, refusals, said = join(name, [run.tasks.get(name) for run in runs], models)
+        of_task = [run.tasks.get(name) for run in runs]
+        if not refuse:
+            of_task, unlogged = _logged(name, of_task, models)
+            refused += unlogged
+            if sum(run is not None for run in of_task) < 2:
+                continue
+        task, refusals, said = join(name, of_task, models)
         notes += [(name, note) for note in said]
         refused += refusals
         if task is None:
@@ -85,7 +92,7 @@ def compare_runs(
                 notes.append((name, f"{metric.name} is not compared: {values}"))
             else:
                 measured[name, metric.name, read_by] = values
-    if refused and (refuse or not joined):
+    if refused and refuse:
         raise Incomparable(_refusals(refused))
     if metrics:
         missing = [metric for metric in metrics if all(metric != name for _, name, _ in measured)]
@@ -140,6 +147,19 @@ def _chosen_tasks(
         else:
             raise UsageError(f"no two runs have the task {name}; they have {_few([*groups, *common], 40)}")
     return list(dict.fromkeys(chosen))
+
+
+def _logged(
+    name: str, runs: Sequence[TaskRun | None], models: Sequence[str]
+) -> tuple[list[TaskRun | None], list[Refusal]]:
+    """The runs of a task whose answers were logged, and what there is to say of the others."""
+    kept = [run if run is not None and run.samples is not None else None for run in runs]
+    refused = [
+        Refusal(name, "answers", f"the answers of {model} were not logged (--log_samples)")
+        for model, run in zip(models, runs, strict=True)
+        if run is not None and run.samples is None
+    ]
+    return kept, refused
 
 
 def _few(names: Sequence[str], most: int = 6) -> str:

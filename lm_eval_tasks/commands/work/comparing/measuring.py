@@ -217,6 +217,8 @@ def _measured_rate(task: JoinedTask, metric: str, readings: Sequence[Mapping[str
     errors, expected = _errors(keys.pop(), task.name, tuple(_calibration_files(task.runs)))
     if errors is None:
         return "no calibration corrects it, or its file is not here (name it with --calibration)"
+    if metric == RATES[2] and math.isnan(errors.false_positive_rate):
+        return "its calibration has no false positive rate"
     return replace(found, kind=RATE, errors=errors, expected=expected)
 
 
