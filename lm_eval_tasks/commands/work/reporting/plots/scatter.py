@@ -47,7 +47,7 @@ class Axis(NamedTuple):
     Attributes:
         label: what it measures.
         factor: 100 where shares are shown as percent.
-        log: logarithmic.
+        log: logarithmic, which only x can be.
     """
 
     label: str
@@ -120,12 +120,15 @@ def _fill(axes: Any, panel: Panel, x: Axis, y: Axis, every: Sequence[Dot]) -> No
     if not drawn:
         axes.text(0.5, 0.5, "undefined", transform=axes.transAxes, ha="center")
     axes.set_title(panel.title, loc="left")
-    axes.set(xscale="log" if x.log else "linear", yscale="log" if y.log else "linear")
     shown = [dot for dot in every if dot.is_defined]
-    if not x.log:
+    axes.set_ylim(_limits([dot.y for dot in shown], y.factor))
+    if x.log:
+        low, high = _decades([x.factor * dot.x.value for dot in shown])
+        axes.set(xscale="log", xlim=(low * 0.8, high / 0.8))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
+    else:
         axes.set_xlim(_limits([dot.x for dot in shown], x.factor))
-    if not y.log:
-        axes.set_ylim(_limits([dot.y for dot in shown], y.factor))
 
 
 def _limits(figures: Sequence[Figure], factor: float) -> tuple[float, float]:
@@ -134,6 +137,13 @@ def _limits(figures: Sequence[Figure], factor: float) -> tuple[float, float]:
     top, bottom = (factor * max(values, default=1)) or factor, factor * min(0, *values, 0)
     margin = 0.05 * (top - bottom)
     return bottom - margin, top + margin
+
+
+def _decades(values: Sequence[float]) -> tuple[float, float]:
+    """The powers of ten around positive values."""
+    logs = [math.log10(value) for value in values if value > 0] or [0.0]
+    low, high = math.floor(min(logs)), math.ceil(max(logs))
+    return 10.0**low, 10.0 ** max(high, low + 1)
 
 
 def _label(made: Any, parts: Sequence[tuple[Any, Sequence[Dot]]], x: Axis, y: Axis) -> None:
