@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.character_labels import ranks, iou, process_results, rho
+from custom_metrics.character_labels import iou, process_results, ranks, rho
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import merged, parse, render
 
