@@ -31,8 +31,8 @@ BOOTSTRAP = "paired bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
-_TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
-_NOTHING = 1e-12  # a variance below this share of the whole one is rounding
+TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
+NOTHING = 1e-12  # a variance below this share of the whole one is rounding
 
 
 def compare_means(
@@ -145,7 +145,7 @@ def _variance(shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> F
     """The squared standard error of means, from sums of squares about another centre; 0 with fewer than two rows."""
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = squares - sizes * shift**2
-        found = np.where(rest > _NOTHING * scale, rest, 0.0) / (sizes * (sizes - 1))
+        found = np.where(rest > NOTHING * scale, rest, 0.0) / (sizes * (sizes - 1))
     return np.where(sizes > 1, found, 0.0)
 
 
@@ -156,7 +156,7 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     """
     iterations = len(pivots.drawn)
     outside = max(0, math.ceil(0.05 * (iterations + 1)) - 2)  # pivots beyond the bounds; with one more p is 0.05
-    tenth = min(_TAIL, iterations) - 1
+    tenth = min(TAIL, iterations) - 1
     sizes = -np.partition(-np.abs(pivots.drawn), sorted({tenth, outside}), axis=0)  # the largest first
     reach = sizes[outside] * pivots.errors
     known = pivots.errors > 0
@@ -184,18 +184,29 @@ def _beyond(sizes: Floats, anchor: Floats, statistic: Floats, freedom: Floats) -
         anchor: (pairs,) the tenth largest.
         statistic, freedom: (pairs,).
     """
-    iterations = len(sizes)
-    number = (sizes >= statistic).sum(axis=0)
+    return extrapolated((sizes >= statistic).sum(axis=0), anchor, statistic, freedom, len(sizes))
+
+
+def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+    """p from how many pivots are at least as large as the statistic; where these are fewer than ten, from the tail.
+
+    Args:
+        number: (pairs,) of such pivots.
+        anchor: (pairs,) the tenth largest pivot.
+        statistic: (pairs,).
+        freedom: (pairs,), of Student's t.
+        iterations: resamples.
+    """
     p = (number + 1) / (iterations + 1)
-    at_anchor = (_TAIL + 1) / (iterations + 1)
-    extrapolated = (number < _TAIL) & (iterations >= 100 * _TAIL) & np.isfinite(anchor) & (anchor > 0)
-    if not extrapolated.any():
+    at_anchor = (TAIL + 1) / (iterations + 1)
+    few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
+    if not few.any():
         return np.asarray(p)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
     kinds, where = np.unique(freedom, return_inverse=True)
     usual = np.array([student_quantile(at_anchor / 2, float(kind)) for kind in kinds])[where]
     tail = 2 * student_tail(statistic * usual / np.where(anchor > 0, anchor, 1.0), freedom)
-    return np.asarray(np.where(extrapolated, np.minimum(at_anchor, tail), p))
+    return np.asarray(np.where(few, np.minimum(at_anchor, tail), p))
 
 
 def student_tail(t: Any, freedom: Any) -> Floats:
