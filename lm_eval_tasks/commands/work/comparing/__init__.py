@@ -78,6 +78,9 @@ def compare_runs(
         chosen = _chosen_metrics(task, metrics, every_metric)
         read_by = _filter_of(task, filter_name)
         known[name] = task.any_run, chosen
+        others = [other for other in task.filters if other != read_by]
+        if others and filter_name is None:
+            notes.append((name, f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)"))
         for metric in chosen:
             values = measure(task, metric.name, read_by, metric.aggregation)
             if isinstance(values, str):
@@ -167,12 +170,12 @@ def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) 
 
 def _filter_of(task: JoinedTask, asked: str | None) -> str:
     """The filter asked for, or the first; answers can be without any."""
-    names = dict.fromkeys(name for answers in task.answers for answer in answers.values() for name in answer.readings)
+    names = task.filters
     if asked is not None and asked in names:
         return asked
     if asked is not None and len(names) > 1:
         raise UsageError(f"{task.name}: no filter {asked}; there are {', '.join(names)}")
-    return next((name for name in task.any_run.filters if name in names), next(iter(names), "none"))
+    return names[0] if names else "none"
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows

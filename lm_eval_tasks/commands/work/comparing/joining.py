@@ -34,6 +34,13 @@ class JoinedTask:
         """One of the runs; what they share can be asked of it."""
         return next(run for run in self.runs if run is not None)
 
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The filters that read the answers, in the order of the task's YAML where that is known."""
+        read = {name for answers in self.answers for answer in answers.values() for name in answer.readings}
+        listed = [name for run in self.runs if run is not None for name in run.filters if name in read]
+        return tuple(dict.fromkeys((*listed, *sorted(read))))
+
     def summary(self) -> Joined:
         """How many documents are common, and how many are in one run only."""
         times = Counter(document for answers in self.answers for document in answers)
@@ -68,6 +75,8 @@ def join(
     refusals += _documents(name, models, answers)
     if not refusals:
         refusals += _prompts(name, models, answers, one_template=len(chat) == 1)
+    if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
+        refusals += _tagged(name, models, answers)
     if refusals:
         return None, refusals, notes
     documents = tuple(sorted({document for of_run in answers for document in of_run}))
@@ -81,10 +90,10 @@ def join(
 
 
 def _by_document(answers: Sequence[Answer]) -> dict[str, Answer]:
-    """Answers by what their document is called; a name that comes again is numbered."""
+    """Answers by what their document is called; a name that comes again is numbered, in the order of the contents."""
     found: dict[str, Answer] = {}
     times: Counter[str] = Counter()
-    for answer in answers:
+    for answer in sorted(answers, key=lambda answer: answer.content):
         times[answer.key] += 1
         number = times[answer.key]
         found[answer.key if number == 1 else f"{answer.key} #{number}"] = answer
@@ -152,6 +161,24 @@ def _prompts(
     ]
 
 
+def _tagged(name: str, models: Sequence[str], answers: Sequence[Mapping[str, Answer]]) -> list[Refusal]:
+    """Detectors and calibrations that differ, as the values of rates name them: samples may have no results file."""
+    keys = [
+        sorted(
+            {
+                str(value["calibration"])
+                for answer in of_run.values()
+                for reading in answer.readings.values()
+                for value in reading.values.values()
+                if isinstance(value, Mapping) and "calibration" in value
+            }
+        )
+        for of_run in answers
+    ]
+    different = _different([(model, ", ".join(found)) for model, found in zip(models, keys, strict=True) if found])
+    return [Refusal(name, "detectors", f"the detector, or its calibration, differs: {different}")] if different else []
+
+
 def _settings(name: str, present: Sequence[tuple[str, TaskRun]]) -> tuple[list[Refusal], list[str]]:
     """What the runs' settings say: what forbids a comparison, and what does not."""
     with_results = [(model, run) for model, run in present if run.results_file]
@@ -204,10 +231,11 @@ def _different(values: Sequence[tuple[str, Any]]) -> str:
     """What the models have, where it is not the same: each value with its first model."""
     kinds: dict[str, str] = {}
     for model, value in values:
-        kinds.setdefault(str(value) or "none", model)
-    return "; ".join(f"{_short(value)} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
+        kinds.setdefault(_short(value) if value != "" else "none", model)
+    return "; ".join(f"{value} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return repr(text[:60] + "...") if len(text) > 60 else repr(text) if isinstance(value, str) else text
+    """A value as it stands in messages."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:100]}..."
