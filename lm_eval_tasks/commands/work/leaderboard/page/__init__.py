@@ -105,8 +105,8 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """A value as a page shows it, before it is escaped: characters that cannot be seen, or that change the direction of what
-    follows, become U+FFFD. Names of models, tasks and files need none of them."""
+    """A value as a page shows it, before it is escaped: characters that cannot be seen, or that change the direction of
+    what follows, become U+FFFD. Names of models, tasks and files need none of them."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return "".join(character if character.isprintable() else "\ufffd" for character in value)
