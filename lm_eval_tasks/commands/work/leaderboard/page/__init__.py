@@ -11,9 +11,6 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from lm_eval_tasks.commands.work.leaderboard.entries import Unreadable
 from lm_eval_tasks.commands.work.leaderboard.entry import Entry
 from lm_eval_tasks.commands.work.leaderboard.standings import Section
@@ -76,22 +73,30 @@ def state_of(*made_from: str) -> str:
 
 
 def _render(name: str, **shown: Any) -> str:
+    from markupsafe import Markup
+
     css, script = _file("leaderboard.css"), _file("leaderboard.js")
     loads = f"style-src '{_digest(css)}'; script-src '{_digest(script)}'"
     policy = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
-    template = _environment().get_template(name)
-    return template.render(
-        **shown,
-        css=Markup(css),  # noqa: S704 - a file of this package
-        script=Markup(script),  # noqa: S704 - the same
-        policy=policy,
-        generator=GENERATOR,
-        version=version(PACKAGE),
+    html: str = (
+        _environment()
+        .get_template(name)
+        .render(
+            **shown,
+            css=Markup(css),  # noqa: S704 - a file of this package
+            script=Markup(script),  # noqa: S704 - the same
+            policy=policy,
+            generator=GENERATOR,
+            version=version(PACKAGE),
+        )
     )
+    return html
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader(_HERE, "templates"),
         autoescape=True,
@@ -107,7 +112,7 @@ def _environment() -> Environment:
 def _shown(value: Any) -> Any:
     """A value as a page shows it, before it is escaped: characters that cannot be seen, or that change the direction of
     what follows, become U+FFFD. Names of models, tasks and files need none of them."""
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+    if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
         return value
     return "".join(character if character.isprintable() else "\ufffd" for character in value)
 
