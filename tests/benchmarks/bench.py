@@ -270,12 +270,47 @@ def detection() -> None:
         report(f"an answer of {kilowords},000 words, tagged and read", f"{seconds[0]:.2f} s", "linear")
 
 
+def leaderboard() -> None:
+    """A site of 200 runs of the sample, and the same with one more."""
+    from tests.many_runs import many_runs
+
+    command = Path(sys.executable).with_name
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for strategy in ("lexical", "answer"):
+            asked = [
+                "--model",
+                "grounded-baseline",
+                "--model_args",
+                f"strategy={strategy}",
+                "--metadata",
+                "mirror=sample",
+            ]
+            tasks = ["--tasks", "nomiracl,clapnq_gold,clapnq_rag,mfava_de,mfava_ar"]
+            written = ["--output_path", str(folder / "two"), "--log_samples"]
+            subprocess.run([command("lm_eval"), *asked, *tasks, *written], check=True, capture_output=True)
+        many_runs(folder / "two", folder / "runs", 200)
+        making = [command("lm-eval-grounded"), "leaderboard", folder / "runs", "-o", folder / "site"]
+        for what, added in (("leaderboard of 200 runs", 0), ("leaderboard with one run more", 1)):
+            if added:
+                many_runs(folder / "two", folder / "more", 1, seed=2)
+                (folder / "more" / "run000").rename(folder / "runs" / "one-more")
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            with timed() as seconds:
+                subprocess.run(making, check=True, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            report(what, f"{seconds[0]:.0f} s ({cpu:.0f} CPU)", "60 s")
+        report("memory of the largest process", f"{after.ru_maxrss / 1024:.0f} MB", "1 GB")
+
+
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "abstention": abstention,
     "rouge": rouge,
     "retrieval": retrieval,
     "dense": dense,
     "detection": detection,
+    "leaderboard": leaderboard,
 }
 
 
@@ -287,7 +322,7 @@ def main(arguments: list[str]) -> None:
         (_vectors if arguments[0] == "dense-store" else _dense_search)(Path(arguments[1]))
         return
     for name in arguments or BENCHMARKS:
-        if name not in ("abstention", "dense") and not SHARED.is_dir():
+        if name not in ("abstention", "dense", "leaderboard") and not SHARED.is_dir():
             print(f"{name}: skipped, needs ../shared (public data beside the project)")
             continue
         BENCHMARKS[name]()
