@@ -1,4 +1,4 @@
-"""A document as a reader of the report sees it: the question, what the answers were held against, and every model's answer."""
+"""A document as a reader of the report sees it: question, passages and every model's answer."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def pieces_of(text: str, spans: Iterable[Span], limit: int) -> Text:
 
 
 def address_of(value: Any) -> str:
-    """An address that a page may link to: http or https with a host. Everything else, such as ``javascript:``, is ``""``."""
+    """An address that a page may link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
     if not isinstance(value, str) or len(value) > 2000 or _WHITE.search(value):
         return ""
     try:

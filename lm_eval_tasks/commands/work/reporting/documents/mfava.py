@@ -21,15 +21,15 @@ from lm_eval_tasks.runs import Answer, TaskRun
 __all__ = ["kinds", "label", "lay_out", "share"]
 
 _FACTS = ("response_words", "hallucinated_words", "repetition_rate")
-_STEP = 0.25  # shares further apart than this are a disagreement
+_QUARTER = 0.25
 
 
 def label(task: TaskRun, answer: Answer) -> str:
-    """What models can agree or disagree on: how much of the answer is flagged, in quarters."""
+    """What models can agree or disagree on: whether it abstains, and how many quarters of its words are flagged."""
     part = share(answer)
     if _value(answer, "abstention_rate") == 1.0:
         return "abstained"
-    return "not read" if part is None else str(math.ceil(part / _STEP))
+    return "not read" if part is None else str(math.ceil(part / _QUARTER))
 
 
 def kinds(task: TaskRun, answer: Answer) -> frozenset[str]:

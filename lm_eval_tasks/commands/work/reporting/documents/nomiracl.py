@@ -13,9 +13,9 @@ from lm_eval_tasks.commands.work.reporting.documents.document import (
     strings_of,
     text_of,
 )
-from lm_eval_tasks.commands.work.reporting.documents.facts import facts_of
 from lm_eval_tasks.commands.work.reporting.documents.limits import ANSWER_LENGTH, PASSAGE_LENGTH, QUESTION_LENGTH
 from lm_eval_tasks.commands.work.reporting.documents.reading import why_robust, why_strict
+from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.runs import Answer, TaskRun
 
 __all__ = ["kinds", "label", "lay_out"]
@@ -25,12 +25,13 @@ _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)
 
 
 def label(task: TaskRun, answer: Answer) -> str:
-    """What models can agree or disagree on: the label of the first reading, which is the paper's."""
-    return _read(answer, _first(task, answer))
+    """What models can agree or disagree on: the label, by the reading of the headlines."""
+    reading = answer.readings.get(filter_of(task))
+    return str(reading.answer) if reading is not None else INVALID
 
 
 def kinds(task: TaskRun, answer: Answer) -> frozenset[str]:
-    """Of one answer, by the first reading: ``wrong`` (hallucination or error), ``invalid``, ``abstained``."""
+    """Of one answer, by the reading of the headlines: ``wrong`` (hallucination or error), ``invalid``, ``abstained``."""
     read, right = label(task, answer), answer.doc.get("label")
     found = set()
     if read == INVALID:
@@ -61,36 +62,22 @@ def lay_out(task: TaskRun, answers: Mapping[str, Answer]) -> Document:
 
 
 def _answer(task: TaskRun, model: str, answer: Answer, question: str) -> ShownAnswer:
+    readings = {name: str(reading.answer) for name, reading in answer.readings.items()}
     read, right = label(task, answer), answer.doc.get("label")
-    first = _first(task, answer)
-    why = [why_strict(answer.response, read)] if first == "strict" else []
-    other = answer.readings.get("robust")
-    if other is not None and other.answer != read:
-        why.append(why_robust(answer.response, str(other.answer), task.language, question))
+    why = []
+    if "strict" in readings:
+        why.append(why_strict(answer.response, readings["strict"]))
+        if len({*readings.values()}) > 1:
+            why.append(why_robust(answer.response, read, task.language, question))
     if read == INVALID:
         verdict, tone = "Invalid", "unsure"
     elif read == right:
         verdict, tone = ("right: answered", "good") if read == ANSWER else ("right: abstained", "good")
     else:
         verdict, tone = ("hallucination", "bad") if read == ANSWER else ("error: abstained", "bad")
-    return ShownAnswer(
-        model,
-        text_of(answer.response, ANSWER_LENGTH),
-        verdict,
-        tone,
-        tuple(why),
-        kinds(task, answer),
-        facts_of(task, answer, first),
-    )
-
-
-def _first(task: TaskRun, answer: Answer) -> str:
-    return next((name for name in (*task.filters, *answer.readings) if name in answer.readings), "")
-
-
-def _read(answer: Answer, name: str) -> str:
-    reading = answer.readings.get(name)
-    return str(reading.answer) if reading is not None else INVALID
+    if "strict" in readings and readings["strict"] != read:
+        verdict += f" (strict reading: {readings['strict']})"
+    return ShownAnswer(model, text_of(answer.response, ANSWER_LENGTH), verdict, tone, tuple(why), kinds(task, answer))
 
 
 def passages_of(prompt: str, number: int) -> list[Passage]:

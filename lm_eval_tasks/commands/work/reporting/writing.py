@@ -1,0 +1,109 @@
+"""From runs to the page of a report."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.commands.work.reporting.documents import read_documents
+from lm_eval_tasks.commands.work.reporting.headlines import headlines
+from lm_eval_tasks.commands.work.reporting.page import BenchmarkNumbers, Model, Page, ShownPlot, render
+from lm_eval_tasks.commands.work.reporting.page.inline_svg import inline_svg
+from lm_eval_tasks.commands.work.reporting.page.summary import benchmark_name, summaries
+from lm_eval_tasks.commands.work.reporting.plots import Plot, plots_of
+from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names
+from lm_eval_tasks.commands.work.reporting.provenance import made, numbers, origins
+from lm_eval_tasks.provenance import PACKAGE
+from lm_eval_tasks.runs import Run, labels
+
+__all__ = ["BYTES", "PER_TASK", "write_report"]
+
+PER_TASK = 8
+"""Documents of each task where nobody says how many."""
+
+BYTES = 4_500_000
+"""Of a page where nobody says how many documents: larger pages show fewer of each task."""
+
+_NO_PLOTS = "There are no plots, for matplotlib is not installed. Install it with: pip install '{package}[report]'"
+
+
+def write_report(
+    runs: Sequence[Run], path: Path, documents: int | None = PER_TASK, at_most: int | None = BYTES
+) -> Path:
+    """Write the page of some runs.
+
+    Args:
+        runs: of one or more models.
+        path: of the page.
+        documents: how many documents to show of each task; ``None`` for all.
+        at_most: bytes of the page. A larger one shows fewer documents of each task, one at the least. ``None``: any size.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ValueError: there are no runs.
+        CorruptSource: a samples file is damaged in the middle.
+        OSError: the page cannot be written.
+    """
+    if not runs:
+        raise ValueError("a report needs a run")
+    by_label = dict(zip(labels(runs), runs, strict=True))
+    page = _page(by_label)
+    number = documents
+    while True:
+        shown = replace(page, documents=[*read_documents(by_label, number)], per_task=number)
+        html = render(shown).encode("utf-8", "replace")
+        if at_most is None or number is None or number <= 1 or len(html) <= at_most:
+            break
+        number = max(1, number * 3 // 4)
+    with whole_file(path) as partial:
+        partial.write_bytes(html)
+    return path
+
+
+def _page(runs: Mapping[str, Run]) -> Page:
+    """The page of runs (label to run) without its documents."""
+    plots, why_not = _plots([*runs.values()])
+    short = short_names([*runs])
+    models = [
+        Model(label, short[label], number, run.date, len(run.tasks)) for number, (label, run) in enumerate(runs.items())
+    ]
+    names = [model.short for model in models]
+    return Page(
+        title=f"{', '.join(names)}: grounded evaluation",
+        question="Which model makes up less?" if len(models) > 1 else f"How much does {names[0]} make up?",
+        written=f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
+        models=models,
+        summaries=summaries(headlines([*runs.values()])),
+        plots=plots,
+        no_plots=why_not,
+        differences=None,
+        documents=(),
+        per_task=None,
+        made=made(runs),
+        benchmarks=[
+            BenchmarkNumbers(
+                benchmark, benchmark_name(benchmark), tuple(numbers(runs, benchmark)), tuple(origins(runs, benchmark))
+            )
+            for benchmark in dict.fromkeys(task.benchmark for run in runs.values() for task in run.tasks.values())
+        ],
+    )
+
+
+def _plots(runs: Sequence[Run]) -> tuple[list[ShownPlot], str]:
+    """The plots of some runs, or why there are none."""
+    try:
+        return [_shown(plot) for plot in plots_of(runs)], ""
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        return [], _NO_PLOTS.format(package=PACKAGE)
+
+
+def _shown(plot: Plot) -> ShownPlot:
+    return ShownPlot(plot.name, plot.title, plot.caption, inline_svg(plot.svg, plot.name), plot.columns, plot.rows)
