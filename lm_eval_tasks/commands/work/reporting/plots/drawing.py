@@ -1,0 +1,141 @@
+"""Drawing with matplotlib: the style of all plots, and a figure as SVG or PNG. The only module that imports it."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["COLOURS", "INK", "MARKERS", "as_svg", "figure", "legend", "write_png"]
+
+INK = "#010203"
+"""Stands for the colour of text and axes. In SVG it becomes ``currentColor``, so that a page decides."""
+
+COLOURS = ("#0072b2", "#d55e00", "#008f68", "#c0609a", "#8c6d1f", "#6f6fc4", "#7a7a7a", "#b0413e")
+"""Of series: after Okabe and Ito (2008), changed until each has a contrast of 3 to white and to near black."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+"""Of series: their shape tells them apart where their colour does not."""
+
+_STYLE = {
+    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and selected
+    "text.parse_math": False,  # a dollar sign in a model's name is one
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": INK,
+    "grid.alpha": 0.12,
+    "grid.linewidth": 0.7,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "path.simplify": False,
+}
+_SVG = "{http://www.w3.org/2000/svg}"
+_XLINK = "{http://www.w3.org/1999/xlink}href"
+
+
+@contextmanager
+def _styled(name: str) -> Iterator[None]:
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "plots need matplotlib: pip install 'lm-eval-grounded[report]'", name=error.name
+        ) from error
+    # The same figures give the same bytes, and no two plots of a page the same ids.
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has a font for it
+        yield
+
+
+def figure(width: float, height: float) -> Any:
+    """An empty figure of so many inches, without pyplot's global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def legend(made: Any, handles: Sequence[Any], names: Sequence[str], columns: int = 3) -> None:
+    """A legend above the axes."""
+    made.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
+
+
+def as_svg(draw: Callable[[], Any], name: str, title: str, description: str) -> str:
+    """What `draw` makes as an ``<svg>`` element with a name and a description.
+
+    Args:
+        draw: returns a figure.
+        name: before every id.
+        title, description: of the picture, as plain text.
+    """
+    from lxml import etree
+
+    stream = io.BytesIO()
+    with _styled(name):
+        draw().savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, huge_tree=True)
+    root = etree.fromstring(stream.getvalue(), parser)
+    for gone in [*root.iter(f"{_SVG}metadata", f"{_SVG}style")]:  # the style would be that of the whole page
+        gone.getparent().remove(gone)
+    _rename_ids(root, name)
+    for element in root.iter():
+        for key in ("style", "fill", "stroke"):
+            if INK in element.get(key, ""):
+                element.set(key, element.get(key).replace(INK, "currentColor"))
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title {name}-desc")
+    root.set("style", "stroke-linejoin:round;stroke-linecap:butt")
+    for place, (tag, words) in enumerate((("title", title), ("desc", description))):
+        said = etree.Element(f"{_SVG}{tag}", id=f"{name}-{tag}")
+        said.text = words
+        root.insert(place, said)
+    text: str = etree.tostring(root, encoding="unicode")
+    return re.sub(r"\n\s*", "\n", text)
+
+
+def write_png(draw: Callable[[], Any], path: Path, resolution: int = 200) -> None:
+    """Write what `draw` makes as PNG on white, at so many dots an inch."""
+    with _styled(path.stem):
+        draw().savefig(path, format="png", dpi=resolution, facecolor="white")
+
+
+def _rename_ids(root: Any, name: str) -> None:
+    """Ids that something refers to begin with the plot's name; the others go."""
+    used = set()
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if key == _XLINK:
+                used.add(value.removeprefix("#"))
+                element.set(key, f"#{name}-{value.removeprefix('#')}")
+            elif "url(#" in value:
+                used.update(re.findall(r"url\(#([^)]+)\)", value))
+                element.set(key, value.replace("url(#", f"url(#{name}-"))
+    for element in root.iter():
+        if (known := element.get("id")) in used:
+            element.set("id", f"{name}-{known}")
+        elif known is not None:
+            del element.attrib["id"]
