@@ -74,12 +74,14 @@ def _page(runs: Mapping[str, Run]) -> Page:
         Model(label, short[label], number, run.date, len(run.tasks)) for number, (label, run) in enumerate(runs.items())
     ]
     names = [model.short for model in models]
+    doubts, shown = summaries(headlines([*runs.values()]))
     return Page(
         title=f"{', '.join(names)}: grounded evaluation",
         question="Which model makes up less?" if len(models) > 1 else f"How much does {names[0]} make up?",
         written=f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
         models=models,
-        summaries=summaries(headlines([*runs.values()])),
+        doubts=doubts,
+        summaries=shown,
         plots=plots,
         no_plots=why_not,
         differences=None,

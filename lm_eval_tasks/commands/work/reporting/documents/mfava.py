@@ -16,6 +16,7 @@ from lm_eval_tasks.commands.work.reporting.documents.facts import facts_of
 from lm_eval_tasks.commands.work.reporting.documents.limits import ANSWER_LENGTH, PAGE_LENGTH, QUESTION_LENGTH
 from lm_eval_tasks.commands.work.reporting.documents.reading import why_abstention
 from lm_eval_tasks.commands.work.reporting.documents.tagged import tagged
+from lm_eval_tasks.commands.work.reporting.numbers import shown
 from lm_eval_tasks.runs import Answer, TaskRun
 
 __all__ = ["kinds", "label", "lay_out", "share"]
@@ -74,7 +75,7 @@ def _answer(task: TaskRun, model: str, answer: Answer) -> ShownAnswer:
     elif part == 0:
         verdict, tone = "nothing flagged", "good"
     else:
-        verdict, tone = f"{part:.0%} of the words flagged", "bad"
+        verdict, tone = f"{shown(part, 'share')} of the words flagged", "bad"
     name = next(iter(answer.readings), "")
     return ShownAnswer(
         model,

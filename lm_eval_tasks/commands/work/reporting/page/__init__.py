@@ -13,8 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lm_eval_tasks.commands.work.reporting.documents import KINDS, TaskDocuments
+from lm_eval_tasks.commands.work.reporting.doubts import Doubt
 from lm_eval_tasks.commands.work.reporting.families import language_name
-from lm_eval_tasks.commands.work.reporting.page.safe import finalized, language_tag
+from lm_eval_tasks.commands.work.reporting.page.safe import direction, finalized, language_tag
 from lm_eval_tasks.commands.work.reporting.page.summary import Summary
 from lm_eval_tasks.commands.work.reporting.provenance import Made, Number, Origin
 
@@ -73,6 +74,7 @@ class Page:
         question: the heading.
         written: when, and by which version.
         models: of the report.
+        doubts: about every number of the page.
         summaries: its top.
         plots: in order; empty where matplotlib is missing.
         no_plots: why there are none, and how to get them; empty where there are.
@@ -87,6 +89,7 @@ class Page:
     question: str
     written: str
     models: Sequence[Model]
+    doubts: Sequence[Doubt]
     summaries: Sequence[Summary]
     plots: Sequence[ShownPlot]
     no_plots: str
@@ -105,12 +108,16 @@ def render(page: Page) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     by_label = {model.label: model for model in page.models}
-    html = _environment(by_label).get_template("page.html.jinja").render(
-        page=page,
-        css=Markup(css),  # noqa: S704 - a file of this package
-        script=Markup(script),  # noqa: S704 - the same
-        policy=policy,
-        kinds=KINDS,
+    html = (
+        _environment(by_label)
+        .get_template("page.html.jinja")
+        .render(
+            page=page,
+            css=Markup(css),  # noqa: S704 - a file of this package
+            script=Markup(script),  # noqa: S704 - the same
+            policy=policy,
+            kinds=KINDS,
+        )
     )
     return html
 
@@ -127,6 +134,7 @@ def _environment(models: Mapping[str, Model]) -> Environment:
     )
     environment.filters["language_name"] = language_name
     environment.filters["language_tag"] = language_tag
+    environment.filters["direction"] = direction
     environment.filters["short"] = lambda label: models[label].short if label in models else label
     environment.filters["number"] = lambda label: models[label].number if label in models else 0
     environment.filters["cell"] = _cell

@@ -21,8 +21,8 @@ _ELEMENTS = frozenset(
     "svg g defs path line rect circle ellipse polyline polygon text tspan title desc clipPath use symbol".split()
 )
 _ATTRIBUTES = frozenset(
-    "id class d x y x1 y1 x2 y2 cx cy r rx ry dx dy width height viewBox preserveAspectRatio transform points clipPathUnits "
-    "role aria-hidden aria-label aria-labelledby lang".split()
+    "id class d x y x1 y1 x2 y2 cx cy r rx ry dx dy width height viewBox preserveAspectRatio transform points "
+    "clipPathUnits role aria-hidden aria-label aria-labelledby lang".split()
 )
 _PRESENTATION = frozenset(
     "fill fill-opacity fill-rule stroke stroke-width stroke-opacity stroke-linecap stroke-linejoin stroke-dasharray "

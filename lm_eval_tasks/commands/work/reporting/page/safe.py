@@ -13,10 +13,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-__all__ = ["cleaned", "finalized", "language_tag"]
+__all__ = ["cleaned", "direction", "finalized", "language_tag"]
 
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _LINE_ENDS = re.compile("\r\n?")
+_RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 
 
@@ -33,3 +34,8 @@ def finalized(value: Any) -> Any:
 def language_tag(code: str) -> str:
     """A code as the value of ``lang``; empty where it is no BCP 47 tag."""
     return code if _TAG.fullmatch(code) else ""
+
+
+def direction(code: str) -> str:
+    """The value of ``dir`` for a language: ``rtl`` or ``ltr``."""
+    return "rtl" if code.lower().partition("-")[0] in _RIGHT_TO_LEFT else "ltr"

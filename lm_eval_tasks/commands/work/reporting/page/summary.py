@@ -10,7 +10,7 @@ from itertools import groupby
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
-from lm_eval_tasks.commands.work.reporting.numbers import shown, with_bounds
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, with_bounds
 
 __all__ = ["Interval", "MetricSummary", "Row", "Summary", "benchmark_name", "summaries"]
 
@@ -75,7 +75,7 @@ class Row:
 
     model: str
     value: str
-    text: str
+    bounds: str
     interval: Interval | None
     says: str
     doubts: tuple[Doubt, ...]
@@ -130,18 +130,20 @@ class Summary:
         return next((known[name] for name in _FIRST if name in known), self.metrics[0])
 
 
-def summaries(headlines: Sequence[Headline]) -> list[Summary]:
-    """Families with their metrics, in the order of the headlines."""
+def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
+    """The doubts about every number, and families with their metrics, in the order of the headlines."""
     found = []
+    everywhere = _common(headlines)
     for family, of_family in groupby(headlines, key=lambda one: one.family):
         listed = list(of_family)
-        common = _common(listed)
+        common = tuple(doubt for doubt in _common(listed) if doubt not in everywhere)
         metrics = [
-            _metric(metric, list(group), common) for metric, group in groupby(listed, key=lambda one: one.metric)
+            _metric(metric, list(group), (*everywhere, *common))
+            for metric, group in groupby(listed, key=lambda one: one.metric)
         ]
         benchmark = listed[0].benchmark
         found.append(Summary(family, benchmark_name(benchmark), _question(family), common, tuple(metrics)))
-    return found
+    return everywhere, found
 
 
 def _common(listed: Sequence[Headline]) -> tuple[Doubt, ...]:
@@ -171,7 +173,7 @@ def _row(one: Headline, top: float, common: Iterable[Doubt]) -> Row:
     return Row(
         one.model,
         shown(one.figure.value, one.unit),
-        one.text,
+        bounds(one.figure, one.unit),
         _interval(one, top),
         one.says,
         tuple(doubt for doubt in one.doubts if doubt not in common),
