@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COLOURS", "INK", "MARKERS", "as_svg", "figure", "legend", "write_png"]
+__all__ = ["COLOURS", "INK", "MARKERS", "as_svg", "figure", "handle", "legend", "look", "write_png"]
 
 INK = "#010203"
 """Stands for the colour of text and axes. In SVG it becomes ``currentColor``, so that a page decides."""
@@ -77,6 +77,26 @@ def figure(width: float, height: float) -> Any:
     made = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(made)
     return made
+
+
+def look(series: int, is_mean: bool = False) -> Mapping[str, Any]:
+    """The marker of a series; that of a mean is large and hollow."""
+    colour = COLOURS[series % len(COLOURS)]
+    return {
+        "marker": MARKERS[series % len(MARKERS)],
+        "markersize": 11 if is_mean else 5,
+        "color": colour,
+        "markerfacecolor": "none" if is_mean else colour,
+        "markeredgecolor": colour,
+        "markeredgewidth": 1.8 if is_mean else 0.5,
+    }
+
+
+def handle(series: int, is_mean: bool = False, line: float = 0) -> Any:
+    """The marker of a series for a legend, with a line of this width through it."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="-" if line else "none", linewidth=line, **look(series, is_mean))
 
 
 def legend(made: Any, handles: Sequence[Any], names: Sequence[str], columns: int = 3) -> None:

@@ -10,7 +10,7 @@ from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.families import Family, language_name
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names, wrapped
-from lm_eval_tasks.commands.work.reporting.plots.plot import Cell, Plot
+from lm_eval_tasks.commands.work.reporting.plots.plot import Cell, Plot, cells
 
 __all__ = ["Field", "fields", "plot"]
 
@@ -59,8 +59,7 @@ def plot(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> Plot
             field.language,
             language_name(field.language),
             field.model,
-            *(None if math.isnan(part) else part for part in field.figure[:3]),
-            field.figure.n,
+            *cells(field.figure),
         )
         for field in found
     )
@@ -89,7 +88,7 @@ def draw(found: Sequence[Field]) -> Any:
     models = [*dict.fromkeys(field.model for field in found)]
     languages = [*dict.fromkeys(field.language for field in found)]
     names = short_names(models)
-    width, height = _CELL
+    width, height = max(_CELL[0], 1.75 / len(models)), _CELL[1]
     made = drawing.figure(1.3 + len(metrics) * (width * len(models) + 0.35), 0.9 + height * (len(languages) + 3))
     panels = made.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):

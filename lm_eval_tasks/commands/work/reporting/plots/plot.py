@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.figures import Figure
 from lm_eval_tasks.atomic import whole_file
 
-__all__ = ["Cell", "Plot", "save"]
+__all__ = ["Cell", "Plot", "cells", "columns_of", "save"]
 
 Cell = str | float | int | None
 """A cell of the table that equals a plot; ``None`` for what is not defined."""
@@ -57,6 +59,16 @@ class Plot:
 
         with whole_file(path) as partial:
             write_png(self.draw, partial)
+
+
+def columns_of(metric: str) -> tuple[str, ...]:
+    """The columns of a figure: value, bounds, and how many documents."""
+    return metric, f"{metric}_low", f"{metric}_high", f"{metric}_n"
+
+
+def cells(figure: Figure) -> tuple[Cell, ...]:
+    """A figure in the columns of :func:`columns_of`."""
+    return (*(None if math.isnan(part) else part for part in figure[:3]), figure.n)
 
 
 _FILE = '<?xml version="1.0" encoding="UTF-8"?>\n'
