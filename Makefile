@@ -28,11 +28,11 @@ demo: $(DEMO)/.done
 
 # What a change may break, in minutes.
 test: $(DEV)/.done
-	$(DEV)/bin/python $(PYTEST) -m 'not slow and not vllm'
+	$(DEV)/bin/python $(PYTEST) -m 'not slow and not vllm and not browser'
 
 # Everything but vLLM: with the tests that are marked slow, each with its reason.
 test-all: $(DEV)/.done
-	$(DEV)/bin/python $(PYTEST) -m 'not vllm'
+	$(DEV)/bin/python $(PYTEST) -m 'not vllm and not browser'
 
 # The fast tests on the other Pythons that the machine has, without torch.
 test-pythons: $(DEV)/.done
@@ -101,7 +101,7 @@ $(MUTANTS)/.done: $(SOURCES) tests/mutation/requirements.txt
 # Inputs to every parser of foreign text, and how its time grows; FUZZ is the number of inputs of each.
 FUZZ ?= 100000
 fuzz: $(DEV)/.done
-	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm' -n 2
+	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm and not browser' -n 2
 
 # The same, guided by coverage (atheris, which has builds for Python 3.11 to 3.13 on Linux).
 fuzz-guided: $(DEV)/.done

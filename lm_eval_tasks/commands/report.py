@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_number,
         default=_DEFAULT,
         metavar="N",
-        help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.5 MB)",
+        help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
     )
 
 

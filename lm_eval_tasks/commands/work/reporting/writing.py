@@ -25,7 +25,7 @@ __all__ = ["BYTES", "PER_TASK", "write_report"]
 PER_TASK = 8
 """Documents of each task where nobody says how many."""
 
-BYTES = 4_500_000
+BYTES = 4_800_000
 """Of a page where nobody says how many documents: larger pages show fewer of each task."""
 
 _NO_PLOTS = "There are no plots, for matplotlib is not installed. Install it with: pip install '{package}[report]'"
@@ -54,16 +54,22 @@ def write_report(
         raise ValueError("a report needs a run")
     by_label = dict(zip(labels(runs), runs, strict=True))
     page = _page(by_label)
-    number = documents
-    while True:
-        shown = replace(page, documents=[*read_documents(by_label, number)], per_task=number)
-        html = render(shown).encode("utf-8", "replace")
-        if at_most is None or number is None or number <= 1 or len(html) <= at_most:
-            break
-        number = max(1, number * 3 // 4)
+    html = _rendered(page, by_label, documents)
+    if at_most is not None and documents is not None and len(html) > at_most:
+        empty = len(_rendered(page, by_label, 0))
+        number = documents
+        while number > 1 and len(html) > at_most:
+            number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
+            html = _rendered(page, by_label, number)
     with whole_file(path) as partial:
         partial.write_bytes(html)
     return path
+
+
+def _rendered(page: Page, runs: Mapping[str, Run], number: int | None) -> bytes:
+    """The page with so many documents of each task."""
+    shown = replace(page, documents=[*read_documents(runs, number)], per_task=number)
+    return render(shown).encode("utf-8", "replace")
 
 
 def _page(runs: Mapping[str, Run]) -> Page:

@@ -36,9 +36,10 @@ class Candidate:
 
 
 def chosen(candidates: Sequence[Candidate], number: int | None) -> list[int]:
-    """The places of `number` candidates, in the order of the document's kinds' turns; all in their order for ``None``."""
-    if number is None or number >= len(candidates):
+    """The places of at most `number` candidates, in the order of their turns; of all, as they stand, for ``None``."""
+    if number is None:
         return list(range(len(candidates)))
+    number = min(number, len(candidates))
     queues = [_queue(candidates, kind) for kind in TURNS]
     found: dict[int, None] = {}
     while len(found) < number:

@@ -29,7 +29,8 @@ _PRESENTATION = frozenset(
     "stroke-dashoffset stroke-miterlimit opacity clip-path clip-rule font-family font-size font-style font-weight "
     "text-anchor dominant-baseline color visibility unicode-bidi direction".split()
 )
-_FONT = re.compile(r"(?P<before>.*?)(?P<size>\d+(?:\.\d+)?(?:px|pt)?)(?:/\S+)?\s+(?P<family>.+)", re.DOTALL)
+_FONT = re.compile(r"(?P<before>.*?)(?P<size>\d+(?:\.\d+)?(?:px|pt))(?:/\S+)?\s+(?P<family>.+)", re.DOTALL)
+_PIXELS = 1.45  # of the page for a point of the plot, whose letters have 9
 _LOADS = re.compile(r"url\((?!#)|javascript:|expression", re.IGNORECASE)
 
 
@@ -57,11 +58,19 @@ def inline_svg(document: str, name: str) -> Markup:
             element.getparent().remove(element)
     for element in root.iter():
         _rewrite(element)
-    for size in ("width", "height"):  # the page decides
-        root.attrib.pop(size, None)
+    _set_size(root)
     root.set("class", "plot")
     etree.cleanup_namespaces(root)
     return Markup(etree.tostring(root, encoding="unicode", with_tail=False))  # noqa: S704 - listed elements alone
+
+
+def _set_size(root: Any) -> None:
+    """The width at which letters of all plots have the size of the page's; the height follows from it."""
+    for size in ("width", "height"):
+        root.attrib.pop(size, None)
+    box = root.get("viewBox", "").split()
+    if len(box) == 4:
+        root.set("width", f"{_PIXELS * float(box[2]):.0f}")
 
 
 def _is_known(element: Any) -> bool:
