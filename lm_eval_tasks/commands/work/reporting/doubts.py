@@ -31,6 +31,7 @@ READINGS = ("strict", "robust")
 
 _APART = 0.05  # between two readings of the same answers
 _NAMED = 3  # languages that a doubt names
+_SHORT = 40  # characters of what is said of each language
 
 _UNREAD = {
     "invalid_rate": ("many answers are Invalid, and in no denominator", MOST_INVALID),
@@ -88,18 +89,29 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
         (detail,) = details.values()
         return f"{summary} ({detail})" if detail else summary
     everywhere = len(details) == len(family.tasks)
-    where = f"all {len(details)} languages" if everywhere else f"{len(details)} of {len(family.tasks)} languages"
-    if not any(details.values()):
-        named = "" if everywhere else f" ({_listed([*details])})"
-        return summary if everywhere else f"{summary} (in {where}{named and ': ' + named[2:-1]})"
-    if len({*details.values()}) == 1:
-        return f"{summary} (in {where}: {next(iter(details.values()))})"
-    return f"{summary} (in {where}: {_listed([f'{language} {detail}' for language, detail in details.items()])})"
+    said = {*details.values()}
+    if len(said) == 1:  # of all alike
+        (detail,) = said
+        named = "" if everywhere else f": {_listed(', ', [*details])}"
+        where = f"in {_where(len(details), family)}{named}"
+        if detail:
+            return f"{summary} ({detail}, {where})"
+        return summary if everywhere else f"{summary} ({where})"
+    short = all(len(detail) <= _SHORT for detail in said)
+    parts = [f"{language} {detail}" for language, detail in details.items()] if short else [*details]
+    return f"{summary} (in {_where(len(details), family)}: {_listed('; ' if short else ', ', parts)})"
 
 
-def _listed(parts: list[str]) -> str:
+def _where(number: int, family: Family) -> str:
+    total = len(family.tasks)
+    if number < total:
+        return f"{number} of {total} languages"
+    return "both languages" if total == 2 else f"all {total} languages"
+
+
+def _listed(between: str, parts: list[str]) -> str:
     more = len(parts) - _NAMED
-    return "; ".join(parts[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return between.join([*parts[:_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def _of_bounds(mean: Figure, unit: Unit) -> Iterator[Doubt]:

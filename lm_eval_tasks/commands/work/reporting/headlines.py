@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.broken import signs_of_broken_run
@@ -14,7 +15,7 @@ from lm_eval_tasks.commands.work.reporting.numbers import Unit, unit_of, with_bo
 from lm_eval_tasks.commands.work.reporting.sentences import SENTENCES, WINS, sentence
 from lm_eval_tasks.runs import Answer, Run, TaskRun, labels
 
-__all__ = ["RATES", "Headline", "filter_of", "headlines", "headlines_of"]
+__all__ = ["RATES", "Headline", "filter_of", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
 
 RATES = ("rogan_gladen_rate", "estimated_rate", "detected_rate")
 """The rates of mFAVA, the one to be preferred first. The headline is the first that is defined."""
@@ -99,15 +100,32 @@ def headlines_of(run: Run, name: str = "", read: Read | None = TaskRun.answers) 
         name: what to call it; default the model's name.
         read: see :func:`headlines`.
     """
-    found = []
-    for family in families(run):
-        metrics = _metrics_of(family)
-        broken: dict[str, str] = {}
-        if read is not None and metrics:
-            signs = {language: signs_of_broken_run(task, read) for language, task in family.tasks.items()}
-            broken = {language: said for language, said in signs.items() if said}
-        found += [_headline(name or run.model, family, metric, broken) for metric in metrics]
-    return found
+    return [
+        one
+        for family in families(run)
+        for one in headlines_of_family(name or run.model, family, signs_of_family(family, read) if read else {})
+    ]
+
+
+def headlines_of_family(model: str, family: Family, broken: Mapping[str, str] = MappingProxyType({})) -> list[Headline]:
+    """The headlines of tasks that differ in their language alone.
+
+    Args:
+        model: what to call it.
+        family: the tasks.
+        broken: language to signs of a broken run, of :func:`signs_of_family`.
+    """
+    return [_headline(model, family, metric, broken) for metric in _metrics_of(family)]
+
+
+def signs_of_family(family: Family, read: Read = TaskRun.answers) -> dict[str, str]:
+    """Language to the signs of a broken run in its answers, where there are any.
+
+    Raises:
+        CorruptSource: as of :func:`headlines`.
+    """
+    found = {language: signs_of_broken_run(task, read) for language, task in family.tasks.items()}
+    return {language: said for language, said in found.items() if said}
 
 
 def filter_of(task: TaskRun) -> str:

@@ -13,6 +13,7 @@ from lm_eval_tasks.commands.work.reporting.plots import (
     clapnq_tradeoffs,
     judge_ratings,
     language_table,
+    mfava_correlations,
     mfava_rates,
     mushroom_detectors,
     nomiracl_rates,
@@ -69,6 +70,7 @@ def _of_a_family(of_models: Sequence[Named]) -> Iterator[Plot]:
     if {*mfava_rates.RATES} <= metrics:
         yield mfava_rates.plot(of_models)
         yield language_table.plot(of_models, mfava_rates.RATES[1:])
+        yield from mfava_correlations.plots(of_models)
     if {*mushroom_detectors.METRICS} <= metrics:
         yield mushroom_detectors.plot(of_models)
     if {*judge_ratings.ASPECTS} <= metrics:

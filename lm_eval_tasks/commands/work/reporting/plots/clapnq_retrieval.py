@@ -49,9 +49,8 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
         name="clapnq_retrieval",
         title="Answers where the gold passage was retrieved, and where it was missed (CLAPnq)",
         caption=(
-            "Answerable questions only. Left: RougeL. Right: questions declined, which is right to do where the passages do "
-            "not hold the answer. Lines are 95 % bounds; the percentage is the share of questions whose gold passage was "
-            "given."
+            "Answerable questions only. Left: RougeL. Right: questions declined, which is right where the passages do not "
+            "hold the answer. Lines are 95 % bounds. The percentage is the share of questions whose gold passage was given."
         ),
         columns=(
             *("model", "task"),
@@ -73,18 +72,13 @@ def draw(found: Sequence[Parted]) -> Any:
     """Two panels, a line for each model and task."""
     names = short_names([*dict.fromkeys(one.model for one in found)])
     labels = [f"{wrapped(names[one.model], 30)}\n{setting(one.task)}{_share(one.gold_retrieved)}" for one in found]
+    rouge = [ranges.Line(label, one.rouge) for label, one in zip(labels, found, strict=True)]
+    abstained = [ranges.Line(label, one.abstained) for label, one in zip(labels, found, strict=True)]
     return ranges.draw(
         [
-            ranges.Panel(
-                "RougeL (%)", [ranges.Line(label, one.rouge) for label, one in zip(labels, found, strict=True)]
-            ),
-            ranges.Panel(
-                "questions declined (%)",
-                [ranges.Line(label, one.abstained) for label, one in zip(labels, found, strict=True)],
-            ),
+            ranges.Panel("answer quality", rouge, Axis("RougeL"), (-0.03, 1.03)),
+            ranges.Panel("caution", abstained, Axis("questions declined (%)", 100), ranges.PERCENT),
         ],
-        Axis("percent", 100),
-        ranges.PERCENT,
         [f"gold passage {part}" for part in PARTS],
     )
 

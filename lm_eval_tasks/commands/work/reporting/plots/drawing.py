@@ -10,7 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COLOURS", "INK", "MARKERS", "as_svg", "figure", "handle", "legend", "look", "write_png"]
+__all__ = [
+    "COLOURS",
+    "INK",
+    "MARKERS",
+    "as_svg",
+    "figure",
+    "handle",
+    "legend",
+    "legend_height",
+    "look",
+    "segments",
+    "tick_handle",
+    "write_png",
+]
 
 INK = "#010203"
 """Stands for the colour of text and axes. In SVG it becomes ``currentColor``, so that a page decides."""
@@ -99,9 +112,38 @@ def handle(series: int, is_mean: bool = False, line: float = 0) -> Any:
     return Line2D([], [], linestyle="-" if line else "none", linewidth=line, **look(series, is_mean))
 
 
-def legend(made: Any, handles: Sequence[Any], names: Sequence[str], columns: int = 3) -> None:
-    """A legend above the axes."""
-    made.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
+def tick_handle() -> Any:
+    """A short tick for a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="none", marker="|", markersize=7, color=INK, alpha=0.5)
+
+
+def segments(axes: Any, ends: Sequence[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:
+    """Straight lines of one style, as one path: a file of hundreds stays small."""
+    if not ends:
+        return
+    nowhere = float("nan")
+    x = [part for (x0, _), (x1, _) in ends for part in (x0, x1, nowhere)]
+    y = [part for (_, y0), (_, y1) in ends for part in (y0, y1, nowhere)]
+    axes.plot(x, y, solid_capstyle="butt", marker="none", zorder=2, **style)
+
+
+def legend(made: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """A legend above the axes, in as many columns as there is room for; none without names."""
+    if names:
+        columns = _legend_columns(names, made.get_figwidth())
+        made.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
+
+
+def legend_height(names: Sequence[str], width: float) -> float:
+    """The height that a legend takes in a figure of this width, in inches."""
+    return 0.1 + 0.2 * -(-len(names) // _legend_columns(names, width)) if names else 0.0
+
+
+def _legend_columns(names: Sequence[str], width: float) -> int:
+    widest = 0.6 + 0.078 * max(map(len, names))
+    return max(1, min(len(names), int(width / widest)))
 
 
 def as_svg(draw: Callable[[], Any], name: str, title: str, description: str) -> str:

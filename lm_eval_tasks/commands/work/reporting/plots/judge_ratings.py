@@ -90,7 +90,7 @@ def draw_ratings(found: Sequence[Rated]) -> Any:
         )
         for one in found
     ]
-    return ranges.draw([ranges.Panel("", lines)], Axis("rating"), (0.9, 4.1), _NAMES)
+    return ranges.draw([ranges.Panel("", lines, Axis("rating"), (0.9, 4.1))], _NAMES)
 
 
 def comparisons(families: Sequence[tuple[str, Family]]) -> Plot:
@@ -120,7 +120,9 @@ def draw_comparisons(found: Sequence[Won]) -> Any:
                 ranges.Line(wrapped(system, 26), [by_place.get((judge, system), Figure(float("nan")))])
                 for system in systems
             ],
+            Axis("comparisons won (%)", 100),
+            ranges.PERCENT,
         )
         for judge in judges
     ]
-    return ranges.draw(panels, Axis("comparisons won (%)", 100), ranges.PERCENT, ["win rate"])
+    return ranges.draw(panels, ["win rate"])

@@ -61,10 +61,9 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
         name=f"{family.name}_rates",
         title=f"Share of words that are made up, by language ({family.name})",
         caption=(
-            "Three answers to one question. Detected: what the detector flags. Estimated: corrected by precision and recall, "
-            "Equation 1 of Islam et al. (2025). Rogan-Gladen: corrected by true and false positive rates, which does not "
-            f"assume that answers are as often wrong as the calibration texts. Lines are 95 % bounds.{rests} A rate without "
-            "a mark is undefined."
+            "Detected: what the detector flags. Estimated: corrected by precision and recall, Equation 1 of Islam et al. "
+            "(2025). Rogan-Gladen: corrected by true and false positive rates, which does not assume that answers are as "
+            f"often wrong as the calibration texts. Lines are 95 % bounds.{rests} A rate without a mark is undefined."
         ),
         columns=("model", "language", "name", "calibration", *(part for rate in RATES for part in columns_of(rate))),
         rows=tuple(
@@ -94,10 +93,12 @@ def draw(found: Sequence[Rates]) -> Any:
                 ranges.Line(_label(language), by_place.get((model, language), nothing), is_mean=language == MEAN)
                 for language in languages
             ],
+            Axis("share of words (%)", 100),
+            ranges.PERCENT,
         )
         for model in models
     ]
-    return ranges.draw(panels, Axis("share of words (%)", 100), ranges.PERCENT, NAMES)
+    return ranges.draw(panels, NAMES)
 
 
 def _label(language: str) -> str:

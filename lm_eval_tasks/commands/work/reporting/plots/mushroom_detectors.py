@@ -104,14 +104,15 @@ def draw(found: Sequence[Ranked]) -> Any:
             teams = next((one.teams for one in here if one is not None), ())
             figures = [one.figure if one is not None else Figure(math.nan) for one in here]
             lines.append(ranges.Line(f"{language_name(language)}  {language}", figures, teams))
-        panels.append(ranges.Panel(metric, lines))
+        panels.append(ranges.Panel(metric, lines, Axis(_LABELS[metric]), _limits(found, metric)))
     series = [wrapped(names[detector], 60, 1) for detector in detectors]
-    return ranges.draw(
-        panels, Axis("value"), (min(-0.03, _lowest(found) - 0.03), 1.03), series, "a team of the shared task"
-    )
+    return ranges.draw(panels, series, "a team of the shared task")
 
 
-def _lowest(found: Sequence[Ranked]) -> float:
-    """Rank correlations can be negative."""
-    values = [part for one in found for part in (*one.figure[:3], *one.teams) if not math.isnan(part)]
-    return min(values, default=0.0)
+_LABELS = {"iou": "intersection over union", "rho": "rank correlation"}
+
+
+def _limits(found: Sequence[Ranked], metric: str) -> tuple[float, float]:
+    """From 0 to 1, and further down where a rank correlation is negative."""
+    here = [part for one in found if one.metric == metric for part in (*one.figure[:3], *one.teams)]
+    return min([0.0, *(part for part in here if not math.isnan(part))]) - 0.03, 1.03

@@ -55,7 +55,7 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
     caption = (
         "Each point is a model in a language. To the right: it claims to see an answer where no passage holds one. "
         "Upwards: it says that it does not know where a passage holds the answer. Near the lower left corner is best. "
-        f"Lines are 95 % bounds. Answers are read by the filter {filter_of(family.any)}. Where points crowd, some have no label."
+        f"Lines are 95 % bounds. Answers are read by the filter {filter_of(family.any)}. In a crowd, some have no label."
     )
     if undefined:
         caption += f" Not drawn, because a rate is undefined: {', '.join(undefined)}."

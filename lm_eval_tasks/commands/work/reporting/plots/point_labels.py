@@ -143,4 +143,4 @@ def place(
 def _joined(texts: Sequence[str]) -> str:
     unique = [*dict.fromkeys(texts)]
     more = len(unique) - _MOST
-    return " ".join([*unique[:_MOST], *([f"+{more}"] if more > 0 else [])])
+    return ", ".join([*unique[:_MOST], *([f"+{more}"] if more > 0 else [])])

@@ -47,7 +47,7 @@ class Axis(NamedTuple):
     Attributes:
         label: what it measures.
         factor: 100 where shares are shown as percent.
-        log: logarithmic.
+        log: logarithmic, which only x can be.
     """
 
     label: str
@@ -98,13 +98,13 @@ def draw_apart(parts: Sequence[tuple[Sequence[Dot], Axis, Axis]], series: Sequen
     """
     from lm_eval_tasks.commands.work.reporting.plots import drawing
 
-    per_row = max(1, min(3, int(60 * len(parts) / (max(map(len, series), default=1) + 6))))
-    made = drawing.figure(0.8 + 4.2 * len(parts), 3.9 + 0.22 * -(-len(series) // per_row))
+    width = 0.8 + 4.2 * len(parts)
+    made = drawing.figure(width, 3.8 + drawing.legend_height(series, width))
     grid = made.subplots(1, len(parts), squeeze=False)[0]
     for axes, (dots, x, y) in zip(grid, parts, strict=True):
         _fill(axes, Panel("", dots), x, y, dots)
         axes.set(xlabel=x.label, ylabel=y.label)
-    drawing.legend(made, [drawing.handle(number) for number in range(len(series))], series, per_row)
+    drawing.legend(made, [drawing.handle(number) for number in range(len(series))], series)
     for axes, (dots, x, y) in zip(grid, parts, strict=True):
         _label(made, [(axes, dots)], x, y)
     return made
@@ -114,17 +114,21 @@ def _fill(axes: Any, panel: Panel, x: Axis, y: Axis, every: Sequence[Dot]) -> No
     from lm_eval_tasks.commands.work.reporting.plots import drawing
 
     drawn = [dot for dot in panel.dots if dot.is_defined]
-    for dot in drawn:
-        _dot(axes, dot, x.factor, y.factor, drawing.look(dot.series, dot.is_mean))
+    for series, is_mean in dict.fromkeys((dot.series, dot.is_mean) for dot in drawn):
+        alike = [dot for dot in drawn if (dot.series, dot.is_mean) == (series, is_mean)]
+        _dots(axes, alike, x.factor, y.factor, drawing.look(series, is_mean))
     if not drawn:
         axes.text(0.5, 0.5, "undefined", transform=axes.transAxes, ha="center")
     axes.set_title(panel.title, loc="left")
-    axes.set(xscale="log" if x.log else "linear", yscale="log" if y.log else "linear")
     shown = [dot for dot in every if dot.is_defined]
-    if not x.log:
+    axes.set_ylim(_limits([dot.y for dot in shown], y.factor))
+    if x.log:
+        low, high = _decades([x.factor * dot.x.value for dot in shown])
+        axes.set(xscale="log", xlim=(low * 0.8, high / 0.8))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
+    else:
         axes.set_xlim(_limits([dot.x for dot in shown], x.factor))
-    if not y.log:
-        axes.set_ylim(_limits([dot.y for dot in shown], y.factor))
 
 
 def _limits(figures: Sequence[Figure], factor: float) -> tuple[float, float]:
@@ -135,6 +139,13 @@ def _limits(figures: Sequence[Figure], factor: float) -> tuple[float, float]:
     return bottom - margin, top + margin
 
 
+def _decades(values: Sequence[float]) -> tuple[float, float]:
+    """The powers of ten around positive values."""
+    logs = [math.log10(value) for value in values if value > 0] or [0.0]
+    low, high = math.floor(min(logs)), math.ceil(max(logs))
+    return 10.0**low, 10.0 ** max(high, low + 1)
+
+
 def _label(made: Any, parts: Sequence[tuple[Any, Sequence[Dot]]], x: Axis, y: Axis) -> None:
     for axes, dots in parts:
         drawn = [dot for dot in dots if dot.is_defined]
@@ -142,17 +153,27 @@ def _label(made: Any, parts: Sequence[tuple[Any, Sequence[Dot]]], x: Axis, y: Ax
         place(axes, at, [dot.label for dot in drawn], [6 if dot.is_mean else 3 for dot in drawn])
 
 
-def _dot(axes: Any, dot: Dot, x_factor: float, y_factor: float, look: Mapping[str, Any]) -> None:
-    x, y = x_factor * dot.x.value, y_factor * dot.y.value
-    line = {
-        "color": look["color"],
-        "linewidth": 1.8 if dot.is_mean else 0.9,
-        "alpha": 0.9 if dot.is_mean else 0.35,
-        "solid_capstyle": "butt",
-        "zorder": 2,
-    }
-    if not math.isnan(dot.x.low + dot.x.high):
-        axes.plot([x_factor * dot.x.low, x_factor * dot.x.high], [y, y], **line)
-    if not math.isnan(dot.y.low + dot.y.high):
-        axes.plot([x, x], [y_factor * dot.y.low, y_factor * dot.y.high], **line)
-    axes.plot(x, y, linestyle="none", zorder=4 if dot.is_mean else 3, **look)
+def _dots(axes: Any, dots: Sequence[Dot], x_factor: float, y_factor: float, look: Mapping[str, Any]) -> None:
+    """The dots of one look, and their bounds."""
+    from lm_eval_tasks.commands.work.reporting.plots import drawing
+
+    at = [(x_factor * dot.x.value, y_factor * dot.y.value) for dot in dots]
+    across = [
+        ((x_factor * dot.x.low, y), (x_factor * dot.x.high, y))
+        for dot, (_, y) in zip(dots, at, strict=True)
+        if not math.isnan(dot.x.low + dot.x.high)
+    ]
+    upright = [
+        ((x, y_factor * dot.y.low), (x, y_factor * dot.y.high))
+        for dot, (x, _) in zip(dots, at, strict=True)
+        if not math.isnan(dot.y.low + dot.y.high)
+    ]
+    is_mean = dots[0].is_mean
+    drawing.segments(
+        axes,
+        [*across, *upright],
+        color=look["color"],
+        linewidth=1.8 if is_mean else 0.9,
+        alpha=0.9 if is_mean else 0.35,
+    )
+    axes.plot([x for x, _ in at], [y for _, y in at], linestyle="none", zorder=4 if is_mean else 3, **look)
