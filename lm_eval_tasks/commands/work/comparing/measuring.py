@@ -1,0 +1,328 @@
+"""The values of a metric, document by document, in the form in which two models are compared."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
+from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.paired_draws import SEED
+from custom_metrics.paired_means import compare_mean_groups, compare_means
+from custom_metrics.paired_rates import (
+    RATES,
+    RateStratum,
+    compare_rates,
+    compare_ratios,
+    detector_errors,
+)
+from custom_metrics.paired_shares import compare_share_groups
+from custom_metrics.random_effects import Errors
+from custom_metrics.significance_ranks import is_share
+from detector_plugin import calibration as calibrations
+from lm_eval_tasks.calibrated import in_force
+from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
+from lm_eval_tasks.runs import Answer, Reading, TaskRun
+
+__all__ = ["Measured", "compare_measured", "measure"]
+
+MEAN, RATIO, RATE = "mean", "ratio", "rate"
+
+_WORD_SCORES = {
+    # numerator and denominator of summed tp, fp, fn, tn
+    "precision": ((1, 0, 0, 0), (1, 1, 0, 0)),
+    "recall": ((1, 0, 0, 0), (1, 0, 1, 0)),
+    "f1": ((2, 0, 0, 0), (2, 1, 1, 0)),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric of a task, over all documents of all runs.
+
+    Attributes:
+        kind: ``mean`` of numbers, ``ratio`` of sums, or ``rate``: a ratio that a calibration corrects.
+        metric: its name.
+        values: of each model, (documents,) numbers, or (documents, ratios, 2) numerators and denominators; ``nan`` where a
+            document does not count.
+        present: of each model, (documents,) whether its run has the document.
+        clusters: (documents,) numbers of what is drawn together.
+        unit: what the clusters are.
+        errors: of the detector, for a rate.
+        expected: whether they are expected from other languages.
+    """
+
+    kind: str
+    metric: str
+    values: tuple[Floats, ...]
+    present: tuple[np.ndarray[Any, Any], ...]
+    clusters: np.ndarray[Any, Any]
+    unit: str
+    errors: Errors | None = None
+    expected: bool = False
+
+    def counted(self, model: int) -> np.ndarray[Any, Any]:
+        """(documents,): whether a document counts for a model."""
+        values = self.values[model]
+        counts: np.ndarray[Any, Any] = ~np.isnan(values.reshape(len(values), -1)).any(axis=1) & self.present[model]
+        return counts
+
+    def pair(self, first: int, second: int) -> tuple[Floats, Floats]:
+        """What both models have, in rows that are drawn: documents or clusters."""
+        common = self.present[first] & self.present[second]
+        if self.kind == MEAN:
+            return self.values[first][common], self.values[second][common]
+        return tuple(self._summed(model, common) for model in (first, second))  # type: ignore[return-value]
+
+    def own(self, model: int) -> float:
+        """The value over all documents that count for a model; ``nan`` where none does."""
+        counted = self.counted(model)
+        if not counted.any():
+            return math.nan
+        if self.kind == MEAN:
+            return float(self.values[model][counted].mean())
+        return self._figure(self._summed(model, self.present[model]))
+
+    def _summed(self, model: int, documents: np.ndarray[Any, Any]) -> Floats:
+        """(clusters, ratios, 2) of the documents; clusters without one of any model are left out."""
+        places, rows = np.unique(self.clusters[documents], return_inverse=True)
+        parts = np.nan_to_num(self.values[model][documents])
+        sums = np.zeros((len(places), *parts.shape[1:]))
+        np.add.at(sums, rows, parts)
+        return sums
+
+    def _figure(self, clusters: Floats) -> float:
+        top, bottom = np.moveaxis(clusters.sum(axis=0), -1, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = float(np.mean(top / bottom))
+        if self.kind == RATIO:
+            return share
+        assert self.errors is not None
+        if self.metric == RATES[1]:
+            return self.errors.ratio * share
+        return rogan_gladen_rate(share, self.errors.true_positive_rate, self.errors.false_positive_rate)
+
+
+def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
+    """Two models on a metric of one task, or on the mean over several tasks."""
+    pairs = [task.pair(first, second) for task in tasks]
+    if tasks[0].kind == MEAN:
+        columns = [np.column_stack(pair) for pair in pairs]
+        if all(is_share([task.values[model][:, None]]) for task in tasks for model in (first, second)):
+            return compare_share_groups(pairs)
+        return compare_means(*pairs[0]) if len(columns) == 1 else compare_mean_groups(pairs)
+    used = [(task, pair) for task, pair in zip(tasks, pairs, strict=True) if len(pair[0])]
+    if not used:
+        return NO_DIFFERENCE
+    if tasks[0].kind == RATIO:
+        return compare_ratios([pair for _, pair in used])
+    strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, (one, other) in used]
+    return compare_rates(strata, tasks[0].metric)
+
+
+# --------------------------------------------------------------------------------------------------- from the answers
+
+
+def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -> Measured | str:
+    """A metric of a joined task.
+
+    Args:
+        task: with all its answers.
+        metric, filter_name: as in the results file.
+        aggregation: of the metric.
+
+    Returns:
+        In words why it cannot be compared, else its values.
+    """
+    readings = [
+        {
+            document: answer.readings[filter_name]
+            for document, answer in answers.items()
+            if filter_name in answer.readings
+        }
+        for answers in task.answers
+    ]
+    of_rate = metric in RATES or metric == "hallucinated_share"
+    if of_rate:
+        return _measured_rate(task, metric, readings)
+    if aggregation in _WORD_SCORES:
+        return _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, aggregation), "documents")
+    if aggregation in ("share", "win_rate"):  # of the judge: a list that begins with the question
+        return _measured(
+            task,
+            readings,
+            RATIO,
+            metric,
+            lambda reading: _verdict(reading.values.get(metric)),
+            "questions",
+            cluster=lambda answer, reading: str(answer.doc.get("id", answer.key)),
+        )
+    return _measured(task, readings, MEAN, metric, lambda reading: _number(reading.values.get(metric)), "documents")
+
+
+class _NotANumber(Exception):
+    """A value that no comparison can be made of."""
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, (bool, int, float)):
+        number = float(value)
+        return number if math.isfinite(number) else math.nan
+    raise _NotANumber(f"the values are {type(value).__name__}, not numbers")
+
+
+def _word_counts(reading: Reading, score: str) -> Floats:
+    """(ratios, 2): one ratio, or one for each category."""
+    counts = reading.values.get("precision")
+    if counts is None:
+        return np.full((1, 2), np.nan)
+    try:
+        array = np.asarray(counts, dtype=float)
+        array = array.reshape(1, 4) if array.ndim == 1 else array.reshape(-1, 4)
+    except (TypeError, ValueError) as error:
+        raise _NotANumber(f"the word counts cannot be read ({error})") from error
+    top, bottom = (array @ np.array(weights, dtype=float) for weights in _WORD_SCORES[score])
+    return np.stack([top, bottom], axis=-1)
+
+
+def _verdict(value: Any) -> Floats:
+    """Of (question, in the share, in the denominator), or of (question, won or ``None``)."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) not in (2, 3):
+        raise _NotANumber(f"the values are {type(value).__name__}, not verdicts")
+    if len(value) == 2:
+        return np.array([[np.nan, np.nan]]) if value[1] is None else np.array([[_number(value[1]), 1.0]])
+    return np.array([[_number(value[1]), _number(value[2])]])
+
+
+def _measured(
+    task: JoinedTask,
+    readings: Sequence[Mapping[str, Reading]],
+    kind: str,
+    metric: str,
+    value_of: Callable[[Reading], Any],
+    unit: str,
+    cluster: Callable[[Answer, Reading], str] | None = None,
+) -> Measured | str:
+    places = {document: place for place, document in enumerate(task.documents)}
+    try:
+        found = [{places[document]: value_of(reading) for document, reading in of_run.items()} for of_run in readings]
+    except _NotANumber as error:
+        return str(error)
+    shape = next((np.shape(value) for of_run in found for value in of_run.values()), ())
+    if any(np.shape(value) != shape for of_run in found for value in of_run.values()):
+        return "the values of its documents have several forms"
+    values, present = [], []
+    for by_place in found:
+        array = np.full((len(places), *shape), np.nan)
+        has = np.zeros(len(places), dtype=bool)
+        if by_place:
+            rows = np.fromiter(by_place, dtype=int)
+            array[rows] = np.array(list(by_place.values()))
+            has[rows] = True
+        values.append(array)
+        present.append(has)
+    clusters = np.arange(len(places))
+    if cluster is not None:
+        names: dict[int, str] = {}
+        for answers, of_run_readings in zip(task.answers, readings, strict=True):
+            for document, reading in of_run_readings.items():
+                names.setdefault(places[document], cluster(answers[document], reading))
+        numbers = {name: number for number, name in enumerate(sorted(set(names.values())))}
+        clusters = np.array([numbers[names[place]] if place in names else -1 for place in range(len(places))])
+    return Measured(kind, metric, tuple(values), tuple(present), clusters, unit)
+
+
+# --------------------------------------------------------------------------------------------- hallucination rates
+
+
+def _measured_rate(task: JoinedTask, metric: str, readings: Sequence[Mapping[str, Reading]]) -> Measured | str:
+    """A rate over the words of answers; answers about one article are drawn together."""
+    keys = {
+        key
+        for of_run in readings
+        for reading in of_run.values()
+        if (key := (_tagged(reading) or {}).get("calibration"))
+    }
+    clustered = any("article" in (_tagged(reading) or {}) for of_run in readings for reading in of_run.values())
+    in_articles = clustered or any("article" in answer.doc for of_run in task.answers for answer in of_run.values())
+    found = _measured(
+        task,
+        readings,
+        RATIO,
+        metric,
+        lambda reading: _words_of(reading, metric),
+        "articles" if in_articles else "documents",
+        cluster=(lambda answer, reading: str(answer.doc.get("article", answer.key))) if in_articles else None,
+    )
+    if isinstance(found, str) or metric not in RATES[1:]:
+        return found
+    if len(keys) != 1:
+        return f"the answers name {len(keys)} calibrations"
+    errors, expected = _errors(keys.pop(), task.name, tuple(_calibration_files(task.runs)))
+    if errors is None:
+        return "no calibration corrects it, or its file is not here (name it with --calibration)"
+    return Measured(
+        RATE, metric, found.values, found.present, found.clusters, found.unit, errors=errors, expected=expected
+    )
+
+
+def _tagged(reading: Reading) -> Mapping[str, Any] | None:
+    """The counts of a tagged answer, which corrected rates carry; ``None`` where it is in no denominator."""
+    for rate in (*RATES[1:], RATES[0]):
+        value = reading.values.get(rate)
+        if isinstance(value, Mapping):
+            return value
+    return None
+
+
+def _words_of(reading: Reading, metric: str) -> Floats:
+    """(1, 2) words flagged and words in all."""
+    if reading.values.get(metric) is None:
+        return np.full((1, 2), np.nan)
+    tagged = _tagged(reading)
+    if tagged is not None:
+        return np.array([[_number(tagged.get("flagged")), _number(tagged.get("words"))]])
+    try:
+        content = json.loads(reading.answer)
+        flagged, total = flagged_words(content["answer"], content["spans"], content.get("language") or "en")
+    except (TypeError, ValueError, KeyError) as error:
+        raise _NotANumber(f"the words of an answer cannot be counted ({error!r})") from error
+    return np.array([[flagged, float(total)]])
+
+
+def _calibration_files(runs: Sequence[TaskRun | None]) -> list[str]:
+    """Files that may hold the calibration: what the runs were given."""
+    given = [str((run.config.get("metadata") or {}).get("calibration") or "") for run in runs if run is not None]
+    return sorted({name for name in given if name.endswith(".json")})
+
+
+@lru_cache(maxsize=64)
+def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
+    """The detector's errors by the key of its calibration, and whether they are expected from other languages."""
+    identity = key.rsplit("|", 4)[0]
+    try:
+        calibrations.loaded(identity)
+    except calibrations.CalibrationError:
+        for name in (*calibrations.shipped().values(), *files):
+            try:
+                calibrations.load(name)
+            except calibrations.CalibrationError:
+                continue
+    try:
+        found = in_force(key, task)
+    except calibrations.CalibrationError:
+        return None, False
+    if found is None:
+        return None, False
+    seed = SEED + zlib.crc32(task.encode()) % 10_000  # languages are calibrated on answers of their own
+    errors = detector_errors(found.documents, found.precision, found.recall, found.pooled, seed=seed)
+    return errors, found.pooled is not None
