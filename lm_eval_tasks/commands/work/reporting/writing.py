@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.commands.work.reporting.differences import differences
 from lm_eval_tasks.commands.work.reporting.documents import read_documents
 from lm_eval_tasks.commands.work.reporting.headlines import headlines
 from lm_eval_tasks.commands.work.reporting.page import BenchmarkNumbers, Model, Page, ShownPlot, render
@@ -80,7 +81,8 @@ def _page(runs: Mapping[str, Run]) -> Page:
         Model(label, short[label], number, run.date, len(run.tasks)) for number, (label, run) in enumerate(runs.items())
     ]
     names = [model.short for model in models]
-    doubts, shown = summaries(headlines([*runs.values()]))
+    listed = headlines([*runs.values()])
+    doubts, shown = summaries(listed)
     return Page(
         title=f"{', '.join(names)}: grounded evaluation",
         question="Which model makes up less?" if len(models) > 1 else f"How much does {names[0]} make up?",
@@ -90,7 +92,7 @@ def _page(runs: Mapping[str, Run]) -> Page:
         summaries=shown,
         plots=plots,
         no_plots=why_not,
-        differences=None,
+        differences=differences([*runs.values()], listed),
         documents=(),
         per_task=None,
         made=made(runs),

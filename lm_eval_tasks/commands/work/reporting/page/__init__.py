@@ -12,11 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from lm_eval_tasks.commands.work.reporting.differences import Differences
 from lm_eval_tasks.commands.work.reporting.documents import KINDS, TaskDocuments
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.page.safe import direction, finalized, language_tag
-from lm_eval_tasks.commands.work.reporting.page.summary import Summary
+from lm_eval_tasks.commands.work.reporting.page.summary import Summary, benchmark_name, metric_title
 from lm_eval_tasks.commands.work.reporting.provenance import Made, Number, Origin
 
 __all__ = ["BenchmarkNumbers", "Model", "Page", "ShownPlot", "render"]
@@ -93,7 +94,7 @@ class Page:
     summaries: Sequence[Summary]
     plots: Sequence[ShownPlot]
     no_plots: str
-    differences: Any
+    differences: Differences | None
     documents: Sequence[TaskDocuments]
     per_task: int | None
     made: Sequence[Made]
@@ -136,6 +137,8 @@ def _environment(models: Mapping[str, Model]) -> Environment:
     environment.filters["language_tag"] = language_tag
     environment.filters["direction"] = direction
     environment.filters["short"] = lambda label: models[label].short if label in models else label
+    environment.filters["benchmark_name"] = benchmark_name
+    environment.filters["metric_title"] = metric_title
     environment.filters["number"] = lambda label: models[label].number if label in models else 0
     environment.filters["cell"] = _cell
     environment.filters["thousands"] = lambda number: f"{number:,}".replace(",", "\u202f")

@@ -12,7 +12,7 @@ from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
 from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, with_bounds
 
-__all__ = ["Interval", "MetricSummary", "Row", "Summary", "benchmark_name", "summaries"]
+__all__ = ["Interval", "MetricSummary", "Row", "Summary", "benchmark_name", "metric_title", "summaries"]
 
 _TITLES = {
     "rogan_gladen_rate": "Words that are made up, corrected",
@@ -160,7 +160,7 @@ def _metric(metric: str, listed: Sequence[Headline], common: Iterable[Doubt]) ->
     return MetricSummary(
         metric,
         first.filter,
-        _TITLES.get(metric, metric),
+        metric_title(metric),
         first.denominator,
         better,
         (shown(0.0, first.unit), shown(top, first.unit)),
@@ -203,3 +203,8 @@ def _question(family: str) -> str:
 def benchmark_name(folder: str) -> str:
     """A benchmark as its paper calls it; "other tasks" for those that are in no table of ours."""
     return _NAMES.get(folder, folder) or "other tasks"
+
+
+def metric_title(metric: str) -> str:
+    """What a metric is about, in the reader's words; its name where there are none."""
+    return _TITLES.get(metric, metric)
