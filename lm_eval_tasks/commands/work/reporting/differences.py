@@ -17,7 +17,7 @@ from lm_eval_tasks.commands.work.reporting.numbers import Unit, shown, unit_of
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.source_errors import MissingSource
 
-__all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]
+__all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "comparison_of", "differences"]
 
 _LESS = {
     "rogan_gladen_rate": "makes up less than",
@@ -29,6 +29,8 @@ _LESS = {
 }
 """Metric to how its better model is said to stand to the other."""
 
+_BETTER = "is better than"
+_NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
 
 
@@ -40,8 +42,8 @@ class Row:
         task: name of it; a group's says over how many tasks its mean is.
         first, second: labels of the models.
         first_value, second_value, difference, bounds, p: as text.
-        sort: the difference, to sort by.
-        low, value, high: the difference and its bounds on a scale of 0 to 100, with 50 for no difference; ``None`` where
+        sort, p_sort: the difference and p, to sort by.
+        drawn: lower bound, difference and upper bound on a scale of 0 to 100, with 50 for no difference; ``None`` where
             there are no bounds.
         significant: whether the models differ, as corrected for the number of comparisons.
         better: label of the better model; empty where none is shown to be.
@@ -58,6 +60,7 @@ class Row:
     bounds: str
     p: str
     sort: float
+    p_sort: float
     drawn: tuple[float, float, float] | None
     significant: bool
     better: str
@@ -130,14 +133,20 @@ def differences(runs: Sequence[Run], headlines: Sequence[Headline]) -> Differenc
     if len(runs) < 2:
         return None
     try:
-        found = _compared(runs)
+        found = comparison_of(runs)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences((), {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in found.refused)
     return Differences(tuple(_metrics(found)), _verdicts(found, headlines), (*refused, *found.notes))
 
 
-def _compared(runs: Sequence[Run]) -> Comparison:
+def comparison_of(runs: Sequence[Run]) -> Comparison:
+    """The comparison of a report: by the filter ``robust`` where there is one, and without tasks that differ.
+
+    Raises:
+        ValueError: nothing can be compared.
+        MissingSource: a run's answers were not logged.
+    """
     try:
         return compare_runs(runs, filter_name=READINGS[1], refuse=False)
     except UsageError:  # a task of a user's own with other filters
@@ -181,6 +190,7 @@ def _row(row: Difference, found: Comparison, width: float) -> Row:
         bounds=_bounds(row, unit),
         p=p_value(row.p_adjusted),
         sort=row.difference if math.isfinite(row.difference) else 0.0,
+        p_sort=row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
         drawn=_drawn(row, width),
         significant=row.significant,
         better=models[row.better] if row.better is not None else "",
@@ -252,7 +262,7 @@ def _verdict(row: Difference, found: Comparison) -> Verdict:
     sizes = sorted(abs(part) for part in (row.low, row.high) if math.isfinite(part))
     between = " to ".join(_signed(part, unit).removeprefix("+").removesuffix(" points") for part in sizes)
     sure = f"95 % bounds {between}; p {_compared_p(row.p_adjusted)}" if len(sizes) == 2 else sure
-    return Verdict(better, other, _LESS.get(row.metric, "is better than"), f"by {size} ({sure}).")
+    return Verdict(better, other, _LESS.get(row.metric, _BETTER), f"by {size} ({sure}).")
 
 
 def _of_languages(rows: Sequence[Difference], found: Comparison) -> Iterator[Verdict]:
@@ -262,16 +272,33 @@ def _of_languages(rows: Sequence[Difference], found: Comparison) -> Iterator[Ver
     ):
         listed = list(group)
         first, second = found.models[one], found.models[other]
-        won = [[row for row in listed if row.better == model] for model in (one, other)]
-        parts = [
-            f"{_named(name)} is better in {len(of)} ({', '.join(language_name(row.language) for row in of[:3])}"
-            + (", \N{HORIZONTAL ELLIPSIS})" if len(of) > 3 else ")")
-            for name, of in zip((first, second), won, strict=True)
-            if of
-        ]
-        rest = len(listed) - sum(map(len, won))
-        said = ", ".join([*parts, *([f"no difference is shown in {rest}"] if rest else [])])
-        yield Verdict("", "", "", f"Of {len(listed)} languages, {said}.")
+        yield _of_pair(
+            listed,
+            (first, [row for row in listed if row.better == one]),
+            (second, [row for row in listed if row.better == other]),
+        )
+
+
+def _of_pair(
+    rows: Sequence[Difference], one: tuple[str, list[Difference]], other: tuple[str, list[Difference]]
+) -> Verdict:
+    """In how many of some languages which of two models is better."""
+    (ahead, won), (behind, lost) = sorted((one, other), key=lambda each: -len(each[1]))
+    rest = len(rows) - len(won) - len(lost)
+    if not won:
+        names = f"{_named(ahead)} and {_named(behind)}"
+        return Verdict("", "", "", f"Between {names}, no difference is shown in any of {len(rows)} languages.")
+    parts = [f"in {len(won)} of {len(rows)} languages ({_languages(won)})"]
+    if lost:
+        parts.append(f"it is the other way round in {len(lost)} ({_languages(lost)})")
+    if rest:
+        parts.append(f"no difference is shown in {rest}")
+    return Verdict(ahead, behind, _LESS.get(rows[0].metric, _BETTER), "; ".join(parts) + ".")
+
+
+def _languages(rows: Sequence[Difference]) -> str:
+    named = ", ".join(language_name(row.language) for row in rows[:_NAMED])
+    return f"{named} and {len(rows) - _NAMED} more" if len(rows) > _NAMED else named
 
 
 def _named(label: str) -> str:

@@ -8,20 +8,25 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import whole_file
-from lm_eval_tasks.commands.work.reporting.differences import differences
+from lm_eval_tasks.commands.work.comparing.rendering import FORMATS
+from lm_eval_tasks.commands.work.reporting.differences import comparison_of, differences
 from lm_eval_tasks.commands.work.reporting.documents import read_documents
 from lm_eval_tasks.commands.work.reporting.headlines import headlines
+from lm_eval_tasks.commands.work.reporting.markdown import escaped, summary
+from lm_eval_tasks.commands.work.reporting.model_card import model_card
 from lm_eval_tasks.commands.work.reporting.page import BenchmarkNumbers, Model, Page, ShownPlot, render
 from lm_eval_tasks.commands.work.reporting.page.inline_svg import inline_svg
 from lm_eval_tasks.commands.work.reporting.page.summary import benchmark_name, summaries
-from lm_eval_tasks.commands.work.reporting.plots import Plot, plots_of
+from lm_eval_tasks.commands.work.reporting.plots import Plot, plots_of, save
 from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names
 from lm_eval_tasks.commands.work.reporting.provenance import made, numbers, origins
 from lm_eval_tasks.provenance import PACKAGE
 from lm_eval_tasks.runs import Run, labels
+from lm_eval_tasks.source_errors import MissingSource
 
-__all__ = ["BYTES", "PER_TASK", "write_report"]
+__all__ = ["BYTES", "PER_TASK", "markdown_of", "model_card_of", "write_plots", "write_report"]
 
 PER_TASK = 8
 """Documents of each task where nobody says how many."""
@@ -65,6 +70,41 @@ def write_report(
     with whole_file(path) as partial:
         partial.write_bytes(html)
     return path
+
+
+def write_plots(runs: Sequence[Run], svg: Path | None = None, png: Path | None = None) -> list[Path]:
+    """Write the plots of some runs as files, see :func:`~lm_eval_tasks.commands.work.reporting.plots.plot.save`.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    try:
+        return save(plots_of(runs), svg, png)
+    except ModuleNotFoundError as error:
+        raise UsageError(str(error)) from error
+
+
+def markdown_of(runs: Sequence[Run]) -> str:
+    """The summary of some runs in Markdown, with the differences where there are several models."""
+    compared = ""
+    if len(runs) > 1:
+        try:
+            compared = FORMATS["markdown"](comparison_of(runs))
+        except (ValueError, MissingSource) as error:
+            compared = escaped(f"The models are not compared: {error}")
+    commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one.commands]
+    return summary(headlines(runs), compared, "\n".join(commands))
+
+
+def model_card_of(runs: Sequence[Run]) -> str:
+    """The block for a model card.
+
+    Raises:
+        UsageError: there are several runs; a card is of one model.
+    """
+    if len(runs) != 1:
+        raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
+    return model_card(runs[0])
 
 
 def _rendered(page: Page, runs: Mapping[str, Run], number: int | None) -> bytes:

@@ -124,6 +124,16 @@ class Summary:
     metrics: tuple[MetricSummary, ...]
 
     @property
+    def main_doubts(self) -> tuple[Doubt, ...]:
+        """One of each kind, for the first screen."""
+        return tuple({doubt.kind: doubt for doubt in reversed(self.doubts)}.values())[::-1]
+
+    @property
+    def more_doubts(self) -> int:
+        """How many more there are about its first metric."""
+        return len(self.doubts) - len(self.main_doubts) + sum(len(row.doubts) for row in self.first.rows)
+
+    @property
     def first(self) -> MetricSummary:
         """The metric for the first screen."""
         known = {metric.metric: metric for metric in self.metrics}
