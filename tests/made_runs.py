@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks import catalogue
+from lm_eval_tasks.benchmark import Metric
 from lm_eval_tasks.runs import MeasuredBy, Run, Settings, TaskRun
 
 Values = Mapping[str, Any]
@@ -47,7 +48,7 @@ def task(
     filters = tuple(base.filters) if base else ("none",)
     by_filter = figures if {*figures} <= {*filters} else {filters[0]: figures}
     listed = metrics or ([metric.name for metric in base.metrics] if base else [*next(iter(by_filter.values()), {})])
-    higher = {metric.name: metric.higher_is_better for metric in base.metrics} if base else {}
+    known = {metric.name: metric for metric in base.metrics} if base else {}
     return TaskRun(
         task=name,
         benchmark=name.partition("_")[0],
@@ -56,11 +57,17 @@ def task(
         config={"filter_list": [{"name": filter_name} for filter_name in filters]},
         provenance={"split": "test", "not_comparable": []} if provenance is None else provenance,
         figures=by_filter,
-        metrics=tuple(MeasuredBy(metric, "", higher.get(metric)) for metric in listed),
+        metrics=tuple(_measured(metric, known.get(metric)) for metric in listed),
         settings=SETTINGS,
         results=results or {},
         samples=None,
         results_file=None,
+    )
+
+
+def _measured(name: str, metric: Metric | None) -> MeasuredBy:
+    return (
+        MeasuredBy(name, metric.aggregation.rpartition(".")[2], metric.higher_is_better) if metric else MeasuredBy(name)
     )
 
 

@@ -39,6 +39,7 @@ _UNREAD = {
     "lost_rate": ("many replies are not the given answer with tags, and count as if nothing were flagged", NOTEWORTHY),
     "repetition_rate": ("many answers repeat themselves", NOTEWORTHY),
 }
+_NOT_DEFINED = "no document is in its denominator, or nothing corrects it"
 _ABSTAINS = "it declines many questions, and of what it does not say nothing can be made up"
 
 
@@ -134,7 +135,8 @@ def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
     for reason in task.not_comparable:
         yield "not_comparable", f"not comparable with published figures: {reason}", ""
     if math.isnan(figure.value):
-        yield "undefined", "no document is in its denominator, or nothing corrects it", ""
+        known = task.figures or task.results
+        yield "undefined", _NOT_DEFINED if known else "there is no results file beside the samples", ""
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from custom_metrics.figures import UNDEFINED, Figure
-from custom_metrics.mean_of_strata import mean_of_strata
+from custom_metrics.mean_of_strata import mean_of_shares, mean_of_strata
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
@@ -39,6 +39,11 @@ class Family:
         return next(iter(self.tasks.values()))
 
     @property
+    def has_results(self) -> bool:
+        """Whether there are numbers: samples without their results file have none."""
+        return any(task.figures or task.results for task in self.tasks.values())
+
+    @property
     def is_whole(self) -> bool:
         """Whether every language of its group is in the run."""
         return 0 < self.languages <= len(self.tasks)
@@ -48,9 +53,10 @@ class Family:
         return {language: figure_of(task, metric, filter_name) for language, task in self.tasks.items()}
 
     def mean(self, metric: str, filter_name: str) -> Figure:
-        """The mean of a metric over the languages, with bounds by :func:`~custom_metrics.mean_of_strata.mean_of_strata`; of
-        one task its figure."""
-        return mean_of_strata([*self.figures(metric, filter_name).values()])
+        """The mean of a metric over the languages, each of which counts the same, with bounds of
+        :mod:`custom_metrics.mean_of_strata`; of one task its figure."""
+        is_share = any(one.name == metric and one.aggregation == "defined_share" for one in self.any.metrics)
+        return (mean_of_shares if is_share else mean_of_strata)([*self.figures(metric, filter_name).values()])
 
 
 def families(run: Run) -> list[Family]:

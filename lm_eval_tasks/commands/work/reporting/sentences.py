@@ -105,16 +105,15 @@ def sentence(
     """
     said = SENTENCES.get(metric)
     if said is None:
-        said = Said(f"The judge prefers the answers of {metric.removeprefix(WINS)} in {{value}} of the comparisons")
+        said = Said("The judge prefers the answers of {system} in {value} of the comparisons")
     if math.isnan(mean.value):
         what = f"mean over {len(figures)} languages of {metric}" if len(figures) > 1 else metric
-        return f"The {what} is undefined: no document is in its denominator."
+        why = (
+            "no document is in its denominator" if family.has_results else "there is no results file beside the samples"
+        )
+        return f"The {what} is undefined: {why}."
     values = {name: shown(figure.value, unit) for name, figure in beside.items()}
-    text = (
-        said.text.format_map({**values, "value": shown(mean.value, unit)})
-        if metric in SENTENCES
-        else said.text.replace("{value}", shown(mean.value, unit))
-    )
+    text = said.text.format(value=shown(mean.value, unit), system=metric.removeprefix(WINS), **values)
     return f"{text} ({'; '.join(_details(family, said, unit, mean, figures))})."
 
 

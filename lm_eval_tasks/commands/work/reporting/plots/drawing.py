@@ -1,4 +1,5 @@
-"""Drawing with matplotlib: the style of all plots, and a figure as SVG or PNG. The only module that imports it."""
+"""Drawing with matplotlib: the style of all plots, and a figure as SVG or PNG.
+It is imported where something is drawn."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from lm_eval_tasks.commands.work.reporting.plots.model_names import readable
 
 __all__ = [
     "COLOURS",
@@ -173,7 +176,7 @@ def as_svg(draw: Callable[[], Any], name: str, title: str, description: str) -> 
     root.set("style", "stroke-linejoin:round;stroke-linecap:butt")
     for place, (tag, words) in enumerate((("title", title), ("desc", description))):
         said = etree.Element(f"{_SVG}{tag}", id=f"{name}-{tag}")
-        said.text = words
+        said.text = readable(words)
         root.insert(place, said)
     text: str = etree.tostring(root, encoding="unicode")
     return re.sub(r"\n\s*", "\n", text)

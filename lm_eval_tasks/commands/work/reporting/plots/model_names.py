@@ -27,7 +27,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
 def wrapped(name: str, width: int = 22, lines: int = 2) -> str:
     """A name on so many lines of at most so many characters, broken at ``-``, ``_``, ``/`` and spaces where it can be, with
-    an ellipsis in the middle of what is longer."""
+    an ellipsis in the middle of what is longer. Unreadable characters are as of :func:`readable`."""
+    name = readable(name)
     if len(name) > width * lines:
         kept = width * lines - 1
         name = f"{name[: kept - kept // 2]}{_ELLIPSIS}{name[len(name) - kept // 2 :]}"

@@ -90,7 +90,7 @@ def place(
     """Write labels beside points. Points at one place get one label; what fits nowhere is left out.
 
     Args:
-        axes: whose limits are set.
+        axes: whose limits and place are settled.
         points: in data coordinates.
         texts: one a point; empty for none.
         radii: of the points' marks, in points of print.
@@ -102,8 +102,6 @@ def place(
     if not points:
         return []
     made = axes.figure
-    made.draw_without_rendering()
-    made.set_layout_engine("none")  # labels must not move what they were placed in
     renderer, unit = made.canvas.get_renderer(), made.dpi / 72
     pixels = axes.transData.transform(points)
     marks = [Box(x, y, radius * unit, radius * unit) for (x, y), radius in zip(pixels, radii, strict=True)]

@@ -85,7 +85,7 @@ def draw(panels: Sequence[Panel], x: Axis, y: Axis, mean: str = "", columns: int
         handle = drawing.handle(0, is_mean=True)
         handle.set_markeredgecolor(drawing.INK)
         drawing.legend(made, [handle], [mean])
-    _label(made, [(axes, panel.dots) for axes, panel in zip(grid, panels, strict=False)], x, y)
+    _label(made, [(axes, panel.dots, x, y) for axes, panel in zip(grid, panels, strict=False)])
     return made
 
 
@@ -105,8 +105,7 @@ def draw_apart(parts: Sequence[tuple[Sequence[Dot], Axis, Axis]], series: Sequen
         _fill(axes, Panel("", dots), x, y, dots)
         axes.set(xlabel=x.label, ylabel=y.label)
     drawing.legend(made, [drawing.handle(number) for number in range(len(series))], series)
-    for axes, (dots, x, y) in zip(grid, parts, strict=True):
-        _label(made, [(axes, dots)], x, y)
+    _label(made, [(axes, dots, x, y) for axes, (dots, x, y) in zip(grid, parts, strict=True)])
     return made
 
 
@@ -146,8 +145,11 @@ def _decades(values: Sequence[float]) -> tuple[float, float]:
     return 10.0**low, 10.0 ** max(high, low + 1)
 
 
-def _label(made: Any, parts: Sequence[tuple[Any, Sequence[Dot]]], x: Axis, y: Axis) -> None:
-    for axes, dots in parts:
+def _label(made: Any, parts: Sequence[tuple[Any, Sequence[Dot], Axis, Axis]]) -> None:
+    """Write the labels of all panels, once these have their places, which labels must not move."""
+    made.draw_without_rendering()
+    made.set_layout_engine("none")
+    for axes, dots, x, y in parts:
         drawn = [dot for dot in dots if dot.is_defined]
         at = [(x.factor * dot.x.value, y.factor * dot.y.value) for dot in drawn]
         place(axes, at, [dot.label for dot in drawn], [6 if dot.is_mean else 3 for dot in drawn])
