@@ -29,6 +29,7 @@ _LESS = {
 }
 """Metric to how its better model is said to stand to the other."""
 
+_TOGETHER = "\N{NO-BREAK SPACE}"
 _BETTER = "is better than"
 _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
@@ -253,7 +254,7 @@ def _verdict(row: Difference, found: Comparison) -> Verdict:
     if row.n == 0 or math.isnan(row.p):
         return Verdict("", "", "", f"Of {_named(first)} and {_named(second)} nothing can be said.")
     bounds = _bounds(row, unit)
-    sure = f"95 % bounds {bounds}; p {_compared_p(row.p_adjusted)}" if bounds else f"p {_compared_p(row.p_adjusted)}"
+    sure = f"95 % bounds {bounds}; {_said_p(row.p_adjusted)}" if bounds else _said_p(row.p_adjusted)
     if row.better is None:
         pair = f"{_named(first)} less {_named(second)}: {_signed(row.difference, unit)} ({sure})."
         return Verdict("", "", "", f"No difference is shown. {pair}" if not row.significant else f"They differ. {pair}")
@@ -261,7 +262,7 @@ def _verdict(row: Difference, found: Comparison) -> Verdict:
     size = _signed(abs(row.difference), unit).removeprefix("+")
     sizes = sorted(abs(part) for part in (row.low, row.high) if math.isfinite(part))
     between = " to ".join(_signed(part, unit).removeprefix("+").removesuffix(" points") for part in sizes)
-    sure = f"95 % bounds {between}; p {_compared_p(row.p_adjusted)}" if len(sizes) == 2 else sure
+    sure = f"95 % bounds {between}; {_said_p(row.p_adjusted)}" if len(sizes) == 2 else sure
     return Verdict(better, other, _LESS.get(row.metric, _BETTER), f"by {size} ({sure}).")
 
 
@@ -305,6 +306,7 @@ def _named(label: str) -> str:
     return label.rpartition("/")[2] or label
 
 
-def _compared_p(p: float) -> str:
+def _said_p(p: float) -> str:
+    """``p < 0.001`` on one line."""
     said = p_value(p)
-    return f"< {said[1:]}" if said.startswith("<") else f"= {said}"
+    return f"p < {said[1:]}".replace(" ", _TOGETHER) if said.startswith("<") else f"p = {said}".replace(" ", _TOGETHER)
