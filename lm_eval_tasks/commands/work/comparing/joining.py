@@ -90,10 +90,10 @@ def join(
 
 
 def _by_document(answers: Sequence[Answer]) -> dict[str, Answer]:
-    """Answers by what their document is called; a name that comes again is numbered."""
+    """Answers by what their document is called; a name that comes again is numbered, in the order of the contents."""
     found: dict[str, Answer] = {}
     times: Counter[str] = Counter()
-    for answer in answers:
+    for answer in sorted(answers, key=lambda answer: answer.content):
         times[answer.key] += 1
         number = times[answer.key]
         found[answer.key if number == 1 else f"{answer.key} #{number}"] = answer
@@ -231,10 +231,11 @@ def _different(values: Sequence[tuple[str, Any]]) -> str:
     """What the models have, where it is not the same: each value with its first model."""
     kinds: dict[str, str] = {}
     for model, value in values:
-        kinds.setdefault(str(value) or "none", model)
-    return "; ".join(f"{_short(value)} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
+        kinds.setdefault(_short(value) if value != "" else "none", model)
+    return "; ".join(f"{value} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return repr(text[:60] + "...") if len(text) > 60 else repr(text) if isinstance(value, str) else text
+    """A value as it stands in messages."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:100]}..."

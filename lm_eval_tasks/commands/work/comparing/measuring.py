@@ -6,7 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +55,8 @@ class Measured:
         present: of each model, (documents,) whether its run has the document.
         clusters: (documents,) numbers of what is drawn together.
         unit: what the clusters are.
+        annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
+            left out; one that occurs and is never flagged counts as 0.
         errors: of the detector, for a rate.
         expected: whether they are expected from other languages.
     """
@@ -65,6 +67,7 @@ class Measured:
     present: tuple[np.ndarray[Any, Any], ...]
     clusters: np.ndarray[Any, Any]
     unit: str
+    annotated: Floats | None = None
     errors: Errors | None = None
     expected: bool = False
 
@@ -96,6 +99,10 @@ class Measured:
         parts = np.nan_to_num(self.values[model][documents])
         sums = np.zeros((len(places), *parts.shape[1:]))
         np.add.at(sums, rows, parts)
+        if self.annotated is not None:
+            sums = sums[:, self.annotated[documents].sum(axis=0) > 0]
+            never = sums[..., 1].sum(axis=0) == 0
+            sums[:, never, 1] = 1.0
         return sums
 
     def _figure(self, clusters: Floats) -> float:
@@ -153,8 +160,9 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
     if of_rate:
         return _measured_rate(task, metric, readings)
     if aggregation in _WORD_SCORES:
-        return _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, aggregation), "documents")
-    if aggregation in ("share", "win_rate"):  # of the judge: a list that begins with the question
+        return _measured_words(task, metric, readings, aggregation)
+    first = next((reading.values.get(metric) for of_run in readings for reading in of_run.values()), None)
+    if _is_verdict(first):
         return _measured(
             task,
             readings,
@@ -194,10 +202,20 @@ def _word_counts(reading: Reading, score: str) -> Floats:
     return np.stack([top, bottom], axis=-1)
 
 
+def _is_verdict(value: Any) -> bool:
+    """Whether a value is one of :mod:`custom_metrics.judging`: the question, then one number or two."""
+    return (
+        isinstance(value, list)
+        and len(value) in (2, 3)
+        and isinstance(value[0], (str, int))
+        and all(part is None or isinstance(part, (int, float)) for part in value[1:])
+    )
+
+
 def _verdict(value: Any) -> Floats:
     """Of (question, in the share, in the denominator), or of (question, won or ``None``)."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) not in (2, 3):
-        raise _NotANumber(f"the values are {type(value).__name__}, not verdicts")
+    if not _is_verdict(value):
+        raise _NotANumber("not all values are verdicts")
     if len(value) == 2:
         return np.array([[np.nan, np.nan]]) if value[1] is None else np.array([[_number(value[1]), 1.0]])
     return np.array([[_number(value[1]), _number(value[2])]])
@@ -241,6 +259,20 @@ def _measured(
     return Measured(kind, metric, tuple(values), tuple(present), clusters, unit)
 
 
+def _measured_words(
+    task: JoinedTask, metric: str, readings: Sequence[Mapping[str, Reading]], score: str
+) -> Measured | str:
+    """A score of summed word counts, or the mean of it over the categories that occur."""
+    found = _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, score), "documents")
+    if isinstance(found, str) or found.values[0].shape[1] == 1:
+        return found
+    recall = _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, "recall"), "documents")
+    if isinstance(recall, str):
+        return recall
+    annotated = np.nan_to_num(np.stack([values[..., 1] for values in recall.values])).max(axis=0)
+    return replace(found, annotated=annotated)
+
+
 # --------------------------------------------------------------------------------------------- hallucination rates
 
 
@@ -270,9 +302,7 @@ def _measured_rate(task: JoinedTask, metric: str, readings: Sequence[Mapping[str
     errors, expected = _errors(keys.pop(), task.name, tuple(_calibration_files(task.runs)))
     if errors is None:
         return "no calibration corrects it, or its file is not here (name it with --calibration)"
-    return Measured(
-        RATE, metric, found.values, found.present, found.clusters, found.unit, errors=errors, expected=expected
-    )
+    return replace(found, kind=RATE, errors=errors, expected=expected)
 
 
 def _tagged(reading: Reading) -> Mapping[str, Any] | None:

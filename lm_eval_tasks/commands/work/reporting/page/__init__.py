@@ -7,10 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks.commands.work.reporting.differences import Differences
 from lm_eval_tasks.commands.work.reporting.documents import KINDS, TaskDocuments
@@ -19,6 +16,10 @@ from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.page.safe import direction, finalized, language_tag
 from lm_eval_tasks.commands.work.reporting.page.summary import Summary, benchmark_name, metric_title
 from lm_eval_tasks.commands.work.reporting.provenance import Made, Number, Origin
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 __all__ = ["BenchmarkNumbers", "Model", "Page", "ShownPlot", "render"]
 
@@ -103,6 +104,8 @@ class Page:
 
 def render(page: Page) -> str:
     """The HTML of a page."""
+    from markupsafe import Markup
+
     css, script = _file("report.css"), _file("report.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:; "
@@ -124,6 +127,8 @@ def render(page: Page) -> str:
 
 
 def _environment(models: Mapping[str, Model]) -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader(_HERE, "templates"),
         autoescape=True,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lxml import etree
-from markupsafe import Markup
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 __all__ = ["inline_svg"]
 
@@ -44,6 +44,9 @@ def inline_svg(document: str, name: str) -> Markup:
     Raises:
         ValueError: it is no SVG document.
     """
+    from lxml import etree
+    from markupsafe import Markup
+
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True, huge_tree=True
     )
@@ -76,8 +79,8 @@ def _set_size(root: Any) -> None:
 def _is_known(element: Any) -> bool:
     if not isinstance(element.tag, str):  # an entity
         return False
-    name = etree.QName(element)
-    return name.namespace in (_SVG, None) and name.localname in _ELEMENTS
+    name = element.tag.removeprefix(f"{{{_SVG}}}")  # of another namespace, the name keeps it
+    return name in _ELEMENTS
 
 
 def _rewrite(element: Any) -> None:

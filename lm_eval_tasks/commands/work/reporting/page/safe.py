@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from markupsafe import Markup
-
 __all__ = ["cleaned", "direction", "finalized", "language_tag"]
 
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -27,8 +25,9 @@ def cleaned(text: str) -> str:
 
 
 def finalized(value: Any) -> Any:
-    """What a template writes for a value: every text cleaned. Jinja calls this for each ``{{ ... }}`` before it escapes."""
-    return cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """What a template writes for a value: every text cleaned. Jinja calls this for each ``{{ ... }}`` before it escapes.
+    Markup, which has the method ``__html__``, is the templates' own."""
+    return cleaned(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def language_tag(code: str) -> str:
