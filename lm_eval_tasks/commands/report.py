@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
     )
+    parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
     which = parser.add_mutually_exclusive_group()
@@ -67,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _said(writing.markdown_of(runs), arguments.output)
     path = arguments.output or Path("report.html")
     if arguments.documents == _AS_FITS:
-        writing.write_report(runs, path)
+        writing.write_report(runs, path, paper=arguments.paper)
     else:
-        writing.write_report(runs, path, arguments.documents, at_most=None)
+        writing.write_report(runs, path, arguments.documents, None, arguments.paper)
     print(path)
     return 0
 

@@ -14,6 +14,7 @@ from lm_eval_tasks.commands.work.reporting.doubts import READINGS
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
 from lm_eval_tasks.commands.work.reporting.numbers import Unit, shown, unit_of
+from lm_eval_tasks.commands.work.reporting.points import points
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.source_errors import MissingSource
 
@@ -187,7 +188,7 @@ def _row(row: Difference, found: Comparison, width: float) -> Row:
         second=models[row.second],
         first_value=shown(row.first_value, unit),
         second_value=shown(row.second_value, unit),
-        difference=_signed(row.difference, unit),
+        difference=points(row.difference, unit),
         bounds=_bounds(row, unit),
         p=p_value(row.p_adjusted),
         sort=row.difference if math.isfinite(row.difference) else 0.0,
@@ -200,20 +201,10 @@ def _row(row: Difference, found: Comparison, width: float) -> Row:
     )
 
 
-def _signed(value: float, unit: Unit) -> str:
-    """A difference: ``+12.3 points`` of percent, else the number with its sign."""
-    if math.isnan(value):
-        return "undefined"
-    sign = "\N{MINUS SIGN}" if value < 0 else "+"
-    if unit == "share":
-        return f"{sign}{100 * abs(value):.1f} points"
-    return sign + shown(abs(value), unit)
-
-
 def _bounds(row: Difference, unit: Unit) -> str:
     if math.isnan(row.low) or math.isnan(row.high):
         return ""
-    return f"{_signed(row.low, unit).removesuffix(' points')} to {_signed(row.high, unit)}"
+    return f"{points(row.low, unit).removesuffix(' points')} to {points(row.high, unit)}"
 
 
 def _drawn(row: Difference, width: float) -> tuple[float, float, float] | None:
@@ -256,12 +247,12 @@ def _verdict(row: Difference, found: Comparison) -> Verdict:
     bounds = _bounds(row, unit)
     sure = f"95 % bounds {bounds}; {_said_p(row.p_adjusted)}" if bounds else _said_p(row.p_adjusted)
     if row.better is None:
-        pair = f"{_named(first)} less {_named(second)}: {_signed(row.difference, unit)} ({sure})."
+        pair = f"{_named(first)} less {_named(second)}: {points(row.difference, unit)} ({sure})."
         return Verdict("", "", "", f"No difference is shown. {pair}" if not row.significant else f"They differ. {pair}")
     better, other = (first, second) if row.better == row.first else (second, first)
-    size = _signed(abs(row.difference), unit).removeprefix("+")
+    size = points(abs(row.difference), unit).removeprefix("+")
     sizes = sorted(abs(part) for part in (row.low, row.high) if math.isfinite(part))
-    between = " to ".join(_signed(part, unit).removeprefix("+").removesuffix(" points") for part in sizes)
+    between = " to ".join(points(part, unit).removeprefix("+").removesuffix(" points") for part in sizes)
     sure = f"95 % bounds {between}; {_said_p(row.p_adjusted)}" if len(sizes) == 2 else sure
     return Verdict(better, other, _LESS.get(row.metric, _BETTER), f"by {size} ({sure}).")
 

@@ -22,6 +22,7 @@ from lm_eval_tasks.commands.work.reporting.page.summary import benchmark_name, s
 from lm_eval_tasks.commands.work.reporting.plots import Plot, plots_of, save
 from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names
 from lm_eval_tasks.commands.work.reporting.provenance import made, numbers, origins
+from lm_eval_tasks.commands.work.reporting.published import PublishedTable, published_tables
 from lm_eval_tasks.provenance import PACKAGE
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.source_errors import MissingSource
@@ -38,7 +39,11 @@ _NO_PLOTS = "There are no plots, for matplotlib is not installed. Install it wit
 
 
 def write_report(
-    runs: Sequence[Run], path: Path, documents: int | None = PER_TASK, at_most: int | None = BYTES
+    runs: Sequence[Run],
+    path: Path,
+    documents: int | None = PER_TASK,
+    at_most: int | None = BYTES,
+    paper: bool = False,
 ) -> Path:
     """Write the page of some runs.
 
@@ -47,6 +52,7 @@ def write_report(
         path: of the page.
         documents: how many documents to show of each task; ``None`` for all.
         at_most: bytes of the page. A larger one shows fewer documents of each task, one at the least. ``None``: any size.
+        paper: whether figures of the papers stand beside those of the runs.
 
     Returns:
         `path`.
@@ -59,7 +65,7 @@ def write_report(
     if not runs:
         raise ValueError("a report needs a run")
     by_label = dict(zip(labels(runs), runs, strict=True))
-    page = _page(by_label)
+    page = _page(by_label, published_tables(runs) if paper else [])
     html = _rendered(page, by_label, documents)
     if at_most is not None and documents is not None and len(html) > at_most:
         empty = len(_rendered(page, by_label, 0))
@@ -113,7 +119,7 @@ def _rendered(page: Page, runs: Mapping[str, Run], number: int | None) -> bytes:
     return render(shown).encode("utf-8", "replace")
 
 
-def _page(runs: Mapping[str, Run]) -> Page:
+def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable]) -> Page:
     """The page of runs (label to run) without its documents."""
     plots, why_not = _plots([*runs.values()])
     short = short_names([*runs])
@@ -133,6 +139,7 @@ def _page(runs: Mapping[str, Run]) -> Page:
         plots=plots,
         no_plots=why_not,
         differences=differences([*runs.values()], listed),
+        published=published,
         documents=(),
         per_task=None,
         made=made(runs),

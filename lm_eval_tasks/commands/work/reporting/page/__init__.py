@@ -16,6 +16,7 @@ from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.page.safe import direction, finalized, language_tag
 from lm_eval_tasks.commands.work.reporting.page.summary import Summary, benchmark_name, metric_title
 from lm_eval_tasks.commands.work.reporting.provenance import Made, Number, Origin
+from lm_eval_tasks.commands.work.reporting.published import PublishedTable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -81,6 +82,7 @@ class Page:
         plots: in order; empty where matplotlib is missing.
         no_plots: why there are none, and how to get them; empty where there are.
         differences: from ``compare``; ``None`` where there is one model only.
+        published: figures of the papers beside those of the runs; empty where nobody asked for them.
         documents: task by task.
         per_task: documents to show of each task; ``None`` for all.
         made: results files and their commands.
@@ -96,6 +98,7 @@ class Page:
     plots: Sequence[ShownPlot]
     no_plots: str
     differences: Differences | None
+    published: Sequence[PublishedTable]
     documents: Sequence[TaskDocuments]
     per_task: int | None
     made: Sequence[Made]
