@@ -23,6 +23,7 @@ class PublishedTable:
         citation, where, address: of the published figures.
         own: label of a run, its value, and its bounds.
         rows: published model, its value, and for each run label and the difference, or why none is computed.
+        why_none: why no difference is computed, where that is the same for every row and run; `rows` hold none then.
         left_out: published figures that are not shown.
     """
 
@@ -34,6 +35,7 @@ class PublishedTable:
     address: str
     own: tuple[tuple[str, str, str], ...]
     rows: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
+    why_none: str
     left_out: int
 
 
@@ -44,6 +46,8 @@ def published_tables(runs: Sequence[Run]) -> list[PublishedTable]:
 
 def _table(found: BesidePaper) -> PublishedTable:
     unit = unit_of(found.metric)
+    reasons = {each.why_none for _, against in found.rows for each in against}
+    alike = next(iter(reasons)) if len(reasons) == 1 else ()
     return PublishedTable(
         found.task,
         found.metric,
@@ -53,9 +57,10 @@ def _table(found: BesidePaper) -> PublishedTable:
         found.source.url,
         tuple((own.run, shown(own.value, unit), _between(own, unit)) for own in found.own),
         tuple(
-            (row.model, shown(row.value, unit), tuple((each.run, _said(each, unit)) for each in against))
+            (row.model, shown(row.value, unit), () if alike else tuple((x.run, _said(x, unit)) for x in against))
             for row, against in found.rows
         ),
+        "; ".join(alike),
         found.of - len(found.rows),
     )
 
