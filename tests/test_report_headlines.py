@@ -137,7 +137,7 @@ def test_samples_alone_have_no_numbers(two_models: Path, tmp_path: Path) -> None
     shutil.copy(samples, tmp_path)
     one = only(headlines(read_runs([tmp_path])), "rougeL")
 
-    assert one.says == "The rougeL is undefined: there is no results file beside the samples."
+    assert one.says == "The RougeL is undefined: there is no results file beside the samples."
     assert doubts(one) == {
         "not_comparable": "the results do not say what it was measured on",
         "undefined": "there is no results file beside the samples",
@@ -309,7 +309,7 @@ def test_a_language_without_a_rate_is_said_and_not_counted_as_0() -> None:
     assert undefined.text == "undefined"
     assert (
         undefined.says
-        == "The mean over 2 languages of hallucination_rate is undefined: no document is in its denominator."
+        == "The mean over 2 languages of hallucination rate is undefined: no document is in its denominator."
     )
 
 

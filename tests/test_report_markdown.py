@@ -24,10 +24,10 @@ SUMMARY = """\
 |---|---|---:|---:|
 | nomiracl | hallucination rate ↓ | *undefined* <sup>1</sup> | *undefined* <sup>1</sup> |
 | nomiracl | error rate ↓ | 25.0 % \\[4.6 to 69.9 %\\] <sup>2, 3</sup> | 5.0 % \\[1.4 to 16.5 %\\] |
-| clapnq\\_gold | rougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |
+| clapnq\\_gold | RougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |
 | clapnq\\_gold | unanswerable accuracy ↑ | *undefined* <sup>1</sup> | – |
 | clapnq\\_gold | answerable abstention rate ↓ | *undefined* <sup>1</sup> | – |
-| clapnq\\_gold | length | *undefined* <sup>1</sup> | – |
+| clapnq\\_gold | length in characters | *undefined* <sup>1</sup> | – |
 
 1. no document is in its denominator, or nothing corrects it.
 2. fewer than ten questions (4).
@@ -35,7 +35,7 @@ SUMMARY = """\
 
 <details><summary>What the numbers mean</summary>
 
-- **org/a\\_b**, nomiracl: The hallucination\\_rate is undefined: no document is in its denominator.
+- **org/a\\_b**, nomiracl: The hallucination rate is undefined: no document is in its denominator.
 """
 
 

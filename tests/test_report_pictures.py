@@ -179,22 +179,27 @@ def test_a_marker_for_each_colour() -> None:
 FRAME = Box(50, 50, 50, 50)
 
 
-def test_labels_cover_neither_points_nor_each_other() -> None:
+def test_labels_cover_neither_points_nor_each_other_and_are_nearest_to_their_own() -> None:
     points = [Box(20 + 9 * place, 50 + 3 * (place % 2), 2, 2) for place in range(7)]
-    places = arranged(points, [(4, 3)] * 7, FRAME, room=2)
-    found = [place for place in places if place is not None]
+    found = [placed.box for placed in arranged(points, [[(4, 3)]] * 7, FRAME, room=2) if placed is not None]
 
     assert len(found) == 7
-    for place in found:
-        assert FRAME.holds(place)
-        assert not any(place.meets(point) for point in points)
-        assert sum(place.meets(other) for other in found) == 1  # itself
+    for number, box in enumerate(found):
+        assert FRAME.holds(box)
+        assert not any(box.meets(point) for point in points)
+        assert sum(box.meets(other) for other in found) == 1  # itself
+        assert min(points, key=box.gap) == points[number]
 
 
-def test_a_label_without_room_is_left_out() -> None:
+def test_a_label_without_room_is_shorter_or_left_out() -> None:
     crowd = [Box(x, y, 3, 3) for x in range(0, 101, 6) for y in range(0, 101, 6)]
-    assert arranged(crowd[:1], [(8, 8)], FRAME, crowd) == [None]
-    assert arranged([Box(50, 50, 1, 1)], [(60, 2)], FRAME) == [None]
+
+    assert arranged(crowd[:1], [[(8, 8)]], FRAME, crowd) == [None]
+    assert arranged([Box(50, 50, 1, 1)], [[(60, 2)]], FRAME) == [None]
+    (short,) = arranged([Box(50, 50, 1, 1)], [[(60, 2), (3, 2)]], FRAME)
+    assert short is not None
+    assert short.text == 1
+    assert arranged([], [], FRAME) == []
 
 
 @pytest.mark.parametrize(

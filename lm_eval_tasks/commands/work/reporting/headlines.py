@@ -26,6 +26,8 @@ _BESIDE = {
     "rogan_gladen_rate": ("detected_rate", "estimated_rate"),
     "estimated_rate": ("detected_rate",),
     "f1": ("precision", "recall"),
+    "rougeL": ("recall", "rougeLp"),
+    "gold_retrieved": ("ndcg@10", "recall@10"),
 }
 
 Read = Callable[[TaskRun], Sequence[Answer]]

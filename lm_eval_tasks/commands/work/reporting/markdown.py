@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
+from lm_eval_tasks.commands.work.reporting.metric_names import metric_name
 from lm_eval_tasks.commands.work.reporting.numbers import UNDEFINED_TEXT, with_bounds
 
 __all__ = ["code_block", "escaped", "summary"]
@@ -68,7 +69,7 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> list[str]:
     ]
     for (family, metric), by_model in rows.items():
         some = next(iter(by_model.values()))
-        named = escaped(metric.replace("_", " ")) + _ARROWS[some.higher_is_better]
+        named = escaped(metric_name(metric)) + _ARROWS[some.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
         lines.append("| " + " | ".join([escaped(family) + _over(some), named, *cells]) + " |")
     return lines

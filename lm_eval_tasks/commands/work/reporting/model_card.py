@@ -8,6 +8,7 @@ from typing import Any
 
 from lm_eval_tasks.commands.work.reporting.families import Family, families, language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline, headlines_of_family, signs_of_family
+from lm_eval_tasks.commands.work.reporting.metric_names import metric_name
 from lm_eval_tasks.runs import Run, TaskRun
 
 __all__ = ["eval_results", "model_card"]
@@ -73,7 +74,7 @@ def _result(one: Headline, family: Family) -> Any:
         dataset_revision=None if is_sample else _revision(task.provenance, path),
         dataset_args=_asked(task),
         metric_type=one.metric,
-        metric_name=f"{one.metric.replace('_', ' ')} ({one.filter})",
+        metric_name=f"{metric_name(one.metric)} ({one.filter})",
         metric_value=round(one.figure.value, _DIGITS),
         metric_args=_measured(one),
         source_name=_source(task.provenance),

@@ -14,6 +14,7 @@ Unit = Literal["share", "score", "characters", "words", "rating"]
 UNDEFINED_TEXT = "undefined"
 
 _SCORES = ("rougeL", "recall", "rougeLp", "k_precision", "iou", "rho", "f1", "precision", "ndcg")
+_DECIMALS = {"score": 3, "rating": 2}
 _RATINGS = ("f_plus_a", "faithfulness", "appropriateness")
 
 
@@ -35,7 +36,7 @@ def shown(value: float, unit: Unit) -> str:
         return UNDEFINED_TEXT
     if unit == "share":
         return f"{100 * value:.1f} %"
-    return f"{value:.{ {'score': 3, 'rating': 2}.get(unit, 0) }f}"
+    return f"{value:.{_DECIMALS.get(unit, 0)}f}"
 
 
 def bounds(figure: Figure, unit: Unit) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.families import Family
+from lm_eval_tasks.commands.work.reporting.metric_names import metric_name
 from lm_eval_tasks.commands.work.reporting.numbers import Unit, bounds, shown
 
 __all__ = ["SENTENCES", "WINS", "Said", "sentence"]
@@ -107,7 +108,8 @@ def sentence(
     if said is None:
         said = Said("The judge prefers the answers of {system} in {value} of the comparisons")
     if math.isnan(mean.value):
-        what = f"mean over {len(figures)} languages of {metric}" if len(figures) > 1 else metric
+        name = metric_name(metric)
+        what = f"mean over {len(figures)} languages of {name}" if len(figures) > 1 else name
         why = (
             "no document is in its denominator" if family.has_results else "there is no results file beside the samples"
         )

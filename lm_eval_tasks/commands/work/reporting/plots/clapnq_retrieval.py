@@ -50,7 +50,7 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
         title="Answers where the gold passage was retrieved, and where it was missed (CLAPnq)",
         caption=(
             "Answerable questions only. Left: RougeL. Right: questions declined, which is right where the passages do not "
-            "hold the answer. Lines are 95 % bounds. The percentage is the share of questions whose gold passage was given."
+            "hold the answer. Lines are 95 % bounds; of one question they have no width. The counts are of questions."
         ),
         columns=(
             *("model", "task"),
@@ -71,7 +71,7 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
 def draw(found: Sequence[Parted]) -> Any:
     """Two panels, a line for each model and task."""
     names = short_names([*dict.fromkeys(one.model for one in found)])
-    labels = [f"{wrapped(names[one.model], 30)}\n{setting(one.task)}{_share(one.gold_retrieved)}" for one in found]
+    labels = [f"{wrapped(names[one.model], 30)}\n{setting(one.task)}{_counts(one.rouge)}" for one in found]
     rouge = [ranges.Line(label, one.rouge) for label, one in zip(labels, found, strict=True)]
     abstained = [ranges.Line(label, one.abstained) for label, one in zip(labels, found, strict=True)]
     return ranges.draw(
@@ -83,5 +83,6 @@ def draw(found: Sequence[Parted]) -> Any:
     )
 
 
-def _share(gold_retrieved: Figure) -> str:
-    return f", {100 * gold_retrieved.value:.0f} %" if gold_retrieved.value == gold_retrieved.value else ""
+def _counts(parts: Sequence[Figure]) -> str:
+    """How many questions each part has: bounds of one or two say nothing."""
+    return ": " + ", ".join(f"{figure.n} {part}" for figure, part in zip(parts, PARTS, strict=True))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.families import Family, language_name
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
+from lm_eval_tasks.commands.work.reporting.metric_names import metric_name
 from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names, wrapped
 from lm_eval_tasks.commands.work.reporting.plots.plot import Cell, Plot, cells
 
@@ -63,7 +64,7 @@ def plot(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> Plot
         )
         for field in found
     )
-    named = " and ".join(metric.replace("_", " ") for metric in metrics)
+    named = " and ".join(map(metric_name, metrics))
     return Plot(
         name=f"{family.name}_languages",
         title=f"{named[0].upper()}{named[1:]} by language and model ({family.name})",
@@ -93,7 +94,7 @@ def draw(found: Sequence[Field]) -> Any:
     panels = made.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
         _panel(axes, [field for field in found if field.metric == metric], models, languages, drawing.COLOURS[number])
-        axes.set_title(metric.replace("_", " ") + " (%)", loc="left")
+        axes.set_title(f"{metric_name(metric)} (%)", loc="left")
         axes.set_xticks(range(len(models)), [wrapped(names[model], 26) for model in models], rotation=40)
         for tick in axes.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")

@@ -94,5 +94,6 @@ def draw(found: Sequence[Point]) -> Any:
         panels,
         scatter.Axis("hallucination rate (%)", 100),
         scatter.Axis("error rate (%)", 100),
-        mean="mean over languages" if any(point.language == MEAN for point in found) else "",
+        mean="mean over languages",
+        is_square=True,
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Box", "arranged", "place"]
+__all__ = ["Box", "Placed", "arranged", "place"]
 
 _AROUND = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
 """Directions, of which the first free one is taken: aslant first, where no bounds are drawn."""
 
-_RINGS = (1.0, 2.2, 3.6)
+_RINGS = (1.0, 1.8, 2.6)
 _ROOM = 4.0  # between a point and its label, in points of print
 _MOST = 4  # texts of points at one place
 
@@ -30,6 +31,13 @@ class Box(NamedTuple):
             and abs(self.y - other.y) < self.half_height + other.half_height
         )
 
+    def gap(self, other: Box) -> float:
+        """The distance between them; 0 where they meet."""
+        return math.hypot(
+            max(0.0, abs(self.x - other.x) - self.half_width - other.half_width),
+            max(0.0, abs(self.y - other.y) - self.half_height - other.half_height),
+        )
+
     def holds(self, other: Box) -> bool:
         """Whether the other lies inside."""
         return (
@@ -38,38 +46,55 @@ class Box(NamedTuple):
         )
 
 
+class Placed(NamedTuple):
+    """A label in its place: which of its texts, and its box."""
+
+    text: int
+    box: Box
+
+
 def arranged(
     points: Sequence[Box],
-    sizes: Sequence[tuple[float, float]],
+    sizes: Sequence[Sequence[tuple[float, float]]],
     frame: Box,
     marks: Sequence[Box] = (),
     room: float = _ROOM,
-) -> list[Box | None]:
-    """A place beside each point for its label, so that no label meets a point or another label.
+) -> list[Placed | None]:
+    """A place beside each point for its label: none meets a point or another label, and each is nearest to its own point.
 
     Args:
         points: the marks to be labelled.
-        sizes: half of width and height of each label.
+        sizes: half of width and height of each text that a point's label may have, the one to be preferred first.
         frame: labels stay inside.
         marks: all that must not be covered; default the points.
         room: between a mark and its label.
 
     Returns:
-        For each point the label's box, ``None`` where none is free.
+        For each point the label that fits, ``None`` where none does.
     """
-    taken = [*(marks or points)]
-    found: list[Box | None] = []
-    for point, (width, height) in zip(points, sizes, strict=True):
-        free = (
-            box
-            for box in _beside(point, width, height, room)
-            if frame.holds(box) and not any(box.meets(other) for other in taken)
-        )
-        box = next(free, None)
-        found.append(box)
-        if box is not None:
-            taken.append(box)
+    every = [*(marks or points)]
+    taken = [*every]
+    found: list[Placed | None] = [None] * len(points)
+    for choice in range(max(map(len, sizes), default=0)):
+        for number, (point, texts) in enumerate(zip(points, sizes, strict=True)):
+            if found[number] is not None or choice >= len(texts):
+                continue
+            for box in _beside(point, *texts[choice], room):
+                covers = any(box.meets(other) for other in taken)
+                if frame.holds(box) and not covers and _is_nearest(box, point, every):
+                    found[number] = Placed(choice, box)
+                    taken.append(box)
+                    break
     return found
+
+
+def _is_nearest(box: Box, point: Box, marks: Sequence[Box]) -> bool:
+    """Whether no mark at another place is as near, so that nobody takes the label for another's."""
+    own = box.gap(point)
+    elsewhere = (
+        other for other in marks if abs(other.x - point.x) + abs(other.y - point.y) > max(point.half_width, own)
+    )
+    return all(box.gap(other) > own for other in elsewhere)
 
 
 def _beside(point: Box, width: float, height: float, room: float) -> Iterator[Box]:
@@ -87,7 +112,7 @@ def place(
     radii: Sequence[float],
     size: float = 7,
 ) -> list[str]:
-    """Write labels beside points. Points at one place get one label; what fits nowhere is left out.
+    """Write labels beside points. Points at one place share a label; what fits nowhere is left out.
 
     Args:
         axes: whose limits and place are settled.
@@ -109,36 +134,45 @@ def place(
     for number, (x, y) in enumerate(pixels):
         if texts[number]:
             together.setdefault((round(x / unit / 2), round(y / unit / 2)), []).append(number)
-    labels = [
+    groups = [*together.values()]
+    choices = [_texts([texts[number] for number in numbers]) for numbers in groups]
+    probe = axes.text(0, 0, "", fontsize=size)
+
+    def half_of(text: str) -> tuple[float, float]:
+        probe.set_text(text)
+        extent = probe.get_window_extent(renderer)
+        return extent.width / 2, extent.height / 2
+
+    sizes = [[half_of(text) for text in texts_of_one] for texts_of_one in choices]
+    probe.remove()
+    inside = axes.get_window_extent(renderer)
+    frame = Box((inside.x0 + inside.x1) / 2, (inside.y0 + inside.y1) / 2, inside.width / 2, inside.height / 2)
+    beside = [marks[numbers[0]] for numbers in groups]
+    left_out = []
+    for numbers, texts_of_one, found in zip(
+        groups, choices, arranged(beside, sizes, frame, marks, _ROOM * unit), strict=True
+    ):
+        if found is None:
+            left_out += [texts[number] for number in numbers]
+            continue
+        mark = marks[numbers[0]]
         axes.annotate(
-            _joined([texts[number] for number in numbers]),
+            texts_of_one[found.text],
             points[numbers[0]],
-            xytext=(0, 0),
+            xytext=((found.box.x - mark.x) / unit, (found.box.y - mark.y) / unit),
             textcoords="offset points",
             fontsize=size,
             ha="center",
             va="center",
             annotation_clip=False,
         )
-        for numbers in together.values()
-    ]
-    extents = [label.get_window_extent(renderer) for label in labels]
-    sizes = [(extent.width / 2, extent.height / 2) for extent in extents]
-    inside = axes.get_window_extent(renderer)
-    frame = Box((inside.x0 + inside.x1) / 2, (inside.y0 + inside.y1) / 2, inside.width / 2, inside.height / 2)
-    beside = [marks[numbers[0]] for numbers in together.values()]
-    places = arranged(beside, sizes, frame, marks, _ROOM * unit)
-    left_out = []
-    for label, mark, box, numbers in zip(labels, beside, places, together.values(), strict=True):
-        if box is None:
-            label.remove()
-            left_out += [texts[number] for number in numbers]
-        else:
-            label.set_position(((box.x - mark.x) / unit, (box.y - mark.y) / unit))
     return left_out
 
 
-def _joined(texts: Sequence[str]) -> str:
+def _texts(texts: Sequence[str]) -> list[str]:
+    """What to write beside points at one place, long and short: ``ar, de, en, fi, +3`` and ``ar, +6``."""
     unique = [*dict.fromkeys(texts)]
-    more = len(unique) - _MOST
-    return ", ".join([*unique[:_MOST], *([f"+{more}"] if more > 0 else [])])
+    found = [
+        ", ".join([*unique[:most], *([f"+{len(unique) - most}"] if len(unique) > most else [])]) for most in (_MOST, 1)
+    ]
+    return [*dict.fromkeys(found)]

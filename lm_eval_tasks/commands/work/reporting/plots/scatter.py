@@ -55,13 +55,14 @@ class Axis(NamedTuple):
     log: bool = False
 
 
-def draw(panels: Sequence[Panel], x: Axis, y: Axis, mean: str = "", columns: int = 3) -> Any:
+def draw(panels: Sequence[Panel], x: Axis, y: Axis, mean: str = "", is_square: bool = False, columns: int = 3) -> Any:
     """Panels of one scale, each in the colour of its dots.
 
     Args:
         panels: from left to right, then from top to bottom.
         x, y: the axes.
         mean: what a large hollow point is, for the legend; empty where there is none.
+        is_square: both axes show the same range.
         columns: panels side by side, at most.
     """
     from lm_eval_tasks.commands.work.reporting.plots import drawing
@@ -74,6 +75,9 @@ def draw(panels: Sequence[Panel], x: Axis, y: Axis, mean: str = "", columns: int
     every = [dot for panel in panels for dot in panel.dots]
     for number, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
         _fill(axes, panel, x, y, every)
+        if is_square:
+            same = _limits([part for dot in every if dot.is_defined for part in (dot.x, dot.y)], x.factor)
+            axes.set(xlim=same, ylim=same)
         if number + side >= len(panels):
             axes.set_xlabel(x.label)
             axes.tick_params(labelbottom=True)
@@ -176,6 +180,6 @@ def _dots(axes: Any, dots: Sequence[Dot], x_factor: float, y_factor: float, look
         [*across, *upright],
         color=look["color"],
         linewidth=1.8 if is_mean else 0.9,
-        alpha=0.9 if is_mean else 0.35,
+        alpha=0.9 if is_mean else 0.45,
     )
     axes.plot([x for x, _ in at], [y for _, y in at], linestyle="none", zorder=4 if is_mean else 3, **look)
