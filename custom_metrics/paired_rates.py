@@ -57,7 +57,7 @@ def linearised(top: Any, bottom: Any) -> Floats:
 
 
 def compare_ratios(
-    strata: Sequence[tuple[Any, Any]], iterations: int = ITERATIONS, seed: int = SEED
+    strata: Sequence[tuple[Any, Any]], harmonic: bool = False, iterations: int = ITERATIONS, seed: int = SEED
 ) -> PairedDifference:
     """The difference of two ratios of sums, or of their means over languages.
 
@@ -65,15 +65,25 @@ def compare_ratios(
         strata: of each language, what each cluster adds to the two models' ratios: (clusters, 2) numerator and denominator,
             or (clusters, ratios, 2) where the figure is the mean of several ratios. Clusters are in the same order; one
             that a model has nothing of is (0, 0). A language in which a ratio is 0/0 is left out.
+        harmonic: the figure is the harmonic mean of the ratios instead.
         iterations, seed: of the bootstrap.
     """
-    return compare_mean_groups([(_values(one), _values(other)) for one, other in strata], iterations, seed, CLUSTERS)
+    pairs = [(_values(one, harmonic), _values(other, harmonic)) for one, other in strata]
+    return compare_mean_groups(pairs, iterations, seed, CLUSTERS)
 
 
-def _values(parts: Any) -> Floats:
+def _values(parts: Any, harmonic: bool) -> Floats:
     array = np.asarray(parts, dtype=float)
     values = linearised(array[..., 0], array[..., 1])
-    return values if values.ndim == 1 else np.asarray(values.mean(axis=1))
+    if values.ndim == 1:
+        return values
+    if not harmonic:
+        return np.asarray(values.mean(axis=1))
+    ratios = values.mean(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = len(ratios) / np.sum(1 / ratios)
+        slopes = (whole / ratios) ** 2 / len(ratios)
+    return np.asarray(whole + (values - ratios) @ slopes)
 
 
 class RateStratum(NamedTuple):
@@ -138,7 +148,7 @@ def compare_rates(
         iterations, seed: of the bootstrap.
     """
     if rate == RATES[0]:
-        return compare_ratios([(part.first, part.second) for part in strata], iterations, seed)
+        return compare_ratios([(part.first, part.second) for part in strata], iterations=iterations, seed=seed)
     corrected = [_Corrected.of(part, rate) for part in strata]
     known = [part for part in corrected if part is not None]
     if not known:

@@ -361,6 +361,9 @@ def test_two_runs_are_needed_with_a_task_in_common_and_answers(two_models: Path,
         compared(first)
     with pytest.raises(MissingSource, match="run it with --log_samples"):
         compared(first, second, tasks=["nomiracl_de"])
+    unlogged = compared(first, second, tasks=["nomiracl_de"], refuse=False)
+    assert unlogged.differences == ()
+    assert [refusal.kind for refusal in unlogged.refused] == ["answers", "answers"]
     one = written_samples(tmp_path / "one", "mine", [{"acc": 1.0}])
     other = written_samples(tmp_path / "other", "theirs", [{"acc": 1.0}])
     with pytest.raises(ValueError, match=r"no task is in two runs: .* has mine; .* has theirs"):
@@ -409,6 +412,33 @@ def test_scores_by_category_are_means_over_categories_that_occur(tmp_path: Path)
     assert found.first_value == pytest.approx(
         (6 / 9 + 2 / 3) / 2
     )  # as custom_metrics.detection: absent ones are left out
+
+
+def test_a_judges_f_plus_a_is_a_harmonic_mean_over_questions(tmp_path: Path) -> None:
+    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(20)]
+    values = [
+        [
+            {"f_plus_a": [doc["id"], ("faithfulness", "appropriateness")[n % 2], float(r)]}
+            for n, (doc, r) in enumerate(of)
+        ]
+        for of in (list(zip(docs, [4, 3, 2, 1] * 5, strict=True)), list(zip(docs, [1, 4, 2, 3] * 5, strict=True)))
+    ]
+    places = [written_samples(tmp_path / str(n), "clapnq_judge", of_judge, docs) for n, of_judge in enumerate(values)]
+    row = the(compared(*places), "f_plus_a", "clapnq_judge")
+    # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5
+    assert (row.first_value, row.second_value) == (
+        pytest.approx(2 / (1 / 3 + 1 / 2)),
+        pytest.approx(2 / (1 / 1.5 + 1 / 3.5)),
+    )
+    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), 10, "questions")
+
+
+def test_win_rates_count_each_question_the_same(tmp_path: Path) -> None:
+    docs = [{"id": f"q{question}", "subset": f"s{number}"} for number, question in enumerate([0, 0, 0, 1, 2])]
+    rows = [{"win_rate_x": [doc["id"], won]} for doc, won in zip(docs, [1.0, 1.0, 0.0, 0.0, None], strict=True)]
+    places = [written_samples(tmp_path / str(n), "clapnq_judge_pairs", rows, docs) for n in (1, 2)]
+    row = the(compared(*places), "win_rate_x", "clapnq_judge_pairs")
+    assert (row.first_own, row.n) == (pytest.approx((2 / 3 + 0) / 2), 2)
 
 
 def test_a_judges_shares_are_compared_over_questions(tmp_path: Path) -> None:

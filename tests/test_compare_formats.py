@@ -84,7 +84,7 @@ def test_text_for_a_terminal() -> None:
     table, words = render(found).split("\n\n", 2)[1:]
     assert render(found).startswith("A = org/small\nB = org/large\n\n")
     assert table == TABLE
-    first, columns, holm, brackets, methods, alone, note, left_out = words.splitlines()
+    first, columns, holm, only, brackets, methods, alone, note, left_out = words.splitlines()
     assert first == (
         "hallucination_rate: small is better by 0.250 (0.100 to 0.400) over nomiracl (mean of 18 tasks), p < 0.001. "
         "Of 3 tasks, small is better in 1, no difference is shown in 1, nothing can be said in 1."
@@ -93,7 +93,8 @@ def test_text_for_a_terminal() -> None:
     assert holm.startswith(
         "p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark (3"
     )
-    assert brackets.startswith("In brackets: the run's own value, over all documents that count for that model.")
+    assert only == "Only one: documents that count for one of both models alone, and are left out of both values."
+    assert brackets == "In brackets: the run's own value, over all documents that count for that model."
     assert methods == "Methods: McNemar mid-p, Tango score interval."
     assert alone == "Documents that are not compared: nomiracl_de: 3 in A only."
     assert (note, left_out) == (

@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from lm_eval_tasks.commands import add_output
+
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from lm_eval_tasks.commands import add_output
-
     parser.add_argument(
         "runs",
         type=Path,

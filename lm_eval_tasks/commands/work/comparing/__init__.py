@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
-from custom_metrics.multiple_comparisons import holm
-from custom_metrics.paired_difference import NO_DIFFERENCE, PairedDifference
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference, Incomparable, Joined, Refusal
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join
-from lm_eval_tasks.commands.work.comparing.measuring import Measured, compare_measured, measure
+from lm_eval_tasks.commands.work.comparing.measured import Measured
+from lm_eval_tasks.commands.work.comparing.measuring import measure
+from lm_eval_tasks.commands.work.comparing.rows import corrected, group_rows, in_order, task_rows
 from lm_eval_tasks.runs import MeasuredBy, Run, TaskRun, labels
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
@@ -48,7 +46,8 @@ def compare_runs(
         metrics: names; default the headlines of each benchmark.
         every_metric: all metrics instead.
         filter_name: the filter whose readings count, such as ``robust``; default the first of each task.
-        refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``.
+        refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
+            answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
 
     Raises:
@@ -69,7 +68,13 @@ def compare_runs(
     measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
     known: dict[str, tuple[TaskRun, tuple[MeasuredBy, ...]]] = {}
     for name in progress(names):
-        task, refusals, said = join(name, [run.tasks.get(name) for run in runs], models)
+        of_task = [run.tasks.get(name) for run in runs]
+        if not refuse:
+            of_task, unlogged = _logged(name, of_task, models)
+            refused += unlogged
+            if sum(run is not None for run in of_task) < 2:
+                continue
+        task, refusals, said = join(name, of_task, models)
         notes += [(name, note) for note in said]
         refused += refusals
         if task is None:
@@ -87,7 +92,7 @@ def compare_runs(
                 notes.append((name, f"{metric.name} is not compared: {values}"))
             else:
                 measured[name, metric.name, read_by] = values
-    if refused and (refuse or not joined):
+    if refused and refuse:
         raise Incomparable(_refusals(refused))
     if metrics:
         missing = [metric for metric in metrics if all(metric != name for _, name, _ in measured)]
@@ -95,12 +100,12 @@ def compare_runs(
             has = sorted({metric.name for run, _ in known.values() for metric in run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
     rows = [
-        *_group_rows(groups, tasks, names, known, measured, len(runs)),
-        *_task_rows(known, measured, len(runs)),
+        *group_rows(groups, tasks, names, known, measured, len(runs)),
+        *task_rows(known, measured, len(runs)),
     ]
     return Comparison(
         tuple(models),
-        tuple(_in_order(_corrected(rows))),
+        tuple(in_order(corrected(rows))),
         tuple(joined),
         tuple(_gathered(notes) + _absent(runs, models, names)),
         tuple(refused),
@@ -144,6 +149,19 @@ def _chosen_tasks(
     return list(dict.fromkeys(chosen))
 
 
+def _logged(
+    name: str, runs: Sequence[TaskRun | None], models: Sequence[str]
+) -> tuple[list[TaskRun | None], list[Refusal]]:
+    """The runs of a task whose answers were logged, and what there is to say of the others."""
+    kept = [run if run is not None and run.samples is not None else None for run in runs]
+    refused = [
+        Refusal(name, "answers", f"the answers of {model} were not logged (--log_samples)")
+        for model, run in zip(models, runs, strict=True)
+        if run is not None and run.samples is None
+    ]
+    return kept, refused
+
+
 def _few(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -176,125 +194,6 @@ def _filter_of(task: JoinedTask, asked: str | None) -> str:
     if asked is not None and len(names) > 1:
         raise UsageError(f"{task.name}: no filter {asked}; there are {', '.join(names)}")
     return names[0] if names else "none"
-
-
-# ---------------------------------------------------------------------------------------------------------------- rows
-
-
-def _task_rows(
-    known: Mapping[str, tuple[TaskRun, tuple[MeasuredBy, ...]]],
-    measured: Mapping[tuple[str, str, str], Measured],
-    runs: int,
-) -> Iterator[Difference]:
-    for (name, metric_name, read_by), values in measured.items():
-        run, metrics = known[name]
-        metric = next(metric for metric in metrics if metric.name == metric_name)
-        for first, second in combinations(range(runs), 2):
-            if values.present[first].any() and values.present[second].any():
-                yield _row(name, run, metric, read_by, [values], first, second)
-
-
-def _group_rows(
-    groups: Mapping[str, Sequence[str]],
-    asked: Sequence[str] | None,
-    names: Sequence[str],
-    known: Mapping[str, tuple[TaskRun, tuple[MeasuredBy, ...]]],
-    measured: Mapping[tuple[str, str, str], Measured],
-    runs: int,
-) -> Iterator[Difference]:
-    for group, members in groups.items():
-        present = [name for name in members if name in known]
-        if (asked and group not in asked) or not {*members} <= {*names} or len(present) < len(members):
-            continue
-        run, metrics = known[present[0]]
-        read_by = {read for name, _, read in measured if name in members}
-        for metric in metrics:
-            for filter_name in read_by:
-                parts = [
-                    measured[name, metric.name, filter_name]
-                    for name in members
-                    if (name, metric.name, filter_name) in measured
-                ]
-                for first, second in combinations(range(runs), 2):
-                    both = [p for p in parts if p.counted(first).any() and p.counted(second).any()]
-                    if both and len({part.kind for part in both}) == 1:
-                        yield _row(group, run, metric, filter_name, both, first, second, group=True)
-
-
-def _row(
-    name: str,
-    run: TaskRun,
-    metric: MeasuredBy,
-    filter_name: str,
-    parts: Sequence[Measured],
-    first: int,
-    second: int,
-    group: bool = False,
-) -> Difference:
-    found: PairedDifference = compare_measured(parts, first, second)
-    if found.n == 0:
-        found = NO_DIFFERENCE
-    counted = [(part.counted(first), part.counted(second)) for part in parts]
-    own = [sum(part.own(model) for part in parts) / len(parts) for model in (first, second)]
-    headlines = headlines_of(run.benchmark)
-    return Difference(
-        task=name,
-        benchmark=run.benchmark,
-        language="" if group else run.language,
-        group=group,
-        tasks=len(parts),
-        metric=metric.name,
-        filter=filter_name,
-        higher_is_better=metric.higher_is_better,
-        headline=headlines is None or metric.name in headlines,
-        first=first,
-        second=second,
-        first_value=found.first,
-        second_value=found.second,
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        p=found.p,
-        p_exact=found.p_exact,
-        p_adjusted=found.p,
-        family=1,
-        n=found.n,
-        unit=parts[0].unit,
-        only_first=sum(int((one & ~other).sum()) for one, other in counted),
-        only_second=sum(int((other & ~one).sum()) for one, other in counted),
-        first_own=own[0],
-        second_own=own[1],
-        method=found.method,
-        denominator=metric.denominator,
-    )
-
-
-def _family(row: Difference) -> tuple[Any, ...]:
-    return row.benchmark or row.task, row.metric, row.filter, row.group
-
-
-def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    """Holm's correction over a metric's comparisons: all languages and pairs of models; groups by themselves."""
-    families: dict[tuple[Any, ...], list[int]] = {}
-    for place, row in enumerate(rows):
-        families.setdefault(_family(row), []).append(place)
-    corrected = list(rows)
-    for places in families.values():
-        adjusted = holm([rows[place].p for place in places])
-        tested = sum(rows[place].p == rows[place].p for place in places)
-        for place, p in zip(places, adjusted, strict=True):
-            corrected[place] = replace(rows[place], p_adjusted=float(p), family=max(1, tested))
-    return corrected
-
-
-def _in_order(rows: Sequence[Difference]) -> list[Difference]:
-    """Benchmark by benchmark as they were run; in each headlines first, groups before tasks."""
-    benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
-    metrics = list(dict.fromkeys(row.metric for row in rows))
-    return sorted(
-        rows,
-        key=lambda row: (benchmarks.index(row.benchmark), not row.headline, metrics.index(row.metric), not row.group),
-    )
 
 
 # --------------------------------------------------------------------------------------------------------------- words

@@ -1,4 +1,4 @@
-"""The values of a metric, document by document, in the form in which two models are compared."""
+"""The values of a metric from the answers of several runs."""
 
 from __future__ import annotations
 
@@ -6,34 +6,25 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
-from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.hallucination import flagged_words
+from custom_metrics.judging import ASPECTS
+from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_draws import SEED
-from custom_metrics.paired_means import compare_mean_groups, compare_means
-from custom_metrics.paired_rates import (
-    RATES,
-    RateStratum,
-    compare_rates,
-    compare_ratios,
-    detector_errors,
-)
-from custom_metrics.paired_shares import compare_share_groups
+from custom_metrics.paired_rates import RATES, detector_errors
 from custom_metrics.random_effects import Errors
-from custom_metrics.significance_ranks import is_share
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.calibrated import in_force
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
+from lm_eval_tasks.commands.work.comparing.measured import MEAN, RATE, RATIO, Measured
 from lm_eval_tasks.runs import Answer, Reading, TaskRun
 
-__all__ = ["Measured", "compare_measured", "measure"]
-
-MEAN, RATIO, RATE = "mean", "ratio", "rate"
+__all__ = ["measure"]
 
 _WORD_SCORES = {
     # numerator and denominator of summed tp, fp, fn, tn
@@ -41,100 +32,6 @@ _WORD_SCORES = {
     "recall": ((1, 0, 0, 0), (1, 0, 1, 0)),
     "f1": ((2, 0, 0, 0), (2, 1, 1, 0)),
 }
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A metric of a task, over all documents of all runs.
-
-    Attributes:
-        kind: ``mean`` of numbers, ``ratio`` of sums, or ``rate``: a ratio that a calibration corrects.
-        metric: its name.
-        values: of each model, (documents,) numbers, or (documents, ratios, 2) numerators and denominators; ``nan`` where a
-            document does not count.
-        present: of each model, (documents,) whether its run has the document.
-        clusters: (documents,) numbers of what is drawn together.
-        unit: what the clusters are.
-        annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
-            left out; one that occurs and is never flagged counts as 0.
-        errors: of the detector, for a rate.
-        expected: whether they are expected from other languages.
-    """
-
-    kind: str
-    metric: str
-    values: tuple[Floats, ...]
-    present: tuple[np.ndarray[Any, Any], ...]
-    clusters: np.ndarray[Any, Any]
-    unit: str
-    annotated: Floats | None = None
-    errors: Errors | None = None
-    expected: bool = False
-
-    def counted(self, model: int) -> np.ndarray[Any, Any]:
-        """(documents,): whether a document counts for a model."""
-        values = self.values[model]
-        counts: np.ndarray[Any, Any] = ~np.isnan(values.reshape(len(values), -1)).any(axis=1) & self.present[model]
-        return counts
-
-    def pair(self, first: int, second: int) -> tuple[Floats, Floats]:
-        """What both models have, in rows that are drawn: documents or clusters."""
-        common = self.present[first] & self.present[second]
-        if self.kind == MEAN:
-            return self.values[first][common], self.values[second][common]
-        return tuple(self._summed(model, common) for model in (first, second))  # type: ignore[return-value]
-
-    def own(self, model: int) -> float:
-        """The value over all documents that count for a model; ``nan`` where none does."""
-        counted = self.counted(model)
-        if not counted.any():
-            return math.nan
-        if self.kind == MEAN:
-            return float(self.values[model][counted].mean())
-        return self._figure(self._summed(model, self.present[model]))
-
-    def _summed(self, model: int, documents: np.ndarray[Any, Any]) -> Floats:
-        """(clusters, ratios, 2) of the documents; clusters without one of any model are left out."""
-        places, rows = np.unique(self.clusters[documents], return_inverse=True)
-        parts = np.nan_to_num(self.values[model][documents])
-        sums = np.zeros((len(places), *parts.shape[1:]))
-        np.add.at(sums, rows, parts)
-        if self.annotated is not None:
-            sums = sums[:, self.annotated[documents].sum(axis=0) > 0]
-            never = sums[..., 1].sum(axis=0) == 0
-            sums[:, never, 1] = 1.0
-        return sums
-
-    def _figure(self, clusters: Floats) -> float:
-        top, bottom = np.moveaxis(clusters.sum(axis=0), -1, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = float(np.mean(top / bottom))
-        if self.kind == RATIO:
-            return share
-        assert self.errors is not None
-        if self.metric == RATES[1]:
-            return self.errors.ratio * share
-        return rogan_gladen_rate(share, self.errors.true_positive_rate, self.errors.false_positive_rate)
-
-
-def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
-    """Two models on a metric of one task, or on the mean over several tasks."""
-    pairs = [task.pair(first, second) for task in tasks]
-    if tasks[0].kind == MEAN:
-        columns = [np.column_stack(pair) for pair in pairs]
-        if all(is_share([task.values[model][:, None]]) for task in tasks for model in (first, second)):
-            return compare_share_groups(pairs)
-        return compare_means(*pairs[0]) if len(columns) == 1 else compare_mean_groups(pairs)
-    used = [(task, pair) for task, pair in zip(tasks, pairs, strict=True) if len(pair[0])]
-    if not used:
-        return NO_DIFFERENCE
-    if tasks[0].kind == RATIO:
-        return compare_ratios([pair for _, pair in used])
-    strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, (one, other) in used]
-    return compare_rates(strata, tasks[0].metric)
-
-
-# --------------------------------------------------------------------------------------------------- from the answers
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -> Measured | str:
@@ -162,16 +59,20 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
     if aggregation in _WORD_SCORES:
         return _measured_words(task, metric, readings, aggregation)
     first = next((reading.values.get(metric) for of_run in readings for reading in of_run.values()), None)
-    if _is_verdict(first):
-        return _measured(
+    of_judge: Callable[[Any], Floats] | None = (
+        _verdict if _is_verdict(first) else _rating if _is_rating(first) else None
+    )
+    if of_judge is not None:
+        found = _measured(
             task,
             readings,
             RATIO,
             metric,
-            lambda reading: _verdict(reading.values.get(metric)),
+            lambda reading: of_judge(reading.values.get(metric)),
             "questions",
             cluster=lambda answer, reading: str(answer.doc.get("id", answer.key)),
         )
+        return found if isinstance(found, str) else replace(found, harmonic=of_judge is _rating)
     return _measured(task, readings, MEAN, metric, lambda reading: _number(reading.values.get(metric)), "documents")
 
 
@@ -210,6 +111,20 @@ def _is_verdict(value: Any) -> bool:
         and isinstance(value[0], (str, int))
         and all(part is None or isinstance(part, (int, float)) for part in value[1:])
     )
+
+
+def _is_rating(value: Any) -> bool:
+    """Whether a value is one of the judge's F+A: the question, the aspect, and its rating."""
+    return isinstance(value, list) and len(value) == 3 and value[1] in ASPECTS
+
+
+def _rating(value: Any) -> Floats:
+    """(aspects, 2): the rating, and 1, of its aspect."""
+    if not _is_rating(value):
+        raise _NotANumber("not all values are ratings")
+    sums = np.zeros((len(ASPECTS), 2))
+    sums[ASPECTS.index(value[1])] = _number(value[2]), 1.0
+    return sums
 
 
 def _verdict(value: Any) -> Floats:
@@ -302,6 +217,8 @@ def _measured_rate(task: JoinedTask, metric: str, readings: Sequence[Mapping[str
     errors, expected = _errors(keys.pop(), task.name, tuple(_calibration_files(task.runs)))
     if errors is None:
         return "no calibration corrects it, or its file is not here (name it with --calibration)"
+    if metric == RATES[2] and math.isnan(errors.false_positive_rate):
+        return "its calibration has no false positive rate"
     return replace(found, kind=RATE, errors=errors, expected=expected)
 
 

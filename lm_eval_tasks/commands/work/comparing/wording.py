@@ -100,11 +100,10 @@ def explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
             f"({', '.join(map(str, sizes))} comparisons), groups by themselves. Metrics are not corrected for each other. "
             f"Bounds are those of each comparison alone."
         )
+    if any(row.only_first or row.only_second for row in rows):
+        found.append("Only one: documents that count for one of both models alone, and are left out of both values.")
     if any(row.dropped_matters for row in rows):
-        found.append(
-            "In brackets: the run's own value, over all documents that count for that model. "
-            "Only one: documents that count for one of both alone, and are left out."
-        )
+        found.append("In brackets: the run's own value, over all documents that count for that model.")
     methods = dict.fromkeys(row.method for row in rows if row.method)
     if methods:
         found.append(f"Methods: {'; '.join(methods)}.")

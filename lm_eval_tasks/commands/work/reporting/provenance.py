@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +49,18 @@ class PublicFile:
 
 @dataclass(frozen=True)
 class Origin:
-    """What the numbers of one task of one model depend on.
+    """What the numbers of a task depend on.
 
     Attributes:
-        task, model: whose.
+        task: its name.
+        models: labels of the runs of which all this holds.
         facts: name to value, in words.
         files: public files that the documents were made of.
         not_comparable: why the numbers are not comparable with the published ones.
     """
 
     task: str
-    model: str
+    models: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     files: tuple[PublicFile, ...]
     not_comparable: tuple[str, ...]
@@ -138,19 +139,21 @@ def _number(model: str, task: str, filter_name: str, metric: str, figure: Figure
 
 
 def origins(runs: Mapping[str, Run], benchmark: str) -> Iterator[Origin]:
-    """What the tasks of a benchmark depend on."""
+    """What the tasks of a benchmark depend on. Models of which the same holds share a record."""
     names = dict.fromkeys(task.task for run in runs.values() for task in run.of_benchmark(benchmark))
     for name in names:
+        found: dict[Origin, list[str]] = {}
         for model, run in runs.items():
             if name in run.tasks:
-                yield _origin(model, run.tasks[name])
+                found.setdefault(_origin(run.tasks[name]), []).append(model)
+        yield from (replace(origin, models=tuple(models)) for origin, models in found.items())
 
 
-def _origin(model: str, task: TaskRun) -> Origin:
+def _origin(task: TaskRun) -> Origin:
     record = task.provenance
     return Origin(
         task.task,
-        model,
+        (),
         tuple((name, value) for name, value in _facts(task, record) if value),
         tuple(
             PublicFile(*(str(entry.get(key) or "") for key in ("repository", "revision", "path", "sha256")))
@@ -165,7 +168,7 @@ def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]
     settings, detector = task.settings, task.detector
     calibration = record.get("calibration")
     yield "task version", "" if task.version is None else str(task.version)
-    yield "answers", task.samples.name if task.samples else "not logged"
+    yield "answers", "" if task.samples else "not logged"
     yield "split", str(record.get("split") or "")
     yield "documents", _pairs(record.get("kept"))
     yield "left out", _pairs(record.get("left_out"))
