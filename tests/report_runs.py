@@ -119,7 +119,7 @@ def big_runs(two_models: Path, shared_once: SharedOnce) -> Path:
 
 
 PASSAGE, PAGE, ANSWER = 700, 3_000, 900
-"""Characters of the real texts: of passages on average (German, Arabic), of pages in the longer languages (Turkish, Finnish)."""
+"""Characters of real texts: of passages on average, of pages in the longer languages (Turkish, Finnish)."""
 
 
 def _enlarged(folder: Path, name: str) -> None:

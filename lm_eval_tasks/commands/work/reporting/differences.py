@@ -233,6 +233,7 @@ def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[st
                 if not row.group and row.language in languages[family, metric] and row.task.startswith(family)
             ]
             listed = list(_of_languages(parts, found))
+        listed.sort(key=lambda one: not one.better)
         if len(listed) > _PAIRS:
             listed = [one for one in listed if one.better][:_PAIRS]
         verdicts[family, metric] = tuple(listed)
@@ -247,8 +248,9 @@ def _verdict(row: Difference, found: Comparison) -> Verdict:
     bounds = _bounds(row, unit)
     sure = f"95 % bounds {bounds}; {_said_p(row.p_adjusted)}" if bounds else _said_p(row.p_adjusted)
     if row.better is None:
-        pair = f"{_named(first)} less {_named(second)}: {points(row.difference, unit)} ({sure})."
-        return Verdict("", "", "", f"No difference is shown. {pair}" if not row.significant else f"They differ. {pair}")
+        said = "They differ" if row.significant else "No difference is shown"
+        pair = f"{said}: {_named(first)} less {_named(second)} is {points(row.difference, unit)} ({sure})."
+        return Verdict("", "", "", pair)
     better, other = (first, second) if row.better == row.first else (second, first)
     size = points(abs(row.difference), unit).removeprefix("+")
     sizes = sorted(abs(part) for part in (row.low, row.high) if math.isfinite(part))

@@ -77,7 +77,9 @@ def _answer(task: TaskRun, model: str, answer: Answer, question: str) -> ShownAn
         verdict, tone = ("hallucination", "bad") if read == ANSWER else ("error: abstained", "bad")
     if "strict" in readings and readings["strict"] != read:
         verdict += f" (strict reading: {readings['strict']})"
-    return ShownAnswer(model, text_of(answer.response, ANSWER_LENGTH), verdict, tone, tuple(why), kinds(task, answer))
+    return ShownAnswer(
+        model, text_of(answer.response, ANSWER_LENGTH), verdict, tone, tuple(filter(None, why)), kinds(task, answer)
+    )
 
 
 def passages_of(prompt: str, number: int) -> list[Passage]:

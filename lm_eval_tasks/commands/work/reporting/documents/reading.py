@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from custom_metrics.abstention_explained import explain
 from custom_metrics.no_answer import no_answer
 from custom_metrics.phrases import known
@@ -20,6 +22,7 @@ _KINDS = {
     "noise": "its characters make no words",
     "script": "it is in a script that neither question nor passages use",
 }
+_NUMBER = re.compile(r"\[\d+\]")
 _LONGEST = 2000  # characters of an answer that is explained; phrases decide at its beginning
 
 
@@ -36,7 +39,7 @@ def why_strict(response: str, label: str) -> str:
             return f"Strict reading: it holds “{phrase}”."
     if label == INVALID:
         return "Strict reading: it holds neither phrase of the prompt."
-    return "Strict reading: it is the number of a passage."
+    return "Strict reading: it is the number of a passage." if _NUMBER.search(text) else ""
 
 
 def why_robust(response: str, label: str, language: str, question: str) -> str:
