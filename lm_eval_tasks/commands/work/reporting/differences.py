@@ -139,7 +139,9 @@ def differences(runs: Sequence[Run], headlines: Sequence[Headline]) -> Differenc
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences((), {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in found.refused)
-    return Differences(tuple(_metrics(found)), _verdicts(found, headlines), (*refused, *found.notes))
+    metrics = tuple(_metrics(found))
+    nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
+    return Differences(metrics, _verdicts(found, headlines), (*nothing, *refused, *found.notes))
 
 
 def comparison_of(runs: Sequence[Run]) -> Comparison:
