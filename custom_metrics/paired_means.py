@@ -32,8 +32,8 @@ BOOTSTRAP = "paired bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
-_TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
-_NOTHING = 1e-12  # a variance below this share of the whole one is rounding
+TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
+NOTHING = 1e-12  # a variance below this share of the whole one is rounding
 
 
 def compare_means(
@@ -160,7 +160,7 @@ def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floa
     """
     squared_shift *= -sizes
     squared_shift += squares
-    squared_shift[squared_shift <= _NOTHING * scale[:, None]] = 0.0
+    squared_shift[squared_shift <= NOTHING * scale[:, None]] = 0.0
     squared_shift /= np.where(sizes > 1, sizes * (sizes - 1), np.inf)
     return squared_shift
 
@@ -172,7 +172,7 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     """
     iterations = pivots.squares.shape[1]
     outside = max(0, math.ceil(0.05 * (iterations + 1)) - 2)  # pivots beyond the bounds; with one more p is 0.05
-    tenth = min(_TAIL, iterations) - 1
+    tenth = min(TAIL, iterations) - 1
     places = [iterations - 1 - place for place in (tenth, outside)]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)), axis=1)
     anchor, limit = (ordered[:, place] for place in places)
@@ -208,16 +208,29 @@ def _beyond(squares: Floats, anchor: Floats, limit: Floats, statistic: Floats, f
     beyond = statistic > np.sqrt(limit)
     squared = np.where(beyond, np.maximum(squared, np.nextafter(limit, np.inf)), np.minimum(squared, limit))
     number = np.count_nonzero(squares >= squared[:, None], axis=1)
+    return extrapolated(number, anchor, statistic, freedom, iterations)
+
+
+def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+    """p from how many pivots are at least as large as the statistic; where these are fewer than ten, from the tail.
+
+    Args:
+        number: (pairs,) of such pivots.
+        anchor: (pairs,) the tenth largest pivot.
+        statistic: (pairs,).
+        freedom: (pairs,), of Student's t.
+        iterations: resamples.
+    """
     p = (number + 1) / (iterations + 1)
-    at_anchor = (_TAIL + 1) / (iterations + 1)
-    extrapolated = (number < _TAIL) & (iterations >= 100 * _TAIL) & np.isfinite(anchor) & (anchor > 0)
-    if not extrapolated.any():
+    at_anchor = (TAIL + 1) / (iterations + 1)
+    few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
+    if not few.any():
         return np.asarray(p)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
     kinds, where = np.unique(freedom, return_inverse=True)
     usual = np.array([student_quantile(at_anchor / 2, float(kind)) for kind in kinds])[where]
     tail = 2 * student_tail(statistic * usual / np.where(anchor > 0, anchor, 1.0), freedom)
-    return np.asarray(np.where(extrapolated, np.minimum(at_anchor, tail), p))
+    return np.asarray(np.where(few, np.minimum(at_anchor, tail), p))
 
 
 def student_tail(t: Any, freedom: Any) -> Floats:
