@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +32,8 @@ BOOTSTRAP = "paired bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
-_TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
-_NOTHING = 1e-12  # a variance below this share of the whole one is rounding
+TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
+NOTHING = 1e-12  # a variance below this share of the whole one is rounding
 
 
 def compare_means(
@@ -81,20 +82,22 @@ def compare_mean_groups(
 class Pivots(NamedTuple):
     """Mean differences of pairs of models, and how they vary between resamples.
 
+    A resample's pivot is its difference minus the observed one, over its own standard error.
+
     Attributes:
         differences: (pairs,) means over strata of the mean differences.
         errors: (pairs,) their standard errors.
-        drawn: (iterations, pairs): of each resample, its difference minus the observed one, over its own error. Infinite
-            where a resample holds nothing but equal differences.
-        stretch: (iterations, pairs): the observed error over that of each resample; infinite where that is 0.
+        squares: (pairs, iterations) squared pivots. Infinite where a resample holds nothing but equal differences that are
+            not the observed mean.
+        resampled_errors: (pairs, iterations).
         freedom: (pairs,) degrees of freedom, rows minus strata.
         equal: (pairs,) rows where all differences are the same and not 0, else 0.
     """
 
     differences: Floats
     errors: Floats
-    drawn: Floats
-    stretch: Floats
+    squares: Floats
+    resampled_errors: Floats
     freedom: Floats
     equal: Floats
 
@@ -107,46 +110,59 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int 
         iterations, seed: of the draws.
     """
     number = strata[0].shape[1]
-    used = np.zeros(number)
-    total, variance, rows = np.zeros(number), np.zeros(number), np.zeros(number)
-    resampled, resampled_variance = np.zeros((iterations, number)), np.zeros((iterations, number))
-    for place, values in enumerate(strata):
+    used, total, variance, rows = (np.zeros(number) for _ in range(4))
+    shifts, variances = np.zeros((number, iterations)), np.zeros((number, iterations))
+    for place, stratum in enumerate(strata):
+        values = stratum.T
         counted = ~np.isnan(values)
-        sizes = counted.sum(axis=0).astype(float)
+        sizes = counted.sum(axis=1).astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.where(sizes > 0, np.where(counted, values, 0.0).sum(axis=0) / sizes, 0.0)
-        centred = np.where(counted, values - means, 0.0)
+            means = np.where(sizes > 0, np.where(counted, values, 0.0).sum(axis=1) / sizes, 0.0)
+        centred = np.where(counted, values - means[:, None], 0.0)
         squares = centred**2
-        scale = squares.sum(axis=0)
+        scale = squares.sum(axis=1)
         total, used, rows = total + means, used + (sizes > 0), rows + sizes
-        variance = variance + _variance(np.zeros(number), scale, sizes, scale)
+        variance += _variance(np.zeros((number, 1)), scale[:, None], sizes[:, None], scale)[:, 0]
+        whole = bool(counted.all())
         done = 0
-        for counts in draws(len(values), place, iterations, seed):
+        for counts in draws(len(stratum), place, iterations, seed):
             block = slice(done, done := done + len(counts))
-            again = counts @ counted if not counted.all() else np.broadcast_to(sizes, (len(counts), number))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                shift = np.where(again > 0, counts @ centred / again, 0.0)
-            resampled[block] += shift
-            resampled_variance[block] += _variance(shift, counts @ squares, again, scale)
+            again = sizes[:, None] if whole else counted.astype(float) @ counts.T
+            shift = centred @ counts.T
+            if whole:
+                shift /= again
+            else:
+                shift = np.divide(shift, again, out=np.zeros_like(shift), where=again > 0)
+            shifts[:, block] += shift
+            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, again, scale)
     strata_used = np.maximum(used, 1)
     errors = np.sqrt(variance) / strata_used
-    tiny = 1e-9 * errors * strata_used
-    resampled[np.abs(resampled) < tiny] = 0.0
+    np.square(shifts, out=shifts)
+    shifts[shifts < (1e-18 * variance)[:, None]] = 0.0  # rounding
     with np.errstate(invalid="ignore", divide="ignore"):
-        again = np.sqrt(resampled_variance)
-        drawn = np.nan_to_num(resampled / again, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        stretch = np.nan_to_num(errors * strata_used / again, nan=1.0, posinf=np.inf)
+        pivots = shifts / variances
+    pivots[np.isnan(pivots)] = 0.0
+    resampled_errors = np.sqrt(variances, out=variances)
+    resampled_errors /= strata_used[:, None]
     differences = np.where(used > 0, total / strata_used, np.nan)
     equal = np.where((variance == 0) & (differences != 0), rows, 0.0)
-    return Pivots(differences, errors, drawn, stretch, np.maximum(rows - used, 1.0), equal)
+    return Pivots(differences, errors, pivots, resampled_errors, np.maximum(rows - used, 1.0), equal)
 
 
-def _variance(shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means, from sums of squares about another centre; 0 with fewer than two rows."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rest = squares - sizes * shift**2
-        found = np.where(rest > _NOTHING * scale, rest, 0.0) / (sizes * (sizes - 1))
-    return np.where(sizes > 1, found, 0.0)
+def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
+    """The squared standard error of means, from sums of squares about another centre; 0 with fewer than two rows.
+
+    Args:
+        squared_shift: (pairs, resamples) of the means from that centre; overwritten.
+        squares: (pairs, resamples).
+        sizes: (pairs, resamples), or (pairs, 1): rows.
+        scale: (pairs,) sums of squares of all rows. What is next to nothing beside them is rounding.
+    """
+    squared_shift *= -sizes
+    squared_shift += squares
+    squared_shift[squared_shift <= NOTHING * scale[:, None]] = 0.0
+    squared_shift /= np.where(sizes > 1, sizes * (sizes - 1), np.inf)
+    return squared_shift
 
 
 def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
@@ -154,17 +170,19 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
 
     Bounds are ``nan`` where resamples tell nothing: one row, or all differences alike. p is then that of the sign test.
     """
-    iterations = len(pivots.drawn)
+    iterations = pivots.squares.shape[1]
     outside = max(0, math.ceil(0.05 * (iterations + 1)) - 2)  # pivots beyond the bounds; with one more p is 0.05
-    tenth = min(_TAIL, iterations) - 1
-    sizes = -np.partition(-np.abs(pivots.drawn), sorted({tenth, outside}), axis=0)  # the largest first
-    reach = sizes[outside] * pivots.errors
+    tenth = min(TAIL, iterations) - 1
+    places = [iterations - 1 - place for place in (tenth, outside)]  # from the smallest
+    ordered = np.partition(pivots.squares, sorted(set(places)), axis=1)
+    anchor, limit = (ordered[:, place] for place in places)
+    reach = np.sqrt(limit) * pivots.errors
     known = pivots.errors > 0
     low, high = (
         np.where(known & np.isfinite(reach), bound, np.nan)
         for bound in (pivots.differences - reach, pivots.differences + reach)
     )
-    p = _beyond(sizes, sizes[tenth], np.abs(statistics_of(pivots)), pivots.freedom)
+    p = _beyond(pivots.squares, anchor, limit, np.abs(statistics_of(pivots)), pivots.freedom)
     without = np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0)
     p = np.where(known, p, without)
     return low, high, np.where(np.isnan(pivots.differences), np.nan, p)
@@ -176,26 +194,43 @@ def statistics_of(pivots: Pivots) -> Floats:
         return np.asarray(np.where(pivots.errors > 0, pivots.differences / pivots.errors, 0.0))
 
 
-def _beyond(sizes: Floats, anchor: Floats, statistic: Floats, freedom: Floats) -> Floats:
-    """p: the share of sizes of pivots that are at least the statistic's.
+def _beyond(squares: Floats, anchor: Floats, limit: Floats, statistic: Floats, freedom: Floats) -> Floats:
+    """p: the share of pivots whose size is at least the statistic's.
 
     Args:
-        sizes: (iterations, pairs).
-        anchor: (pairs,) the tenth largest.
+        squares: (pairs, iterations).
+        anchor, limit: (pairs,) squares of the tenth largest, and of the one that the bounds reach to.
         statistic, freedom: (pairs,).
     """
-    iterations = len(sizes)
-    number = (sizes >= statistic).sum(axis=0)
+    iterations = squares.shape[1]
+    squared, anchor = np.square(statistic), np.sqrt(anchor)
+    # Beyond the limit exactly where the bounds say so: roots and squares are rounded.
+    beyond = statistic > np.sqrt(limit)
+    squared = np.where(beyond, np.maximum(squared, np.nextafter(limit, np.inf)), np.minimum(squared, limit))
+    number = np.count_nonzero(squares >= squared[:, None], axis=1)
+    return extrapolated(number, anchor, statistic, freedom, iterations)
+
+
+def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
+    """p from how many pivots are at least as large as the statistic; where these are fewer than ten, from the tail.
+
+    Args:
+        number: (pairs,) of such pivots.
+        anchor: (pairs,) the tenth largest pivot.
+        statistic: (pairs,).
+        freedom: (pairs,), of Student's t.
+        iterations: resamples.
+    """
     p = (number + 1) / (iterations + 1)
-    at_anchor = (_TAIL + 1) / (iterations + 1)
-    extrapolated = (number < _TAIL) & (iterations >= 100 * _TAIL) & np.isfinite(anchor) & (anchor > 0)
-    if not extrapolated.any():
+    at_anchor = (TAIL + 1) / (iterations + 1)
+    few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
+    if not few.any():
         return np.asarray(p)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
     kinds, where = np.unique(freedom, return_inverse=True)
     usual = np.array([student_quantile(at_anchor / 2, float(kind)) for kind in kinds])[where]
     tail = 2 * student_tail(statistic * usual / np.where(anchor > 0, anchor, 1.0), freedom)
-    return np.asarray(np.where(extrapolated, np.minimum(at_anchor, tail), p))
+    return np.asarray(np.where(few, np.minimum(at_anchor, tail), p))
 
 
 def student_tail(t: Any, freedom: Any) -> Floats:
@@ -211,6 +246,7 @@ def student_tail(t: Any, freedom: Any) -> Floats:
     return normal_tail(z)
 
 
+@lru_cache(maxsize=1024)
 def student_quantile(tail: float, freedom: float) -> float:
     """The t with so much of the distribution of :func:`student_tail` above it."""
     low, high = 0.0, 1e6

@@ -36,6 +36,7 @@ CORRECTED = "paired cluster bootstrap-t, calibration drawn for both"
 
 _FEWEST_BEYOND = 10
 _UNBOUNDED = 1e6
+_FARTHEST = 1e9  # what a resample without any spread is stretched by
 
 
 def linearised(top: Any, bottom: Any) -> Floats:
@@ -155,7 +156,8 @@ def compare_rates(
         return NO_DIFFERENCE
     pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known], iterations, seed)
     # Reflected and studentised draws of the flagged shares. Without correction, their difference has the pivots' bounds.
-    stretch = np.minimum(pivots.stretch, 1e9)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = np.minimum(np.nan_to_num(pivots.errors / pivots.resampled_errors[0], nan=1.0), _FARTHEST)[:, None]
     drawn = np.zeros(2 * iterations)
     possible = np.ones(2 * iterations, dtype=bool)
     for place, part in enumerate(known):

@@ -13,12 +13,12 @@ import numpy as np
 from custom_metrics.multiple_comparisons import holm
 from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_draws import ITERATIONS, SEED
-from custom_metrics.paired_means import bounds_and_p, pivots_of
+from custom_metrics.paired_means_of_many import p_of_means
 from custom_metrics.paired_shares import discordant, mcnemar, stratified_mcnemar
 
 __all__ = ["all_pairs", "is_share", "ranks"]
 
-_PAIRS_AT_ONCE = 256
+_PAIRS_AT_ONCE = 4096
 
 
 def is_share(strata: Sequence[Floats]) -> bool:
@@ -54,7 +54,7 @@ def all_pairs(
         for start in range(0, len(rows), _PAIRS_AT_ONCE):
             first, second = rows[start : start + _PAIRS_AT_ONCE], columns[start : start + _PAIRS_AT_ONCE]
             differences = [values[:, first] - values[:, second] for values in strata]
-            p[first, second] = p[second, first] = bounds_and_p(pivots_of(differences, iterations, seed))[2]
+            p[first, second] = p[second, first] = p_of_means(differences, iterations, seed)
     np.fill_diagonal(p, np.nan)
     return p
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.figures import Figure
-from custom_metrics.hallucination import Estimates, Interval, estimate
+from custom_metrics.hallucination import Estimates, Interval, Rates, estimate, rates
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
 
@@ -23,6 +23,7 @@ __all__ = [
     "figure_of",
     "in_force",
     "key_of",
+    "rates_of",
     "say_what_it_rests_on",
 ]
 
@@ -89,11 +90,25 @@ def estimated(
 ) -> Estimates:
     """The rates of a corpus of answers, corrected by a calibration; arguments as of
     :func:`custom_metrics.hallucination.estimate`."""
+    return estimate(wild, **_errors(calibration), **options)
+
+
+def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:
+    """The same without bounds, which take the time."""
+    return rates(wild, **_errors(calibration))
+
+
+def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, Any]:
+    """What a calibration says of a detector's errors, as arguments of :func:`custom_metrics.hallucination.estimate`."""
     if calibration is None:
-        return estimate(wild, **options)
+        return {}
     if calibration.pooled is not None:
-        return estimate(wild, pooled=calibration.pooled, **options)
-    return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
+        return {"pooled": calibration.pooled}
+    return {
+        "calibration": calibration.documents,
+        "precision": calibration.precision,
+        "recall": calibration.recall,
+    }
 
 
 def figure_of(rate: Interval, answers: int) -> Figure:

@@ -207,6 +207,22 @@ def test_other_documents_or_prompts_are_refused(
     assert [refusal.task for refusal in kept.refused] == ["clapnq_rag"]
 
 
+def test_the_data_of_another_mirror_are_refused(two_models: Path, hub: str, tmp_path: Path) -> None:
+    arguments = (
+        "--model",
+        "grounded-baseline",
+        "--tasks",
+        "clapnq_gold",
+        "--metadata",
+        f"mirror={hub}",
+        "--limit",
+        "8",
+    )
+    run([command("lm_eval"), *arguments, "--log_samples", "--output_path", str(tmp_path)], tmp_path)
+    with pytest.raises(Incomparable, match=r"clapnq_gold: no document is in two runs .*the same mirror"):
+        compared(next(two_models.rglob("results_*.json")), tmp_path)
+
+
 def of_task(task: str, *path: str, value: Any) -> Callable[[Row], None]:
     def change(results: Row) -> None:
         place = results["configs"][task]

@@ -135,7 +135,7 @@ def test_three_models_are_compared_in_pairs() -> None:
     ]
     assert "all languages or tasks of a benchmark and all pairs of models (3 comparisons)" in text
     assert "c is better" not in text
-    assert "b is better by" in text
+    assert "hallucination_rate: b and c, b is better by 0.250" in text
 
 
 @pytest.mark.parametrize(

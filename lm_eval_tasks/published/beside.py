@@ -63,7 +63,7 @@ class BesidePaper:
 
     Attributes:
         task, metric: ours.
-        filter: of the runs' figures.
+        filter: of the runs' figures; `run_filters` are all that the runs have.
         source: of the published ones.
         own: the runs' figures.
         rows: the published figures, each with every run that has this task. Of a long ranking the first, the middle, the
@@ -78,6 +78,7 @@ class BesidePaper:
     own: tuple[Own, ...]
     rows: tuple[tuple[PublishedRow, tuple[Against, ...]], ...]
     of: int
+    run_filters: tuple[str, ...] = ()
 
 
 def beside_paper(runs: Sequence[Run]) -> list[BesidePaper]:
@@ -121,6 +122,7 @@ def _of_source(
             for row in shown
         ),
         of=len(kept),
+        run_filters=tuple(dict.fromkeys(name for _, _, part in having for name in part.figures)),
     )
 
 

@@ -10,14 +10,15 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference
 from lm_eval_tasks.commands.work.comparing.wording import explanations, number, p_value, sentences
 
-__all__ = ["FORMATS", "Section", "printable", "render", "sections"]
+__all__ = ["FORMATS", "Section", "csv_of", "letter_of", "printable", "render", "render_sections", "sections"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ _ARROWS = {True: " ↑", False: " ↓", None: ""}
 def sections(comparison: Comparison) -> list[Section]:
     """The comparison as tables: one of all differences."""
     names = [printable(name) for name in comparison.models]
-    letters = [_letter(place) for place in range(len(names))]
+    letters = [letter_of(place) for place in range(len(names))]
     legend = tuple(f"{letter} = {name}" for letter, name in zip(letters, names, strict=True))
     two = len(names) == 2
     filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
@@ -101,7 +102,8 @@ def _short(names: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(short) else list(names)
 
 
-def _letter(place: int) -> str:
+def letter_of(place: int) -> str:
+    """What the model of a place is called in tables."""
     return chr(ord("A") + place) if place < 26 else f"M{place + 1}"
 
 
@@ -131,9 +133,9 @@ def _table(section: Section, form: str, escape: Callable[[str], str]) -> str:
     )
 
 
-def _text(comparison: Comparison) -> str:
+def _text(tables: Sequence[Section]) -> str:
     parts = []
-    for section in sections(comparison):
+    for section in tables:
         parts += ["\n".join(section.before), _table(section, "simple", str), "\n".join(section.after)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -145,9 +147,9 @@ def _escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", text)
 
 
-def _markdown(comparison: Comparison) -> str:
+def _markdown(tables: Sequence[Section]) -> str:
     parts = []
-    for section in sections(comparison):
+    for section in tables:
         parts += [f"- {_escape_markdown(line)}\n" for line in section.before]
         parts += ["\n", _table(section, "pipe", _escape_markdown), "\n\n"]
         parts += [f"- {_escape_markdown(line)}\n" for line in section.after]
@@ -171,20 +173,20 @@ def _escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _latex(comparison: Comparison) -> str:
-    """A table of the package booktabs; the words stand before and after it."""
+def _latex(tables: Sequence[Section]) -> str:
+    """Tables of the package booktabs; the words stand before and after them."""
     parts = []
-    for section in sections(comparison):
+    for section in tables:
         parts += [_escape_latex(line) + r"\\" for line in section.before]
         parts += ["", _table(section, "latex_raw", _escape_latex), ""]
         parts += [_escape_latex(line) + "\n" for line in section.after]
     text = "\n".join(parts)
-    lines = iter((r"\toprule", r"\midrule", r"\bottomrule"))
-    return re.sub(r"^\\hline$", lambda found: next(lines, found[0]), text, flags=re.MULTILINE)
+    lines = cycle((r"\toprule", r"\midrule", r"\bottomrule"))
+    return re.sub(r"^\\hline$", lambda _: next(lines), text, flags=re.MULTILINE)
 
 
-def _csv(comparison: Comparison) -> str:
-    rows: list[dict[str, Any]] = comparison.as_json()["differences"]
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a CSV file; empty without a row."""
     stream = io.StringIO()
     if rows:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
@@ -205,11 +207,17 @@ def _json(comparison: Comparison) -> str:
     return json.dumps(comparison.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
+_FORMS: dict[str, Callable[[Sequence[Section]], str]] = {"text": _text, "markdown": _markdown, "latex": _latex}
+
+
+def render_sections(tables: Sequence[Section], form: str) -> str:
+    """Tables as ``text``, ``markdown`` or ``latex``, with a line end."""
+    return _FORMS[form](tables)
+
+
 FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "text": _text,
-    "markdown": _markdown,
-    "latex": _latex,
-    "csv": _csv,
+    **{form: lambda comparison, form=form: render_sections(sections(comparison), form) for form in _FORMS},  # type: ignore[misc]
+    "csv": lambda comparison: csv_of(comparison.as_json()["differences"]),
     "json": _json,
 }
 """Name of a format to what makes it."""

@@ -41,7 +41,10 @@ def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
                 for other in comparison.differences
                 if (other.benchmark or other.task, other.metric, other.filter, other.first, other.second) == key
             ]
-            found.append(_sentence(rows, names[row.first], names[row.second]))
+            first, second = names[row.first], names[row.second]
+            # With more than two models, each sentence says which two it is about.
+            about = f"{first} and {second}, " if len(names) > 2 else ""
+            found.append(f"{row.metric}: {about}{_sentence(rows, first, second)}")
     return found
 
 
@@ -50,8 +53,7 @@ def _sentence(rows: Sequence[Difference], first: str, second: str) -> str:
     parts = [_of_row(row, first, second) for row in (groups or tasks if len(tasks) < 2 else groups)]
     if len(tasks) > 1:
         parts.append(_of_languages(tasks, first, second))
-    sentence = " ".join(parts)
-    return f"{rows[0].metric}: {sentence}"
+    return " ".join(parts)
 
 
 def _of_row(row: Difference, first: str, second: str) -> str:
