@@ -14,7 +14,17 @@ from custom_metrics.hallucination import Estimates, Interval, estimate
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
 
-__all__ = ["NO_CALIBRATION", "described", "estimated", "figure_of", "in_force", "key_of", "say_what_it_rests_on"]
+__all__ = [
+    "KINDS_OF_CALIBRATION",
+    "NO_CALIBRATION",
+    "SAYS_NEXT_TO_NOTHING",
+    "described",
+    "estimated",
+    "figure_of",
+    "in_force",
+    "key_of",
+    "say_what_it_rests_on",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -93,7 +103,7 @@ def figure_of(rate: Interval, answers: int) -> Figure:
 
 SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
 
-_KINDS = {
+KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",
     calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
     "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
@@ -113,7 +123,13 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
     log.info(
         "%s: %.1f %% of the words are hallucinated, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
         *(task, 100 * rate.value, 100 * rate.low, 100 * rate.high),
-        *(_KINDS.get(calibration.kind, calibration.kind), calibration.kind, calibration.source, number, models),
+        *(
+            KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind),
+            calibration.kind,
+            calibration.source,
+            number,
+            models,
+        ),
     )
     if rate.high - rate.low > SAYS_NEXT_TO_NOTHING:
         log.warning(
