@@ -1,8 +1,8 @@
 """Patterns over words, as a phrase table writes them: ``{material} ... {tell} {not}``.
 
-``abstention_phrases/README.md`` describes the notation. A pattern is a row of elements. An element is a set of words, one of
-which must stand there; most often it is a part of the table. :func:`parse` reads a pattern; `matching.py` finds patterns
-in a text.
+``abstention_phrases/README.md`` describes the notation. A pattern is a row of elements. An element is a set of words, one
+of which must stand there; most often it is a part of the table. :func:`parse` reads a pattern; `matching.py` finds
+patterns in a text.
 """
 
 from __future__ import annotations
