@@ -1,0 +1,33 @@
+"""Is a text in the language that was asked for? Only what is surely in another one is refused."""
+
+from __future__ import annotations
+
+import langcodes
+
+from custom_metrics.noise import scripts
+from lm_eval_tasks.language_tags import SURE, identifiable, identified
+
+__all__ = ["other_language"]
+
+_NEAR = (
+    10  # of CLDR's distances: Wu is at 10 from Chinese, Moroccan Arabic from Arabic; what is as near is not told apart
+)
+
+
+def other_language(text: str, language: str, beside: str = "") -> str | None:
+    """The language, or else the script, of a text that is surely not in `language`; ``None`` for all others.
+
+    Args:
+        text: a question is enough; shorter texts are seldom sure.
+        language: ISO 639 code. One that py3langid does not know (Sindhi) is judged by its script alone.
+        beside: a text in that language, for its scripts.
+    """
+    code, probability = identified(text)
+    sure = probability >= SURE and code != language and language in identifiable()
+    if sure and langcodes.tag_distance(code, language) > _NEAR:
+        return code
+    theirs, ours = scripts(text), scripts(beside)
+    strange = [(number, script) for script, number in theirs.items() if script not in ours]
+    if ours and strange and 2 * max(strange)[0] > sum(theirs.values()):
+        return max(strange)[1].lower()
+    return None
