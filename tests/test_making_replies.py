@@ -31,7 +31,7 @@ GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
         (f"{LENGTH}\n{MOUTH}", [LENGTH, MOUTH], {}),
         (f"1. {LENGTH}\n\n2) **{MOUTH}**\n", [LENGTH, MOUTH], {}),
         (f"Hier sind zwei Fragen:\n- {LENGTH}\n- {MOUTH}", [LENGTH, MOUTH], {"a line that is no question": 1}),
-        (f"Sure! I made them hard.\nQuestion 1: {LENGTH}", [LENGTH], {"a line that is no question": 1}),
+        (f"Sure! I made them hard.\nQuestion 1: {LENGTH}", [LENGTH], {"another language": 1}),
         (
             "Erläutern Sie, wie die Elbe durch Deutschland fließt.",
             ["Erläutern Sie, wie die Elbe durch Deutschland fließt."],
@@ -87,6 +87,7 @@ def test_a_question_is_about_a_text_that_holds_a_quarter_of_its_words(
             "arabic",
         ),  # not a language that py3langid knows; its script speaks
         ("易北河流入哪个海？", "de", ELBE, "cjk"),
+        ("Die 河 der Σ на ש ist العربية und 한국", "de", "", "a mixture"),
     ],
 )
 def test_only_what_is_surely_in_another_language_is_refused(

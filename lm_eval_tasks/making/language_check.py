@@ -13,6 +13,9 @@ _NEAR = (
     10  # of CLDR's distances: Wu is at 10 from Chinese, Moroccan Arabic from Arabic; what is as near is not told apart
 )
 
+_MOST_SCRIPTS = 4
+"""Scripts of a text in one language, names included: Japanese alone has two, and Latin letters besides."""
+
 
 def other_language(text: str, language: str, beside: str = "") -> str | None:
     """The language, or else the script, of a text that is surely not in `language`; ``None`` for all others.
@@ -22,12 +25,14 @@ def other_language(text: str, language: str, beside: str = "") -> str | None:
         language: ISO 639 code. One that py3langid does not know (Sindhi) is judged by its script alone.
         beside: a text in that language, for its scripts.
     """
+    theirs, ours = scripts(text), scripts(beside)
+    if len(theirs) > _MOST_SCRIPTS:
+        return "a mixture"
     code, probability = identified(text)
     sure = probability >= SURE and code != language and language in identifiable()
     if sure and langcodes.tag_distance(code, language) > _NEAR:
         return code
-    theirs, ours = scripts(text), scripts(beside)
     strange = [(number, script) for script, number in theirs.items() if script not in ours]
-    if ours and strange and 2 * max(strange)[0] > sum(theirs.values()):
+    if ours and 2 * sum(number for number, _ in strange) > sum(theirs.values()):
         return max(strange)[1].lower()
     return None

@@ -11,7 +11,7 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.folding import NO_SPACES, fold
+from custom_metrics.folding import EDGE, NO_SPACES, fold
 from custom_metrics.no_answer import no_answer
 from lm_eval_tasks.making.language_check import other_language
 from lm_eval_tasks.making.replies import Reading
@@ -30,17 +30,17 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile("[?？؟;՞]\\W*$")
-_WORD = re.compile(r"[^\W_]+")
+_PAIRED = re.compile(f"{NO_SPACES.pattern}|[\uac00-\ud7a3]+")  # also Korean, whose words of two syllables take endings
 
 # Shares of a question's words that its article holds, measured on the public questions (README.md).
-_SHARE, _SHARE_WITHOUT_SPACES = 0.25, 0.1
+_SHARE, _SHARE_OF_PAIRS = 0.25, 0.1
 
 
 def read(reply: str, doc: Mapping[str, Any]) -> Reading:
     """The questions of a reply, as rows with ``question``.
 
-    Where a line ends with a question mark, lines without one are not questions ("Here are two questions:"). Many languages
-    ask without one ("Açıklayınız."); where no line has one, each line is a question.
+    A line that ends with a colon is none ("Here are two questions:"). Where there are more lines than were asked for, those
+    with a question mark are the questions. Many questions have none ("Açıklayınız.").
 
     Args:
         reply: of a model.
@@ -48,8 +48,9 @@ def read(reply: str, doc: Mapping[str, Any]) -> Reading:
     """
     reasons: Counter[str] = Counter()
     lines = [line for written in reply.splitlines() if (line := _LEAD.sub("", written).strip(' \t*_"“”„«»'))]
-    marked = [line for line in lines if _MARK.search(line)]
-    questions = marked or [line for line in lines if not line.endswith((":", "："))]
+    questions = [line for line in lines if not line.endswith((":", "："))]
+    if len(questions) > ASKED:
+        questions = [line for line in questions if _MARK.search(line)] or questions
     reasons["a line that is no question"] += len(lines) - len(questions)
     kept: list[str] = []
     for question in questions:
@@ -85,20 +86,20 @@ def _wrong(question: str, earlier: list[str], doc: Mapping[str, Any]) -> str | N
 def answerable(question: str, reference: str) -> bool:
     """Whether a text can answer a question as far as words go: it holds a quarter of them.
 
-    A word is one of four letters or more, or a number, and its first five letters count; in scripts without spaces two
-    neighbouring characters do, of which the text holds a tenth. That refuses questions about something else. Whether the
-    answer is in the text is for a model to say (the task ``mfava_make_answers_<language>``).
+    A word is one of four letters or more, or a number, and its first five letters count; in scripts without spaces, and in
+    Korean, two neighbouring characters do, of which the text holds a tenth. That refuses questions about something else.
+    Whether the answer is in the text is for a model to say (the task ``mfava_make_answers_<language>``).
     """
     asked, said = _units(question), _units(reference)
     if not asked:
         return False
-    share = _SHARE_WITHOUT_SPACES if NO_SPACES.search(question) else _SHARE
+    share = _SHARE_OF_PAIRS if _PAIRED.search(question) else _SHARE
     return len(asked & said) >= share * len(asked)
 
 
 def _units(text: str) -> set[str]:
     text = fold(text)
-    runs = NO_SPACES.findall(text)
+    runs = _PAIRED.findall(text)
     pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
-    words = _WORD.findall(NO_SPACES.sub(" ", text))
+    words = [word.strip(EDGE) for word in _PAIRED.sub(" ", text).split()]
     return pairs | {word[:5] for word in words if len(word) >= 4 or word.isdigit()}
