@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import langcodes
-
 from custom_metrics.noise import scripts
-from lm_eval_tasks.language_tags import SURE, identifiable, identified
+from lm_eval_tasks.language_tags import SURE, are_near, identifiable, identified
 
 __all__ = ["other_language"]
-
-_NEAR = (
-    10  # of CLDR's distances: Wu is at 10 from Chinese, Moroccan Arabic from Arabic; what is as near is not told apart
-)
 
 _MOST_SCRIPTS = 4
 """Scripts of a text in one language, names included: Japanese alone has two, and Latin letters besides."""
@@ -30,7 +24,7 @@ def other_language(text: str, language: str, beside: str = "") -> str | None:
         return "a mixture"
     code, probability = identified(text)
     sure = probability >= SURE and code != language and language in identifiable()
-    if sure and langcodes.tag_distance(code, language) > _NEAR:
+    if sure and not are_near(code, language):
         return code
     strange = [(number, script) for script, number in theirs.items() if script not in ours]
     if ours and 2 * sum(number for number, _ in strange) > sum(theirs.values()):
