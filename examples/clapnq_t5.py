@@ -13,7 +13,7 @@ stopped goes on from its last epoch when it is started again.
 from __future__ import annotations
 
 import argparse
-import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +26,6 @@ from transformers import (
     Seq2SeqTrainingArguments,
     set_seed,
 )
-from transformers.trainer_utils import get_last_checkpoint
 
 # Appendix C. The learning rate of the small training sets (200 examples) is 1e-3 there.
 GOLD = {"epochs": 6, "batch": 32, "input_tokens": 412}
@@ -89,8 +88,9 @@ def main() -> None:
         data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
         processing_class=tokenizer,
     )
-    os.makedirs(given.output, exist_ok=True)
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(given.output))
+    whole = Path(given.output).glob("checkpoint-*/trainer_state.json")  # the file that is written last
+    last = max((path.parent for path in whole), key=lambda folder: int(folder.name.split("-")[1]), default=None)
+    trainer.train(resume_from_checkpoint=last and str(last))
     trainer.save_model(given.output)
     print(f"{given.output}: loss on dev {trainer.evaluate()['eval_loss']:.4f}")
 
