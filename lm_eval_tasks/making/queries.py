@@ -24,6 +24,8 @@ ALIKE = 90.0
 """Two questions of an article are one from this rapidfuzz ratio of their folded words on."""
 
 SHORTEST, LONGEST = 6, 500  # characters
+LINES = 20  # of a reply that are looked at: a model that repeats itself may write thousands
+_LAST = 20  # characters of a line, in which a question mark ends it
 # A number, a letter, a mark of a list, Markdown, or a label before a question.
 _LEAD = re.compile(
     r"^(?:[\s>*_#\-–—•·]+|\(?\d{1,2}\s*[.)、．:]\s*|\(?[a-bA-B][.)]\s+|(?:query|question)\s*\d{0,2}\s*[:.)]\s*)+",
@@ -50,10 +52,11 @@ def read(reply: str, doc: Mapping[str, Any]) -> Reading:
     lines = [line for written in reply.splitlines() if (line := _LEAD.sub("", written).strip(' \t*_"“”„«»'))]
     questions = [line for line in lines if not line.endswith((":", "："))]
     if len(questions) > ASKED:
-        questions = [line for line in questions if _MARK.search(line)] or questions
+        questions = [line for line in questions if _MARK.search(line[-_LAST:])] or questions
     reasons["a line that is no question"] += len(lines) - len(questions)
+    reasons["more than were asked for"] += len(questions[LINES:])
     kept: list[str] = []
-    for question in questions:
+    for question in questions[:LINES]:
         reason = _wrong(question, kept, doc)
         if reason:
             reasons[reason] += 1
