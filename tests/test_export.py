@@ -97,6 +97,17 @@ def test_the_gold_passage_is_among_the_others_at_a_random_place(tmp_path: Path) 
     assert other != mixed
 
 
+def test_a_run_file_gives_the_passages_that_it_names(tmp_path: Path) -> None:
+    """Any retriever of ours: here the ranking of BM25, written to a file and read back."""
+    run = tmp_path / "bm25.run"
+    assert main(["retrieve", "--retriever", "bm25", "--split", "train", "--mirror", "sample", "-o", str(run)]) == 0
+    arguments = ["--setting", "rag", "--retriever", "run", "--run", str(run), "--mirror", "sample"]
+    assert main(["export", "clapnq", *arguments, "-o", str(tmp_path / "run.jsonl")]) == 0
+    assert rows(tmp_path / "run.jsonl") == exported(tmp_path / "bm25.jsonl", setting="rag")
+    said = json.loads(sidecar_of(tmp_path / "run.jsonl").read_text("utf-8"))
+    assert [(file["option"], file["name"]) for file in said["local_files"]] == [("run", "bm25.run")]
+
+
 def copy_of_sample(folder: Path) -> Path:
     """A mirror with the train split, in which a gold passage is in no corpus and an answerable question has no answer."""
     for name in ("PrimeQA/clapnq", "PrimeQA/clapnq_passages", "github/primeqa/clapnq/retrieval/train"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.spans import CATEGORIES
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.collecting import collect
 from lm_eval_tasks.making import steps
@@ -259,27 +260,57 @@ def test_damaged_files_and_doubled_ids_are_named(tmp_path: Path) -> None:
         load("queries", "de", articles=str(path))
 
 
-def test_a_translation_model_is_given_the_text_alone(tmp_path: Path) -> None:
+def prompts(task: str, **metadata: Any) -> list[str]:
+    """What a model is asked, over our articles."""
     from lm_eval.tasks import TaskManager
 
     from lm_eval_tasks.autoload import task_folder
 
-    given = {"articles": str(ARTICLES), "source_language": "en", "parts": "answer"}
-    alone = {"translation_prompt": "text", "translation_prefix": "<2de> "}
-    prompts = []
-    for metadata in (given, {**given, **alone}):
-        manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata)
-        task = manager.load(["mfava_translate_de"])["tasks"]["mfava_translate_de"]
-        (document,) = task.eval_docs
-        prompts.append(task.fewshot_context(document, 0))
+    given = {"articles": str(ARTICLES), **metadata}
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=given)
+    found = manager.load([task])["tasks"][task]
+    return [found.fewshot_context(document, 0) for document in found.eval_docs]
+
+
+def test_questions_and_answers_are_asked_for_in_the_papers_words(tmp_path: Path) -> None:
+    """Tables 6 and 11; the last sentence of the second one's task is ours."""
+    article = {"language": "de", "text": "Die Elbe fließt.", "question": "Was tut die Elbe?"}
+    own = {"articles": str(written(tmp_path / "a.jsonl", article))}
+    assert prompts("mfava_make_queries_de", **own) == [
+        "Given the following reference in language German: Die Elbe fließt.\n\n"
+        "Generate two knowledge-intensive queries in German. Ensure the questions are concise but knowledge-intensive. The "
+        "questions should require thorough reading of the reference text to answer. Separate the questions with a newline."
+    ]
+    assert prompts("mfava_make_answers_de", **own) == [
+        "For the following instruction, generate the whole output in German language even though the instruction and input "
+        "is in English. Given a passage answer the question in 3-5 sentences using only the information presented in the "
+        "reference passage. If the reference passage does not answer the question, say that it does not.\n\n"
+        "Question: Was tut die Elbe?\n\nReference Passage: Die Elbe fließt."
+    ]
+
+
+def test_errors_are_asked_for_by_kind_and_the_passage_keeps_its_tags() -> None:
+    (every,) = prompts("mfava_make_silver_en")
+    (one,) = prompts("mfava_make_silver_en", categories="subjective")
+    for kind in CATEGORIES:
+        assert f"- {kind} errors (<{kind}>): " in every
+        assert (f"- {kind} errors (<{kind}>): " in one) is (kind == "subjective")
+    passage = "in <entity>1826</entity>. <subjective>He was a cheerful man.</subjective>\n\nEdited:"
+    assert every.endswith(passage)
+    assert one.endswith(passage)
+    assert "already existing tokens: subjective. Wrap the insertions in tokens (<subjective>) to make" in one
+
+
+def test_a_translation_model_is_given_the_text_alone() -> None:
+    given = {"source_language": "en", "parts": "answer"}
+    (chat,) = prompts("mfava_translate_de", **given)
+    (alone,) = prompts("mfava_translate_de", **given, translation_prompt="text", translation_prefix="<2de> ")
     text = (
         "Laennec rolled paper into a cylinder in <entity>1826</entity>. <subjective>He was a cheerful man.</subjective>"
     )
-    assert prompts[0].startswith(
-        "Translate the text below from English into German. Tags such as <entity> and </entity>"
-    )
-    assert prompts[0].endswith(f"\n\n{text}")
-    assert prompts[1] == f"<2de> {text}"
+    assert chat.startswith("Translate the text below from English into German. Tags such as <entity> and </entity>")
+    assert chat.endswith(f"\n\n{text}")
+    assert alone == f"<2de> {text}"
 
 
 def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: Path) -> None:
