@@ -161,6 +161,8 @@ def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counte
         ({"split": "test"}, "unknown split 'test'; known are dev, train, validation"),
         ({"columns": ["prompts"]}, "unknown column 'prompts'"),
         ({"setting": "rag", "retriever": "bm52"}, "unknown retriever 'bm52'"),
+        ({"retriever": "bm25"}, "the setting gold has no retriever"),
+        ({"setting": "rag", "options": {"run": "x.run"}}, "option run is for run, not for bm25"),
         ({"setting": "rag", "top_k": 61}, "top_k=61 is larger than the corpus"),
         ({"setting": "rag", "top_k": 0}, "top_k must be a whole number of at least 1"),
     ],

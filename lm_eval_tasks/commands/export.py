@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="which of prompt, completion and messages to write (default: all)",
     )
-    parser.add_argument("--retriever", default="bm25", metavar="NAME", help="who finds the passages (default: bm25)")
+    parser.add_argument("--retriever", metavar="NAME", help="rag: who finds the passages (default: bm25)")
     parser.add_argument("--top_k", "--top-k", type=int, default=3, help="passages of a prompt with rag (default: 3)")
     parser.add_argument("--seed", type=int, default=1234, help="rag-gold: of the gold passages' places (default: 1234)")
     add_output(parser, "FILE", "where the examples go", required=True)

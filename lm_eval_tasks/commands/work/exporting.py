@@ -19,8 +19,9 @@ from tqdm import tqdm
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import autoload, metadata, provenance, sources
 from lm_eval_tasks.atomic import whole_file
-from lm_eval_tasks.clapnq import dataset
+from lm_eval_tasks.clapnq import dataset, retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.commands.work.retrieving import refuse_unfitting
 
 __all__ = ["COLUMNS", "PROMPTS", "SETTINGS", "Exported", "export_clapnq", "sidecar_of"]
 
@@ -54,7 +55,7 @@ def export_clapnq(
     split: str = "train",
     setting: str = "gold",
     prompt: str = "flan",
-    retriever: str = "bm25",
+    retriever: str | None = None,
     top_k: int = 3,
     seed: int = 1234,
     columns: Sequence[str] = COLUMNS,
@@ -72,7 +73,7 @@ def export_clapnq(
         setting: ``"gold"`` (the gold passage), ``"rag"`` (the retrieved passages, gold or not) or ``"rag-gold"`` (the same
             with the gold passage at a random place among them, the paper's E5-G-CLAPnq-T5-lg).
         prompt: ``"flan"``, ``"gpt"`` or ``"llama"``.
-        retriever: who finds the passages; one of ``retrieval.names()``.
+        retriever: who finds the passages, one of ``retrieval.names()``; default ``"bm25"``.
         top_k: how many passages a prompt has, the gold one included.
         seed: decides the places of gold passages, each by itself: the order of the questions does not matter.
         columns: of :data:`COLUMNS`.
@@ -80,7 +81,8 @@ def export_clapnq(
         mirror: folder with copies of the public files.
 
     Raises:
-        ValueError: an unknown split, setting, prompt, retriever or column; `top_k` is no whole number or too large.
+        ValueError: an unknown split, setting, prompt, retriever or column; `top_k` is no whole number or too large; an
+            option of another retriever, or a retriever with the setting ``"gold"``.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
     metadata.choice("split", split, dataset.FILE_SPLIT, _WHO)
@@ -88,10 +90,16 @@ def export_clapnq(
     metadata.choice("prompt", prompt, PROMPTS, _WHO)
     for column in columns:
         metadata.choice("column", column, COLUMNS, _WHO)
+    if setting == "gold" and (retriever or options):
+        raise UsageError(f"{_WHO}: the setting gold has no retriever; say --setting rag or rag-gold")
+    finder = retriever or "bm25"
+    if setting != "gold":
+        metadata.choice("retriever", finder, retrieval.names(), _WHO)
+        refuse_unfitting(finder, options or {}, _WHO)
     task = _task(f"clapnq_gold{PROMPTS[prompt]}", split, mirror)
     documents, found_at = task.eval_docs, Counter[str]()
     if setting != "gold":
-        given = {**(options or {}), "retriever": retriever, "top_k": top_k}
+        given = {**(options or {}), "retriever": finder, "top_k": top_k}
         documents = dataset.load(split=split, mirror=mirror, name=_WHO, **given)["evaluation"]
     record = provenance.of_dataset(documents)
     record.pop("not_comparable", None)  # speaks of figures
