@@ -191,14 +191,19 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
     article = {"language": "de", "text": "Die Elbe fließt nach Norden.", "question": "Wohin fließt die Elbe?"}
     english = {"language": "en", "text": "It flows.", "answer": "It flows <3.", "spans": [[3, 8, "relation"]]}
     articles = written(tmp_path / "articles.jsonl", article, english)
-    options = ["--metadata", f"articles={articles}", "--output_path", "out", "--log_samples", "--gen_kwargs"]
+    options = ["--metadata", f"articles={articles}", "--output_path", "", "--log_samples", "--gen_kwargs"]
     model = ["--model", "hf", "--model_args", f"pretrained={llama},dtype=float32", "--device", "cpu"]
-    run([command("lm_eval"), *model, "--tasks", ",".join(tasks), *options, "max_gen_toks=24"], tmp_path)
-    assert set(results_of(tmp_path)["results"]) == set(tasks)
+    cached = ["max_gen_toks=24", "--use_cache", str(tmp_path / "replies")]
+    for at in ("first", "again"):  # a run that is started again goes on with what was answered
+        options[options.index("--output_path") + 1] = at
+        done = run([command("lm_eval"), *model, "--tasks", ",".join(tasks), *options, *cached], tmp_path)
+        remaining = 0 if at == "again" else 5
+        assert f"Cached requests: {5 - remaining}, Requests remaining: {remaining}" in done.stdout + done.stderr
+        assert set(results_of(tmp_path / at)["results"]) == set(tasks)
     for step in steps.STEPS:
         output = tmp_path / f"{step}.jsonl"
         with pytest.raises(UsageError, match=r"collect: nothing of [12] replies can be kept \(\S.*: \d"):
-            collect([tmp_path / "out"], output, step)
+            collect([tmp_path / "again"], output, step)
         assert not output.exists()
 
 
