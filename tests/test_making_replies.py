@@ -42,6 +42,7 @@ GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
         ("Wer gewann 2014 die Weltmeisterschaft im Fußball der Männer?", [], {"not about the article": 1}),
         (f"{LENGTH}\n{MOUTH}\nDurch welche Länder fließt die Elbe?", [LENGTH, MOUTH], {"more than were asked for": 1}),
         ("Wo?\n" * 3000, [], {"too short": 20, "more than were asked for": 2980}),
+        ("Auf rund 1.090 Kilometern fließt sie durch Tschechien und Deutschland", [], {"copied from the article": 1}),
         ("Wo?", [], {"too short": 1}),
         ("Elbe " * 200 + "?", [], {"too long": 1}),
         ("Ich kann diese Frage nicht beantworten.", [], {"a refusal": 1}),

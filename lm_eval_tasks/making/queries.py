@@ -79,6 +79,8 @@ def _wrong(question: str, earlier: list[str], doc: Mapping[str, Any]) -> str | N
         return "a refusal"
     if other_language(question, language, reference):
         return "another language"
+    if not _MARK.search(question[-_LAST:]) and fold(question).strip(EDGE) in fold(reference):
+        return "copied from the article"
     if any(fuzz.ratio(fold(question), fold(other)) >= ALIKE for other in earlier):
         return "a double"
     if not answerable(question, reference):
