@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
     parser.add_argument("--metrics", metavar="M,...", help="default: the headline metrics of each benchmark")
     parser.add_argument("--all", action="store_true", help="all metrics")
-    parser.add_argument("--filter", metavar="NAME", help="such as robust (default: the first filter of each task)")
+    parser.add_argument("--filter", metavar="NAME", help="such as strict (default: robust, else a task's first)")
     parser.add_argument("--calibration", type=Path, metavar="FILE", help="file that the runs' rates were corrected by")
     parser.add_argument(
         "--paper",

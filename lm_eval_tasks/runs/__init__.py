@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lm_eval_tasks.runs.answers import Answer, Reading, differing_columns, read_answers
 from lm_eval_tasks.runs.finding import read_runs
-from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, labels
+from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, headline_filter, labels
 
 __all__ = [
     "Answer",
@@ -18,6 +18,7 @@ __all__ = [
     "Settings",
     "TaskRun",
     "differing_columns",
+    "headline_filter",
     "labels",
     "read_answers",
     "read_runs",

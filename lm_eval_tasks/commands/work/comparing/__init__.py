@@ -17,7 +17,7 @@ from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join
 from lm_eval_tasks.commands.work.comparing.measured import Measured
 from lm_eval_tasks.commands.work.comparing.measuring import measure
 from lm_eval_tasks.commands.work.comparing.rows import corrected, group_rows, in_order, task_rows
-from lm_eval_tasks.runs import MeasuredBy, Run, TaskRun, labels
+from lm_eval_tasks.runs import MeasuredBy, Run, TaskRun, headline_filter, labels
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
 
@@ -46,7 +46,8 @@ def compare_runs(
         tasks: names of tasks and groups; default all that two runs have.
         metrics: names; default the headlines of each benchmark.
         every_metric: all metrics instead.
-        filter_name: the filter whose readings count, such as ``robust``; default the first of each task.
+        filter_name: the filter whose readings count, such as ``strict``; default
+            :func:`lm_eval_tasks.runs.headline_filter`.
         refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
             answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
@@ -193,13 +194,13 @@ def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) 
 
 
 def _filter_of(task: JoinedTask, asked: str | None) -> str:
-    """The filter asked for, or the first; answers can be without any."""
+    """The filter asked for, or that of the headlines."""
     names = task.filters
     if asked is not None and asked in names:
         return asked
     if asked is not None and len(names) > 1:
         raise UsageError(f"{task.name}: no filter {asked}; there are {', '.join(names)}")
-    return names[0] if names else "none"
+    return headline_filter(names)
 
 
 # --------------------------------------------------------------------------------------------------------------- words

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.commands.work.comparing import Comparison, Difference, compare_runs
 from lm_eval_tasks.commands.work.comparing.wording import p_value
-from lm_eval_tasks.commands.work.reporting.doubts import READINGS
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
 from lm_eval_tasks.commands.work.reporting.numbers import Unit, shown, unit_of
@@ -18,7 +16,7 @@ from lm_eval_tasks.commands.work.reporting.points import points
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.source_errors import MissingSource
 
-__all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "comparison_of", "differences"]
+__all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]
 
 _LESS = {
     "rogan_gladen_rate": "makes up less than",
@@ -127,7 +125,7 @@ def differences(runs: Sequence[Run], headlines: Sequence[Headline]) -> Differenc
 
     Args:
         runs: of the report.
-        headlines: of them. Where a headline is read by the filter ``robust``, so is its difference.
+        headlines: of them. They and the differences are read by the same filters.
 
     Raises:
         CorruptSource: a samples file is damaged.
@@ -135,26 +133,13 @@ def differences(runs: Sequence[Run], headlines: Sequence[Headline]) -> Differenc
     if len(runs) < 2:
         return None
     try:
-        found = comparison_of(runs)
+        found = compare_runs(runs, refuse=False)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences((), {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in found.refused)
     metrics = tuple(_metrics(found))
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
     return Differences(metrics, _verdicts(found, headlines), (*nothing, *refused, *found.notes))
-
-
-def comparison_of(runs: Sequence[Run]) -> Comparison:
-    """The comparison of a report: by the filter ``robust`` where there is one, and without tasks that differ.
-
-    Raises:
-        ValueError: nothing can be compared.
-        MissingSource: a run's answers were not logged.
-    """
-    try:
-        return compare_runs(runs, filter_name=READINGS[1], refuse=False)
-    except UsageError:  # a task of a user's own with other filters
-        return compare_runs(runs, refuse=False)
 
 
 def _metrics(found: Comparison) -> Iterator[MetricDifferences]:

@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.broken import signs_of_broken_run
-from lm_eval_tasks.commands.work.reporting.doubts import READINGS, Doubt, doubts_of
+from lm_eval_tasks.commands.work.reporting.doubts import Doubt, doubts_of
 from lm_eval_tasks.commands.work.reporting.families import Family, families
 from lm_eval_tasks.commands.work.reporting.numbers import Unit, unit_of, with_bounds
 from lm_eval_tasks.commands.work.reporting.sentences import SENTENCES, WINS, sentence
-from lm_eval_tasks.runs import Answer, Run, TaskRun, labels
+from lm_eval_tasks.runs import Answer, Run, TaskRun, headline_filter, labels
 
 __all__ = ["RATES", "Headline", "filter_of", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
 
@@ -131,12 +131,8 @@ def signs_of_family(family: Family, read: Read = TaskRun.answers) -> dict[str, s
 
 
 def filter_of(task: TaskRun) -> str:
-    """The filter whose numbers are shown.
-
-    ``robust`` where there is one, which is fair to answers in a model's own words; else the task's first. Published rates
-    are ``strict``.
-    """
-    return READINGS[1] if READINGS[1] in task.filters else next(iter(task.filters), "")
+    """The filter whose numbers are shown: :func:`lm_eval_tasks.runs.headline_filter`."""
+    return headline_filter(task.filters)
 
 
 def _metrics_of(family: Family) -> list[str]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.commands.work.comparing import compare_runs
 from lm_eval_tasks.commands.work.comparing.rendering import FORMATS
-from lm_eval_tasks.commands.work.reporting.differences import comparison_of, differences
+from lm_eval_tasks.commands.work.reporting.differences import differences
 from lm_eval_tasks.commands.work.reporting.documents import read_documents
 from lm_eval_tasks.commands.work.reporting.headlines import headlines
 from lm_eval_tasks.commands.work.reporting.markdown import escaped, summary
@@ -95,7 +96,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
     compared = ""
     if len(runs) > 1:
         try:
-            compared = FORMATS["markdown"](comparison_of(runs))
+            compared = FORMATS["markdown"](compare_runs(runs, refuse=False))
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one.commands]

@@ -48,6 +48,9 @@ _FIRST = (
 )
 """The metric of a family that the first screen shows: what is made up, or what is nearest to it."""
 
+_PRICES = {"hallucination_rate": "error_rate", "unanswerable_accuracy": "answerable_abstention_rate"}
+"""Metric of the first screen to what a model could buy it with: one that never answers makes nothing up."""
+
 _QUESTIONS = (
     ("mfava_detection", "Does it find what is made up?"),
     ("clapnq_judge", "How good are the answers, as a judge rates them?"),
@@ -138,6 +141,16 @@ class Summary:
         """The metric for the first screen."""
         known = {metric.metric: metric for metric in self.metrics}
         return next((known[name] for name in _FIRST if name in known), self.metrics[0])
+
+    @property
+    def prices(self) -> dict[str, str]:
+        """Model to what its number on the first screen may have cost, in words; empty where nothing is."""
+        wanted = _PRICES.get(self.first.metric)
+        price = next((metric for metric in self.metrics if metric.metric == wanted), None)
+        if price is None:
+            return {}
+        title = price.title[:1].lower() + price.title[1:]
+        return {row.model: f"{title}: {row.value}" for row in price.rows}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
