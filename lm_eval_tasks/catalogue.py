@@ -11,7 +11,7 @@ from pathlib import Path
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.benchmark import Base, Benchmark
 
-__all__ = ["TABLE", "base_of", "benchmark_of", "benchmarks", "folders", "languages"]
+__all__ = ["TABLE", "base_of", "benchmark_of", "benchmarks", "folders", "groups", "languages"]
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).parent
@@ -60,6 +60,12 @@ def _bases() -> dict[str, Base]:
 def base_of(task: str) -> Base | None:
     """The base of a task; ``None`` for a task that is in no table."""
     return _bases().get(task)
+
+
+@lru_cache(maxsize=1)
+def groups() -> dict[str, tuple[str, ...]]:
+    """Every group and the names of its tasks."""
+    return {group.name: tuple(task.name for task in group.tasks) for found in benchmarks() for group in found.groups}
 
 
 def languages() -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import catalogue
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference, Incomparable, Joined, Refusal
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join
@@ -120,12 +121,17 @@ def compare_runs(
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, tuple[str, ...]]:
-    """Groups that two runs or more have whole, with the same tasks."""
+    """Groups that two runs or more have whole, with the same tasks; and of our other groups the part that two runs have."""
     found: dict[str, tuple[str, ...]] = {}
     for one, other in combinations(runs, 2):
         for name, members in one.groups.items():
             if name in other.groups and {*other.groups[name]} == {*members}:
                 found.setdefault(name, members)
+    times = Counter(name for run in runs for name in run.tasks)
+    for group, of_group in catalogue.groups().items():
+        both = tuple(name for name in of_group if times[name] > 1)
+        if group not in found and len(both) > 1:
+            found[group] = both
     return found
 
 
