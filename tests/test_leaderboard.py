@@ -83,7 +83,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     runs = {run.model: run for run in read_runs([folder])}
 
     hallucination, error = tables(page, "nomiracl")
-    assert (hallucination.find("caption").text.strip(), error.find("caption").text.strip()) == (
+    assert (hallucination.find("caption/span").text.strip(), error.find("caption/span").text.strip()) == (
         "hallucination_rate, robust",
         "error_rate, robust",
     )

@@ -79,7 +79,7 @@ def read_entries(place: Path, cache: Path) -> Found:
                 _keep(keeper, stated, found)
         except _DAMAGED as error:
             said = str(error) or type(error).__name__
-            unreadable.append(Unreadable(folder, said.replace(str(place), "")))
+            unreadable.append(Unreadable(folder, said.replace(f"{place}/", "")))
             log.warning("%s: cannot be read: %s", files.folder, said)
             continue
         entries += found

@@ -1,0 +1,96 @@
+"""The pages of a leaderboard in a browser, as those of a report: Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
+from tests.shared_once import SharedOnce
+from tests.test_report_browser import SCHEMES, WIDTHS, chromium, opened  # noqa: F401
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+NAMES = ('<script>window.pwned = 1</script><img src=x onerror="window.pwned = 1">', "org/" + "m" * 300, "نموذج/اللغة")
+
+
+@pytest.fixture(scope="module")
+def site(two_models: Path, shared_once: SharedOnce) -> Path:
+    """A site of five runs, three of them with names that are hard to show, and a run that cannot be read."""
+
+    def make(folder: Path) -> None:
+        runs = Path(shutil.copytree(two_models, folder / "runs"))
+        for number, name in enumerate(NAMES):
+            run = Path(shutil.copytree(runs / "baseline-answer", runs / f"run{number}"))
+            (results,) = run.glob("results_*.json")
+            content = json.loads(results.read_text("utf-8"))
+            results.write_text(json.dumps({**content, "model_name": name}), "utf-8")
+        (runs / "damaged").mkdir()
+        (runs / "damaged" / "results_2026-01-01T00-00-00.0.json").write_text("{")
+        write_leaderboard(runs, folder / "site")
+
+    return shared_once("leaderboard site", make) / "site"
+
+
+def pages_of(site: Path) -> dict[str, Path]:
+    return {"index": site / "index.html", "run": sorted((site / "runs").glob("run-*.html"))[0]}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["index", "run"])
+def test_it_opens_without_a_request_an_error_or_an_overflow(
+    opened: Any,  # noqa: F811
+    site: Path,
+    name: str,
+    width: int,
+    scheme: str,
+) -> None:
+    tab = opened(pages_of(site)[name], width, scheme)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.asked == [tab.address]
+    assert tab.said == []
+    assert tab.page.evaluate("typeof window.pwned") == "undefined"
+    if shots := os.environ.get("SCREENSHOTS"):
+        tab.page.screenshot(path=f"{shots}/leaderboard-{name}-{width}-{scheme}.png")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", ["index", "run"])
+def test_axe_finds_no_fault(opened: Any, site: Path, name: str, scheme: str) -> None:  # noqa: F811
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
+    tab = opened(pages_of(site)[name], 1400, scheme)
+    found = axe.Axe().run(tab.page).response["violations"]
+    assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
+def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:  # noqa: F811
+    page = opened(site / "index.html").page
+    table = page.locator("section:has(h2:text-is('clapnq_gold')) table")
+    values = "found => found.map(row => Number(row.cells[1].dataset.sort))"
+    head = table.locator("thead th").nth(1)
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    falling = table.locator("tbody tr").evaluate_all(values)
+    assert head.get_attribute("aria-sort") == "descending"  # of a metric of which more is better
+    assert falling == sorted(falling, reverse=True)
+    assert falling[0] > falling[-1]
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert table.locator("tbody tr").evaluate_all(values) == falling[::-1]
+    table.locator("thead th").nth(0).locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") is None
+    names = table.locator("tbody th a:first-child").all_inner_texts()
+    assert len({*names}) == 5
+
+
+def test_without_javascript_every_table_is_there(opened: Any, site: Path) -> None:  # noqa: F811
+    page = opened(site / "index.html", java_script_enabled=False).page
+    assert page.locator("table.sortable").count() == 6
+    assert page.locator("th button").count() == 0
+    assert page.get_by_text("no results file, or a damaged one").count() == 1
