@@ -106,7 +106,7 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
 
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
-    [*(("page", width, scheme) for width in WIDTHS for scheme in SCHEMES), ("hostile_page", 400, "dark")],
+    [("page", 1400, "light"), ("page", 400, "dark"), ("hostile_page", 400, "light")],  # seconds each
 )
 def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
@@ -115,7 +115,7 @@ def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, req
         for (const task of ['nomiracl_ar', 'clapnq_rag', 'mfava_de'])
             document.querySelectorAll(`[data-task=${task}], [data-task=${task}] details:nth-of-type(-n+3)`)
                 .forEach(each => { each.open = true });
-        document.querySelectorAll('#provenance details').forEach(each => { each.open = true });
+        document.querySelectorAll('#provenance h3 + details').forEach(each => { each.open = true });
     """)
     found = axe.Axe().run(tab.page).response["violations"]
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
