@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 WIDTHS = (1400, 400)
 SCHEMES = ("light", "dark")
-WITHIN = 2_000
-"""Milliseconds in which a page is there to be read."""
+WITHIN = 2.0
+"""Seconds of the processor in which a page is there to be read; the clock would measure what else the machine does."""
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +42,7 @@ class Tab:
         page: of Playwright.
         asked: addresses of its requests.
         said: messages of its console, and its errors.
+        seconds: of the processor, until it was loaded.
     """
 
     def __init__(self, context: Any, path: Path) -> None:
@@ -52,7 +53,11 @@ class Tab:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        session = context.new_cdp_session(self.page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
         self.page.goto(self.address)
+        measured = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+        self.seconds: float = measured["TaskDuration"]
 
     def shown(self) -> list[str]:
         """The ids of the documents that are not filtered away."""
@@ -87,7 +92,6 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
     opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest
 ) -> None:
     tab = opened(request.getfixturevalue(name), width, scheme)
-    ready = tab.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     if name != "big_page":
         open_everything(tab)
 
@@ -95,14 +99,15 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
     assert tab.asked == [tab.address]
     assert tab.said == []
     assert tab.page.evaluate("typeof window.pwned") == "undefined"
-    assert ready < WITHIN
+    assert tab.seconds < WITHIN
     if shots := os.environ.get("SCREENSHOTS"):
         tab.page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png")
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["page", "hostile_page"])
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("page", 1400, "light"), ("page", 400, "dark"), ("hostile_page", 400, "light")],  # seconds each
+)
 def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
     tab = opened(request.getfixturevalue(name), width, scheme)
@@ -110,7 +115,7 @@ def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, req
         for (const task of ['nomiracl_ar', 'clapnq_rag', 'mfava_de'])
             document.querySelectorAll(`[data-task=${task}], [data-task=${task}] details:nth-of-type(-n+3)`)
                 .forEach(each => { each.open = true });
-        document.querySelectorAll('#provenance details').forEach(each => { each.open = true });
+        document.querySelectorAll('#provenance h3 + details').forEach(each => { each.open = true });
     """)
     found = axe.Axe().run(tab.page).response["violations"]
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
