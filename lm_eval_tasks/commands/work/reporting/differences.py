@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -21,12 +21,15 @@ __all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]
 _LESS = {
     "rogan_gladen_rate": "makes up less than",
     "estimated_rate": "makes up less than",
-    "detected_rate": "makes up less than",
+    "detected_rate": "has fewer words flagged than",
     "hallucinated_share": "makes up less than",
     "hallucination_rate": "makes up less than",
     "unanswerable_accuracy": "is better at declining than",
 }
 """Metric to how its better model is said to stand to the other."""
+
+_CORRECTED = ("rogan_gladen_rate", "estimated_rate")
+_FLAGGED = "detected_rate"
 
 _TOGETHER = "\N{NO-BREAK SPACE}"
 _BETTER = "is better than"
@@ -210,21 +213,28 @@ def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[st
     languages = {(one.family, one.metric): one.languages.keys() for one in headlines}
     verdicts = {}
     for family, metric in wanted:
-        rows = list(found.of(metric, family))
-        if rows:
-            listed = [_verdict(row, found) for row in rows]
-        else:
-            parts = [
-                row
-                for row in found.of(metric)
-                if not row.group and row.language in languages[family, metric] and row.task.startswith(family)
-            ]
-            listed = list(_of_languages(parts, found))
+        rows, parts = _rows_of(found, family, metric, languages[family, metric])
+        if rows and metric in _CORRECTED and all(math.isnan(row.p) for row in rows):
+            # What is known all the same: which model the detector flags less.
+            rows = _rows_of(found, family, _FLAGGED, languages[family, metric])[0] or rows
+        listed = [_verdict(row, found) for row in rows] or list(_of_languages(parts, found))
         listed.sort(key=lambda one: not one.better)
         if len(listed) > _PAIRS:
             listed = [one for one in listed if one.better][:_PAIRS]
         verdicts[family, metric] = tuple(listed)
     return verdicts
+
+
+def _rows_of(
+    found: Comparison, family: str, metric: str, languages: Container[str]
+) -> tuple[list[Difference], list[Difference]]:
+    """The rows of a family as a whole, or of its only language; and those of its languages."""
+    rows = list(found.of(metric, family))
+    parts = [
+        row for row in found.of(metric) if not row.group and row.language in languages and row.task.startswith(family)
+    ]
+    alone = len({row.language for row in parts}) == 1
+    return rows or (parts if alone else []), parts
 
 
 def _verdict(row: Difference, found: Comparison) -> Verdict:
