@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import Repository, first_line, library, require
+from detector_plugin.transformers.stored import FILE, Stored
 
-__all__ = ["Loaded", "find", "load"]
+__all__ = ["Loaded", "fast_tokenizer", "find", "is_decoder", "load", "version_of"]
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
 _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
@@ -30,6 +31,7 @@ class Loaded:
         decoder: whether it was made to predict the next token.
         version: commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too.
         licence: as the model card has it, else ``unknown``.
+        stored: the settings that the model brings along.
     """
 
     model: Any
@@ -39,6 +41,7 @@ class Loaded:
     decoder: bool
     version: str
     licence: str
+    stored: Stored = field(default_factory=Stored)
 
 
 def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository, dict[str, Any]]:
@@ -86,7 +89,8 @@ def load(
     common = {"revision": repository.revision, "trust_remote_code": trust_remote_code}
     with _failing(name, "its configuration cannot be read"):
         config = transformers.AutoConfig.from_pretrained(repository.source, **common)
-    decoder = _is_decoder(config)
+    decoder = is_decoder(config)
+    stored = Stored.of(own.json(FILE), name)
     if not adapter:
         _check_architecture(name, config)
     head = _head_size(own) if adapter else None
@@ -107,14 +111,21 @@ def load(
         stated = own.json("config.json").get("id2label")
         if isinstance(stated, dict) and len(stated) == len(labels):
             labels = [str(stated[str(index)]) for index in range(len(labels))]
+        elif stored.labels and len(stored.labels) == len(labels):
+            labels = list(stored.labels)
         with _failing(name, f"its adapter cannot be put on {repository.source}"):
             model = library("peft").PeftModel.from_pretrained(model, own.source, revision=revision)
-    tokenizer = _tokenizer(transformers, [own, repository] if adapter else [own], trust_remote_code, name)
+    tokenizer = fast_tokenizer(transformers, [own, repository] if adapter else [own], trust_remote_code, name)
     with _failing(name, f"it cannot be brought onto {device_} in {dtype_}"):
         if not getattr(config, "quantization_config", None):
             model = model.to(device=device_, dtype=dtype_)
-    version = f"{own.version()}+base.{repository.version()}" if adapter else own.version()
-    return Loaded(model.eval(), tokenizer, config, labels, decoder, version, own.licence())
+    version = version_of(own, repository)
+    return Loaded(model.eval(), tokenizer, config, labels, decoder, version, own.licence(), stored)
+
+
+def version_of(own: Repository, weights: Repository) -> str:
+    """The version of a model; that of an adapter, whose weights are another repository's, names its base model's, too."""
+    return own.version() if weights is own else f"{own.version()}+base.{weights.version()}"
 
 
 def _base(own: Repository, adapter: dict[str, Any], given: str | None) -> Repository:
@@ -149,7 +160,7 @@ def _place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
     return device_, getattr(torch, dtype)
 
 
-def _is_decoder(config: Any) -> bool:
+def is_decoder(config: Any) -> bool:
     """Whether models of this kind predict the next token, and no masked ones."""
     auto = library("transformers.models.auto.modeling_auto")
     kind = getattr(config, "model_type", None)
@@ -224,7 +235,12 @@ def _head_size(own: Repository) -> int | None:
     return None
 
 
-def _tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
+def fast_tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
+    """The tokenizer of the first place that has one.
+
+    Raises:
+        UnusableDetector: it cannot be loaded, or cannot say where a token stands in a text.
+    """
     where = next(
         (place for place in places if place.file("tokenizer.json") or place.file("tokenizer_config.json")), places[-1]
     )

@@ -15,7 +15,7 @@ from detector_plugin.transformers.readings import Document
 from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import Window
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "both_ways", "reads_types"]
 
 _TOKENS = {"cuda": 65_536, "cpu": 16_384}
 """Tokens of a batch, padding included: 16 inputs of 4096 on a GPU, 4 on a CPU."""
@@ -49,9 +49,7 @@ class Runner:
         self.device = next(model.parameters()).device
         self.batch_tokens = batch_tokens or _TOKENS.get(self.device.type, _TOKENS["cpu"])
         self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        base = model.get_base_model() if hasattr(model, "get_base_model") else model
-        known = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
-        self.types = known.count("token_type_ids") == 2  # XLM-R's model takes them, its tokenizer has none to give
+        self.types = reads_types(model, tokenizer)
         if bidirectional:
             self._check_bidirectional()
 
@@ -111,7 +109,7 @@ class Runner:
             inputs["token_type_ids"] = torch.from_numpy(kinds)
         inputs = {name: value.to(self.device) for name, value in inputs.items()}
         if self.bidirectional:
-            inputs["attention_mask"] = _both_ways(torch, inputs["attention_mask"], self.model.dtype)
+            inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.model.dtype)
         with torch.inference_mode():
             return self.model(**inputs).logits
 
@@ -133,7 +131,14 @@ class Runner:
             )
 
 
-def _both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
+def reads_types(model: Any, tokenizer: Any) -> bool:
+    """Whether a model is to be told first text from second: XLM-R's model takes that, its tokenizer has none to give."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    known = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
+    return known.count("token_type_ids") == 2
+
+
+def both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
     """The mask in four dimensions, which models take as it is instead of making a causal one: only padding is hidden."""
     hidden = (1.0 - mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min
     return hidden.expand(-1, 1, mask.shape[1], -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,12 @@ class TransformersDetector:
         name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
         form: what the model reads, one of :data:`detector_plugin.transformers.forms.FORMS`; ``auto`` is LettuceDetect's
             where the name has ``lettuce`` in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders
-            such as Llama, else ``pair``.
+            such as Llama, else ``pair``; of a model that ``lm-eval-grounded train`` made, what it was trained in.
         labels: what its labels mean where their names do not say it: ``{"LABEL_0": "O", "LABEL_1": "hallucination"}`` or
             ``"LABEL_0=O;LABEL_1=hallucination"``.
         attention: of a decoder: ``bidirectional``, as the mFAVA paper trains them, or ``causal``; ``auto`` is bidirectional
-            in the form ``paper``, else the model's own.
-        threshold: a token is flagged from this probability on.
+            in the form ``paper``, else the model's own; of a model trained here, what it was trained with.
+        threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
         max_length: of an input in tokens; by default what the model can read, at most 4096.
         batch_size: inputs at once, at most.
         batch_tokens: tokens at once, at most, padding included; a single input may have more.
@@ -72,7 +72,7 @@ class TransformersDetector:
         form: str = "auto",
         labels: str | Mapping[Any, Any] | None = None,
         attention: str = "auto",
-        threshold: float | str = 0.5,
+        threshold: float | str | None = None,
         max_length: int | str | None = None,
         batch_size: int | str = 16,
         batch_tokens: int | str | None = None,
@@ -90,7 +90,7 @@ class TransformersDetector:
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
         one_of("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
-        self.threshold: float = number("threshold", threshold, float, 0, 1)
+        wanted: float | None = None if threshold is None else number("threshold", threshold, float, 0, 1)
         self.progress = flag("progress", progress)
         size = number("batch_size", batch_size, int, 1)
         tokens = None if batch_tokens is None else number("batch_tokens", batch_tokens, int, 1)
@@ -104,14 +104,20 @@ class TransformersDetector:
             device=device,
             dtype=dtype,
         )
-        by_itself = self._usual_form(loaded.decoder)
+        stored = loaded.stored
+        best = 0.5 if stored.threshold is None else stored.threshold
+        self.threshold: float = best if wanted is None else wanted
+        by_itself = stored.form or self._usual_form(loaded.decoder)
+        one_of("form", by_itself, tuple(FORMS))
         self.form = by_itself if form == "auto" else form
-        usually = loaded.decoder and self.form == "paper"
+        usually = loaded.decoder and (
+            self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
+        )
         bidirectional = usually if attention == "auto" else attention == "bidirectional" and loaded.decoder
         if attention == "causal" and not loaded.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
         self.categories = meanings(loaded.labels, told, f"detector {name}")
-        self.max_length = _length(self.name, loaded, longest)
+        self.max_length = _length(self.name, loaded, longest or stored.max_length)
         self.encoder = Encoder(loaded.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
         self.runner = Runner(self.name, loaded.model, loaded.tokenizer, bidirectional, size, tokens)
@@ -120,7 +126,7 @@ class TransformersDetector:
         changes = {
             "form": None if self.form == by_itself else self.form,
             "attention": None if bidirectional == usually else attention,
-            "threshold": None if self.threshold == 0.5 else self.threshold,
+            "threshold": None if self.threshold == best else self.threshold,
             "max_length": longest,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((told or {}).items())) or None,
             "separator": None if separator is None else repr(separator),
@@ -140,8 +146,26 @@ class TransformersDetector:
 
         Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
         """
-        same_length(references, answers, {"languages": languages, "questions": questions})
         found: list[list[Span]] = [[] for _ in answers]
+        for document in self.readings(references, answers, languages, questions):
+            found[document.index] = spans_of(
+                *(answers[document.index], document.encoded.offsets, document.best, self.categories, self.threshold)
+            )
+        return found
+
+    def readings(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> Iterator[Document]:
+        """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none.
+
+        Raises:
+            ValueError: the sequences differ in length.
+        """
+        same_length(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             waiting: list[tuple[Document, Window]] = []
             tokens = 0
@@ -157,29 +181,20 @@ class TransformersDetector:
                     waiting.append((document, window))
                     tokens += document.length(window)
                     if len(waiting) >= _ROUND * self.runner.batch_size or tokens >= _ROUND * self.runner.batch_tokens:
-                        self._read(waiting, answers, found, bar)
+                        yield from self._read(waiting, bar)
                         waiting, tokens = [], 0
-            self._read(waiting, answers, found, bar)
-        return found
+            yield from self._read(waiting, bar)
 
-    def _read(
-        self, waiting: list[tuple[Document, Window]], answers: Sequence[str], found: list[list[Span]], bar: Any
-    ) -> None:
-        """Read windows, and settle the documents of which all have been read."""
+    def _read(self, waiting: list[tuple[Document, Window]], bar: Any) -> Iterator[Document]:
+        """Read windows; yields the documents of which all have been read."""
         for batch in self.runner.batches(waiting):
             rows = [document.tokens(window) for document, window in batch]
             probabilities = self.runner.probabilities([document.encoded for document, _ in batch], rows)
             for (document, window), row, of_row in zip(batch, rows, probabilities, strict=True):
                 document.take(window, row, of_row, self.categories)
                 if document.left == 0:
-                    found[document.index] = spans_of(
-                        answers[document.index],
-                        document.encoded.offsets,
-                        document.best,
-                        self.categories,
-                        self.threshold,
-                    )
                     bar.update()
+                    yield document
 
     def _room(self, encoded: Encoded) -> int:
         room = self.max_length - len(encoded.fixed)
