@@ -13,19 +13,18 @@ from tqdm import tqdm
 
 from custom_metrics.spans import Span
 from detector_plugin.detector import UnusableDetector, same_length
+from detector_plugin.transformers.engine import Engine, Setup
+from detector_plugin.transformers.engines import engine_of
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.model import Loaded, find, load
+from detector_plugin.transformers.lengths import length_of
+from detector_plugin.transformers.model import describe, find
 from detector_plugin.transformers.options import flag, number, one_of
-from detector_plugin.transformers.readings import Document, spans_of
+from detector_plugin.transformers.readings import Document, Reading, spans_of
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.runner import Runner
-from detector_plugin.transformers.windows import SMALLEST_ROOM, Window, windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
 
 __all__ = ["TransformersDetector", "check"]
-
-_LONGEST = 4096  # tokens; the input length of the mFAVA paper's appendix A.3, and LettuceDetect's default
-_ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
 
 
 class TransformersDetector:
@@ -46,7 +45,8 @@ class TransformersDetector:
             in the form ``paper``, else the model's own; of a model trained here, what it was trained with.
         threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
         max_length: of an input in tokens; by default what the model can read, at most 4096.
-        batch_size: inputs at once, at most.
+        engine: what computes the probabilities, one of :data:`detector_plugin.transformers.engines.ENGINES`.
+        batch_size: inputs at once, at most; by default what suits the engine.
         batch_tokens: tokens at once, at most, padding included; a single input may have more.
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``: bfloat16 on a GPU, float16 on one without it, float32 on
             a CPU.
@@ -56,6 +56,7 @@ class TransformersDetector:
         base_model: of an adapter, where it is not at the place that the adapter names.
         trust_remote_code: run code of the model's repository.
         progress: show a progress bar on a terminal.
+        of_engine: options that the engine alone has.
 
     Raises:
         UnusableDetector: the model or an option cannot be used; the message says what was wrong and what to do.
@@ -64,6 +65,11 @@ class TransformersDetector:
     name: str
     version: str
     licence: str
+    WITHOUT_EFFECT = frozenset(
+        "engine batch_size batch_tokens device progress base_url served_model in_flight retries timeout "
+        "tensor_parallel_size data_parallel_size gpu_memory_utilization enforce_eager".split()
+    )
+    """Options that change how fast spans are found, and where, but no span."""
 
     def __init__(
         self,
@@ -74,7 +80,8 @@ class TransformersDetector:
         attention: str = "auto",
         threshold: float | str | None = None,
         max_length: int | str | None = None,
-        batch_size: int | str = 16,
+        engine: str = "transformers",
+        batch_size: int | str | None = None,
         batch_tokens: int | str | None = None,
         dtype: str = "auto",
         device: str = "auto",
@@ -83,26 +90,24 @@ class TransformersDetector:
         base_model: str | None = None,
         trust_remote_code: bool | str = False,
         progress: bool | str = True,
-        **unknown: Any,
+        **of_engine: Any,
     ) -> None:
-        _known(name, unknown)
+        kind = engine_of(name, engine, of_engine, _options())
         self.name = name.rstrip("/") or name
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
         one_of("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
         wanted: float | None = None if threshold is None else number("threshold", threshold, float, 0, 1)
         self.progress = flag("progress", progress)
-        size = number("batch_size", batch_size, int, 1)
+        size = None if batch_size is None else number("batch_size", batch_size, int, 1)
         tokens = None if batch_tokens is None else number("batch_tokens", batch_tokens, int, 1)
         longest = None if max_length is None else number("max_length", max_length, int, 1)
         told = mapping_of(labels)
-        loaded = load(
+        loaded = describe(
             self.name,
             revision=revision,
             base_model=base_model,
             trust_remote_code=flag("trust_remote_code", trust_remote_code),
-            device=device,
-            dtype=dtype,
         )
         stored = loaded.stored
         best = 0.5 if stored.threshold is None else stored.threshold
@@ -117,10 +122,21 @@ class TransformersDetector:
         if attention == "causal" and not loaded.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
         self.categories = meanings(loaded.labels, told, f"detector {name}")
-        self.max_length = _length(self.name, loaded, longest or stored.max_length)
+        setup = Setup(
+            model=loaded,
+            bidirectional=bidirectional,
+            pairs=self.form != "paper",
+            max_length=longest or stored.max_length,
+            batch_size=size,
+            batch_tokens=tokens,
+            dtype=dtype,
+            device=device,
+            options=of_engine,
+        )
+        self.engine: Engine = kind(setup)
+        self.max_length = length_of(loaded, self.engine.longest, longest or stored.max_length)
         self.encoder = Encoder(loaded.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
-        self.runner = Runner(self.name, loaded.model, loaded.tokenizer, bidirectional, size, tokens)
         self.licence = loaded.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
@@ -130,6 +146,7 @@ class TransformersDetector:
             "max_length": longest,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((told or {}).items())) or None,
             "separator": None if separator is None else repr(separator),
+            "quantization": of_engine.get("quantization"),
         }
         self.version = loaded.version + "".join(
             f";{key}={value}" for key, value in changes.items() if value is not None
@@ -147,11 +164,26 @@ class TransformersDetector:
         Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
         """
         found: list[list[Span]] = [[] for _ in answers]
-        for document in self.readings(references, answers, languages, questions):
-            found[document.index] = spans_of(
-                *(answers[document.index], document.encoded.offsets, document.best, self.categories, self.threshold)
-            )
+        for index, spans in self.detect_each(references, answers, languages, questions):
+            found[index] = spans
         return found
+
+    def detect_each(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> Iterator[tuple[int, list[Span]]]:
+        """The same, one answer after another in the order in which they are done, each with its number."""
+        yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
+        for document in self.readings(references, answers, languages, questions):
+            yield (
+                document.index,
+                spans_of(
+                    *(answers[document.index], document.encoded.offsets, document.best, self.categories, self.threshold)
+                ),
+            )
 
     def readings(
         self,
@@ -167,31 +199,21 @@ class TransformersDetector:
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
-            waiting: list[tuple[Document, Window]] = []
-            tokens = 0
-            for index, answer in enumerate(answers):
-                if not answer.strip():
-                    bar.update()
-                    continue
-                encoded = self.encoder.encode(
-                    references[index], answer, questions[index] if questions else None, languages[index]
-                )
-                document = Document(index, encoded, len(self.categories), self._room(encoded))
-                for window in windows(len(encoded.reference), len(encoded.answer), document.room):
-                    waiting.append((document, window))
-                    tokens += document.length(window)
-                    if len(waiting) >= _ROUND * self.runner.batch_size or tokens >= _ROUND * self.runner.batch_tokens:
-                        yield from self._read(waiting, bar)
-                        waiting, tokens = [], 0
-            yield from self._read(waiting, bar)
 
-    def _read(self, waiting: list[tuple[Document, Window]], bar: Any) -> Iterator[Document]:
-        """Read windows; yields the documents of which all have been read."""
-        for batch in self.runner.batches(waiting):
-            rows = [document.tokens(window) for document, window in batch]
-            probabilities = self.runner.probabilities([document.encoded for document, _ in batch], rows)
-            for (document, window), row, of_row in zip(batch, rows, probabilities, strict=True):
-                document.take(window, row, of_row, self.categories)
+            def to_read() -> Iterator[Reading]:
+                for index, answer in enumerate(answers):
+                    if not answer.strip():
+                        bar.update()
+                        continue
+                    encoded = self.encoder.encode(
+                        references[index], answer, questions[index] if questions else None, languages[index]
+                    )
+                    document = Document(index, encoded, len(self.categories), self._room(encoded))
+                    for window in windows(len(encoded.reference), len(encoded.answer), document.room):
+                        yield Reading(document, window, document.tokens(window))
+
+            for (document, window, row), probabilities in self.engine.read(to_read()):
+                document.take(window, row, probabilities, self.categories)
                 if document.left == 0:
                     bar.update()
                     yield document
@@ -213,44 +235,28 @@ class TransformersDetector:
         return "paper" if decoder else "pair"
 
 
-def check(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
+def check(
+    name: str,
+    revision: str | None = None,
+    base_model: str | None = None,
+    engine: str = "transformers",
+    **options: Any,
+) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded.
 
     Raises:
-        UnusableDetector: there is no such model, or no such option.
+        UnusableDetector: there is no such model, no such option, or the engine cannot be had.
     """
-    parameters = inspect.signature(TransformersDetector).parameters
-    _known(name, {key: value for key, value in options.items() if key not in parameters})
+    of_engine = {key: value for key, value in options.items() if key not in _options()}
+    kind = engine_of(name, engine, of_engine, _options())
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
             library(needed)  # which says what to install
     find(name.rstrip("/") or name, revision, base_model)
+    kind.check(name.rstrip("/") or name, of_engine)
 
 
-def _known(name: str, unknown: Mapping[str, Any]) -> None:
-    if unknown:
-        parameters = inspect.signature(TransformersDetector).parameters.values()
-        known = sorted(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
-        raise UnusableDetector(f"detector {name}: no option {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-
-
-def _length(name: str, loaded: Loaded, wanted: int | None) -> int:
-    """Tokens of an input: what was asked for, or what model and tokenizer can read, at most 4096."""
-    stated = getattr(loaded.config, "max_position_embeddings", None) or getattr(loaded.config, "n_positions", None)
-    limit = stated if isinstance(stated, int) and stated > 0 else _LONGEST
-    # Positions that were learned: there are no more. Others can be had, at the user's risk.
-    learned = next(
-        (
-            module
-            for key, module in loaded.model.named_modules()
-            if key.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings")
-        ),
-        None,
-    )
-    if learned is not None:
-        # RoBERTa and its kin count positions from after the padding token's.
-        padding = getattr(learned, "padding_idx", None)
-        limit = min(limit, learned.num_embeddings - (0 if padding is None else padding + 1))
-        if wanted is not None and wanted > limit:
-            raise UnusableDetector(f"detector {name}: max_length={wanted}, but the model reads {limit} tokens at most")
-    return wanted or min(limit, loaded.tokenizer.model_max_length, _LONGEST)
+def _options() -> list[str]:
+    """The options of every engine."""
+    parameters = inspect.signature(TransformersDetector).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
