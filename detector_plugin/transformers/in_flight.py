@@ -64,8 +64,20 @@ class Loop:
             for future in under_way:
                 future.cancel()
 
+    def call_off(self) -> None:
+        """Call off what is under way, and wait until it has ended."""
+
+        async def end() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        self.run(end())
+
     def close(self) -> None:
         """End the loop and its thread."""
+        self.call_off()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -94,6 +94,7 @@ def served_in(body: bytes) -> list[Served]:
     Raises:
         Garbage: it is none.
     """
+    content = _object(body)
     try:
         return [
             Served(
@@ -101,7 +102,7 @@ def served_in(body: bytes) -> list[Served]:
                 str(model.get("root") or model["id"]),
                 int(model["max_model_len"]) if model.get("max_model_len") else None,
             )
-            for model in _object(body)["data"]
+            for model in content["data"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Garbage(f"it lists no models ({type(error).__name__})") from error

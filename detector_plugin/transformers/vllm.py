@@ -114,8 +114,10 @@ class VLLM:
     def close(self) -> None:
         """End vLLM's processes."""
         atexit.unregister(self.close)
-        self.llm.shutdown(timeout=5)
+        self.loop.call_off()  # or vLLM takes the end of its processes for a failure
+        self.llm.shutdown()
         self.loop.close()
+        del self.llm  # now, not when the interpreter has forgotten what its end needs
 
 
 async def _start(setup: Setup) -> tuple[Any, Any, Any]:
