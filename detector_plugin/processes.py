@@ -7,11 +7,10 @@ They meet through gloo, on any processor, and wait for each other as long as it 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Here", "barrier", "gather", "here", "together"]
+__all__ = ["Here", "barrier", "gather", "gpu", "here", "share", "started_as"]
 
 _SET = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """What launchers set. A cluster's own variables, of which some have these names, are no launch without all of them."""
@@ -33,11 +32,29 @@ class Here(NamedTuple):
     on_machine: int
 
 
+_STARTED_AS: list[Here] = []
+
+
+def started_as(place: Here) -> None:
+    """Say the place of a process that nothing launched: a worker of ours, which asks and tells the others nothing."""
+    _STARTED_AS[:] = [place]
+
+
 def here() -> Here:
     """The place of this process."""
+    if _STARTED_AS:
+        return _STARTED_AS[0]
     if not all(os.environ.get(name) for name in _SET):
         return Here(0, 1, 0)
     return Here(*(int(os.environ[name]) for name in _SET[:3]))
+
+
+def gpu() -> str:
+    """The GPU of this process, of those that torch sees: each process of a launch has one of its own."""
+    import torch
+
+    place = here()
+    return f"cuda:{place.on_machine % torch.cuda.device_count()}" if place.number > 1 else "cuda"
 
 
 def gather(value: Value) -> list[Value] | None:
@@ -55,28 +72,13 @@ def barrier() -> None:
         _distributed().barrier(group=_group())
 
 
-def together(first: Callable[[], Value]) -> Value | None:
-    """Call something in the first process; the others go on when it has returned, with ``None``.
-
-    Raises:
-        Exception: what it raised, in the first process. The others end without a word: one message is enough.
-    """
+def share(value: Value) -> list[Value]:
+    """What each process has, in the order of their ranks, for all of them."""
     if here().number == 1:
-        return first()
-    failed: Exception | None = None
-    value = None
-    if here().rank == 0:
-        try:
-            value = first()
-        except Exception as error:  # the others wait to be told
-            failed = error
-    told = [failed is None]
-    _distributed().broadcast_object_list(told, src=0, group=_group())
-    if failed is not None:
-        raise failed
-    if not told[0]:
-        raise SystemExit(1)
-    return value
+        return [value]
+    parts = [value] * here().number
+    _distributed().all_gather_object(parts, value, group=_group())
+    return parts
 
 
 def _distributed() -> Any:

@@ -178,10 +178,7 @@ def _base(own: Repository, adapter: dict[str, Any], given: str | None) -> Reposi
 
 def _place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        started = processes.here()
-        if device == "cuda" and started.number > 1:  # each process of a launch has a GPU of its own
-            device = f"cuda:{started.on_machine % torch.cuda.device_count()}"
+        device = processes.gpu() if torch.cuda.is_available() else "cpu"
     try:
         device_ = torch.device(device)
         torch.empty(1, device=device_)
