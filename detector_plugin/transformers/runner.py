@@ -20,8 +20,9 @@ __all__ = ["Runner", "both_ways", "reads_types"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_TOKENS = {"cuda": 65_536, "cpu": 16_384}
-"""Tokens of a batch, padding included: 16 inputs of 4096 on a GPU, 4 on a CPU."""
+_TOKENS = {"cuda": 65_536, "cpu": 1_024}
+"""Tokens of a batch, padding included: 16 inputs of 4096 on a GPU. A CPU is fastest with what its caches hold: with a model
+of MiniLM's size, 4,096 tokens at once take a quarter longer than 1,024."""
 _SIZE = {"cuda": 64, "cpu": 16}  # inputs of a batch
 _ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
 

@@ -269,12 +269,21 @@ def detection() -> None:
         report(f"an answer of {kilowords},000 words, tagged and read", f"{seconds[0]:.2f} s", "linear")
 
 
+def serving() -> None:
+    """Documents a second of token classifiers, against one at a time; on a GPU where there is one."""
+    from tests.benchmarks.serving import on_cpu, on_gpu
+
+    on_cpu(report)
+    on_gpu(report)
+
+
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "abstention": abstention,
     "rouge": rouge,
     "retrieval": retrieval,
     "dense": dense,
     "detection": detection,
+    "serving": serving,
 }
 
 
@@ -286,7 +295,7 @@ def main(arguments: list[str]) -> None:
         (_vectors if arguments[0] == "dense-store" else _dense_search)(Path(arguments[1]))
         return
     for name in arguments or BENCHMARKS:
-        if name not in ("abstention", "dense") and not SHARED.is_dir():
+        if name not in ("abstention", "dense", "serving") and not SHARED.is_dir():
             print(f"{name}: skipped, needs ../shared (public data beside the project)")
             continue
         BENCHMARKS[name]()
