@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
 
 __all__ = ["TransformersDetector", "check"]
+
+_CHUNK = 32  # documents that the tokenizer reads at once
 
 
 class TransformersDetector:
@@ -199,17 +203,21 @@ class TransformersDetector:
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
+            wanted = [index for index, answer in enumerate(answers) if answer.strip()]
+            bar.update(len(answers) - len(wanted))
+
+            def encoded(chunk: Sequence[int]) -> list[Encoded]:
+                return self.encoder.encode_all(
+                    [
+                        (references[index], answers[index], questions[index] if questions else None, languages[index])
+                        for index in chunk
+                    ]
+                )
 
             def to_read() -> Iterator[Reading]:
-                for index, answer in enumerate(answers):
-                    if not answer.strip():
-                        bar.update()
-                        continue
-                    encoded = self.encoder.encode(
-                        references[index], answer, questions[index] if questions else None, languages[index]
-                    )
-                    document = Document(index, encoded, len(self.categories), self._room(encoded))
-                    for window in windows(len(encoded.reference), len(encoded.answer), document.room):
+                for index, tokens in _ahead(encoded, wanted):
+                    document = Document(index, tokens, len(self.categories), self._room(tokens))
+                    for window in windows(len(tokens.reference), len(tokens.answer), document.room):
                         yield Reading(document, window, document.tokens(window))
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
@@ -233,6 +241,22 @@ class TransformersDetector:
         if "lettuce" in name:
             return "lettucedetect-v2" if re.search(r"(?<![a-z0-9])v2(?![0-9])", name) else "lettucedetect"
         return "paper" if decoder else "pair"
+
+
+def _ahead(encode: Callable[[Sequence[int]], list[Encoded]], wanted: Sequence[int]) -> Iterator[tuple[int, Encoded]]:
+    """Documents with their tokens; the tokenizer works in a thread of its own, a chunk before the engine."""
+    chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
+    if len(chunks) < 2:
+        for chunk in chunks:
+            yield from zip(chunk, encode(chunk), strict=True)
+        return
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(encode, chunks[0])
+        for chunk, following in zip_longest(chunks, chunks[1:]):
+            tokens = coming.result()
+            if following is not None:
+                coming = thread.submit(encode, following)
+            yield from zip(chunk, tokens, strict=True)
 
 
 def check(
