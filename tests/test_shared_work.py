@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
@@ -32,12 +33,20 @@ def predicted(shared_once: SharedOnce) -> Path:
 
 
 def launched(arguments: list[str], cwd: Path) -> None:
-    """A command in two processes, as `accelerate launch` starts them where there are GPUs."""
+    """A command in two processes, as `accelerate launch` starts them on two GPUs; here they meet on a CPU."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}"]
-    run([*launcher, "-m", *arguments], cwd, fresh=True, PYTHONPATH=str(ROOT))
+    launcher = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_processes=2",
+        "--num_machines=1",
+    ]
+    settings = ["--mixed_precision=no", "--dynamo_backend=no", f"--main_process_port={port}"]
+    run([*launcher, *settings, "-m", *arguments], cwd, fresh=True, PYTHONPATH=str(ROOT))
 
 
 def spans_of(folder: Path) -> dict[str, list[Any]]:
