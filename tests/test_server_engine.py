@@ -24,7 +24,11 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector, server
+from tests.conftest import command as command_of
+from tests.conftest import results_of, run
 from tests.environment.pooling_stand_in import Server, serving
+from tests.logged_runs import copied, lines, only_predicted
+from tests.shared_once import SharedOnce
 
 REFERENCES = [f"the moon is cold. {'a big rock, ' * n}" for n in range(12)]
 ANSWERS = [f"the sun is a {word} star." for word in ("red", "hot", "big") for _ in range(4)]
@@ -286,3 +290,29 @@ def test_what_was_tagged_is_kept_and_another_server_goes_on(
     here = StoredDetector(load_detector(str(llama_classifier)), store)
     assert here.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
     assert len(store.read_text("utf-8").splitlines()) == 12
+
+
+@pytest.mark.slow("the command is started three times")
+def test_score_goes_on_where_its_server_went_away(
+    shared_once: SharedOnce, tmp_path: Path, llama_classifier: Path, started: Callable[..., Server]
+) -> None:
+    predicted = copied(only_predicted(shared_once), tmp_path / "run")
+    one, two = started(), started()
+
+    def score(to: str, *options: str, check: bool = True) -> tuple[Path, str]:
+        command = [command_of("lm-eval-grounded"), "score", str(predicted), "--detector", str(llama_classifier)]
+        done = run([*command, "--detector_args", ",".join(options), "-o", str(tmp_path / to)], tmp_path, check)
+        return tmp_path / to, done.stderr
+
+    one.faults = itertools.chain([""] * 14, itertools.repeat("500"))  # two of the first ask which way it attends
+    settings = ("retries=1", "in_flight=2")
+    folder, said = score("there", "engine=server", f"base_url={one.address}", *settings, check=False)
+    assert said.strip().splitlines()[-1].startswith("lm-eval-grounded: ")
+    assert "status 500: CUDA error" in said.strip().splitlines()[-1]
+    (store,) = folder.glob(".spans_*.jsonl")
+    assert 1 <= len(lines(store)) < 18
+    assert not list(folder.glob("results_*"))
+    score("there", "engine=server", f"base_url={two.address}+{one.address}")
+    assert not list(folder.glob(".spans_*"))
+    here, _ = score("here", "engine=transformers")
+    assert results_of(folder)["results"] == results_of(here)["results"]
