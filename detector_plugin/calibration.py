@@ -198,6 +198,12 @@ def shipped() -> dict[str, str]:
     return found
 
 
+def beside(name: str) -> str | None:
+    """The calibration that a detector's folder brings along, as `lm-eval-grounded train --calibrate` writes it."""
+    file = Path(name).expanduser() / "calibration.json"
+    return str(file) if file.is_file() else None
+
+
 _LOADED: dict[str, Calibration] = {}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from custom_metrics.response import final_answer
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import align, parse
+from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector, same_length
 from detector_plugin.prompt import PROMPT_VERSION, detection_prompt
 
@@ -54,7 +55,7 @@ class LLMDetector:
         if model in ("hf", "huggingface"):  # its own default is a GPU, and no second thought
             import torch
 
-            options.setdefault("device", "cuda" if torch.cuda.is_available() else "cpu")
+            options.setdefault("device", processes.gpu() if torch.cuda.is_available() else "cpu")
         try:
             self.lm = kind(**{"model" if is_api else "pretrained": pretrained}, **options)
         except Exception as error:  # the harness's classes raise what their libraries raise

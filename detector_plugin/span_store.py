@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,39 @@ class StoredDetector:
     """A detector that appends its spans to a file, and reads those that the file has.
 
     An entry belongs to the detector's name, version and options and to the content of reference, answer, language and
-    question. A last line that a kill cut off is passed over.
+    question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, belong to no entry: they change
+    where and how fast the work is done, such as the address of a server. A last line that a kill cut off is passed over.
+
+    A detector that has a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
+    once; what it has yielded is kept where it fails. Others get :data:`CHUNK` answers at a time.
 
     Args:
         detector: the one that does the work.
         path: JSON lines; made where it is missing.
         options: that the detector was loaded with.
+        others: files of other processes that do a part of the work, to be read.
+        part: number of this process and of all: of the answers that nobody has tagged, this one tags its own, and the rest
+            have no spans here.
     """
 
-    def __init__(self, detector: Detector, path: Path, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        detector: Detector,
+        path: Path,
+        options: Mapping[str, Any] | None = None,
+        others: Sequence[Path] = (),
+        part: tuple[int, int] = (0, 1),
+    ) -> None:
         self.detector = detector
-        self._options = json.dumps(dict(options or {}), sort_keys=True, default=str)
+        without: frozenset[str] = getattr(detector, "WITHOUT_EFFECT", frozenset())
+        kept = {name: value for name, value in (options or {}).items() if name not in without}
+        self._options = json.dumps(kept, sort_keys=True, default=str)
         self.path = path
+        self.part = part
         self.name, self.version, self.licence = detector.name, detector.version, detector.licence
-        self.known: dict[str, list[Span]] = _read(path)
+        self.known: dict[str, list[Span]] = {}
+        for file in (*others, path):
+            self.known.update(_read(file, mend=file == path))
 
     def detect(
         self,
@@ -52,41 +71,68 @@ class StoredDetector:
         asked = questions if questions is not None else [""] * len(answers)
         keys = [self._key(*fields) for fields in zip(references, answers, languages, asked, strict=True)]
         places = {key: index for index, key in enumerate(keys)}
-        missing = [index for key, index in places.items() if key not in self.known]
-        if len(missing) < len(places):
+        number, of = self.part
+        mine = {key: index for place, (key, index) in enumerate(places.items()) if place % of == number}
+        missing = [index for key, index in mine.items() if key not in self.known]
+        if len(missing) < len(mine):
             log.info(
                 "%d of %d answers were tagged by an earlier run (%s)",
-                len(places) - len(missing),
-                len(places),
+                len(mine) - len(missing),
+                len(mine),
                 self.path,
             )
         with tqdm(
-            total=len(places), initial=len(places) - len(missing), unit="answer", desc=f"detector {self.name}"
+            total=len(mine), initial=len(mine) - len(missing), unit="answer", desc=f"detector {self.name}"
         ) as bar:
-            for start in range(0, len(missing), CHUNK):
-                chunk = missing[start : start + CHUNK]
-                found = self.detector.detect(
-                    [references[index] for index in chunk],
-                    [answers[index] for index in chunk],
-                    [languages[index] for index in chunk],
-                    [asked[index] for index in chunk],
-                )
-                self._write({keys[index]: spans for index, spans in zip(chunk, found, strict=True)})
-                bar.update(len(chunk))
-        return [self.known[key] for key in keys]
+            found: dict[str, list[Span]] = {}
+            try:
+                for place, spans in self._tag(
+                    [references[index] for index in missing],
+                    [answers[index] for index in missing],
+                    [languages[index] for index in missing],
+                    [asked[index] for index in missing],
+                ):
+                    found[keys[missing[place]]] = spans
+                    if len(found) >= CHUNK:
+                        self._write(found)
+                        bar.update(len(found))
+                        found = {}
+            finally:
+                self._write(found)
+            bar.update(len(found))
+        return [self.known[key] if of == 1 else self.known.get(key, []) for key in keys]
+
+    def _tag(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str],
+    ) -> Iterator[tuple[int, list[Span]]]:
+        """The number of each answer with its spans, as they are found."""
+        each = getattr(self.detector, "detect_each", None)
+        if each is not None:
+            yield from each(references, answers, languages, questions)
+            return
+        for start in range(0, len(answers), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            found = self.detector.detect(references[chunk], answers[chunk], languages[chunk], questions[chunk])
+            yield from enumerate(found, start)
 
     def _key(self, *fields: str | None) -> str:
         content = json.dumps([self.name, self.version, self._options, *fields], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _write(self, found: dict[str, list[Span]]) -> None:
+        if not found:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as stream:
             stream.writelines(json.dumps({"key": key, "spans": spans}) + "\n" for key, spans in found.items())
         self.known.update(found)
 
 
-def _read(path: Path) -> dict[str, list[Span]]:
+def _read(path: Path, mend: bool) -> dict[str, list[Span]]:
     known: dict[str, list[Span]] = {}
     if not path.is_file():
         return known
@@ -97,7 +143,7 @@ def _read(path: Path) -> dict[str, list[Span]]:
             known[str(entry["key"])] = [span_of(span) for span in entry["spans"]]
         except (KeyError, TypeError, ValueError, RecursionError):
             continue  # cut by a kill; it will be made again
-    if content and not content.endswith("\n"):
+    if mend and content and not content.endswith("\n"):
         with path.open("a", encoding="utf-8") as stream:
             stream.write("\n")  # or the next entry would be lost with the cut one
     return known

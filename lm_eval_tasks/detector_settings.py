@@ -44,7 +44,7 @@ def settings_of(
         detector: who tags the answers, see :func:`detector_plugin.load_detector`.
         detector_args: its options, as a mapping or ``"name=value;name=value"``.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
-            ships for the detector, if anything; ``"none"``: no corrected rates.
+            ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
         calibration_annotations: one of ``calibrations.KINDS``; default the first of these that there is.
         others: the rest of what the user named, mixed with the model's arguments.
 
@@ -100,7 +100,7 @@ def calibration_of(detector: str, options: Mapping[str, Any], calibration: str |
     """
     name = calibrated_name(detector, options)
     if calibration is None:
-        ours = calibrations.shipped().get(name)
+        ours = calibrations.shipped().get(name) or calibrations.beside(name)
         return calibrations.load(ours).identity if ours else ""
     if calibration == NO_CALIBRATION:
         return NO_CALIBRATION

@@ -1,45 +1,78 @@
-"""Every annotated answer of a mirror, mFAVA's and Mu-SHROOM's. The lexical detector learns from them."""
+"""Labelled answers of the benchmarks and of files, for detectors to be trained on.
+
+A benchmark that has some holds a ``labelled.py`` whose ``LABELLED`` names its collections. No list names the benchmark.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
 
-from custom_metrics.spans import Span, span_of
-from detector_plugin.lexical import training
-from lm_eval_tasks.mfava import detection
-from lm_eval_tasks.mfava.languages import LANGUAGES
-from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.mushroom import languages as mushroom_languages
-from lm_eval_tasks.mushroom.families import family
-from lm_eval_tasks.sources import MissingSource, mirror_folder
+from detector_plugin.labelled import LabelledAnswer, is_unreadable
+from lm_eval_tasks import catalogue
+from lm_eval_tasks.source_errors import MissingSource
+from lm_eval_tasks.sources import mirror_folder
 
-__all__ = ["labelled_answers", "readable"]
+__all__ = ["Collection", "collections", "labelled_answers", "readable"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 
-def labelled_answers(mirror: str | None = None) -> list[training.LabelledAnswer]:
-    """Every annotated answer of a mirror, mFAVA's and Mu-SHROOM's; languages without files are left out, and said.
+class Collection(NamedTuple):
+    """A set of labelled answers that has a name.
+
+    Attributes:
+        languages: ISO 639 codes of what is public.
+        read: the answers of a language, from a mirror's folder, or from the network where that is ``None``.
+        source: who made it.
+        licence: of the data.
+    """
+
+    languages: Sequence[str]
+    read: Callable[[str, str | None], list[LabelledAnswer]]
+    source: str
+    licence: str
+
+
+def collections() -> Mapping[str, Collection]:
+    """Name to collection, of every benchmark."""
+    found: dict[str, Collection] = {}
+    for folder in catalogue.folders():
+        if (folder / "labelled.py").is_file():
+            found |= import_module(f"lm_eval_tasks.{folder.name}.labelled").LABELLED
+    return found
+
+
+def labelled_answers(
+    mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
+) -> list[LabelledAnswer]:
+    """The annotated answers of a mirror; languages without files are left out, and said.
+
+    Args:
+        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+        names: of collections; default all.
+        languages: ISO 639 codes; default all.
 
     Raises:
         MissingSource: there is none at all.
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
-    found: list[training.LabelledAnswer] = []
+    found: list[LabelledAnswer] = []
     missing: list[str] = []
-    wanted = [
-        (code, kind, _inserted)
-        for code, language in LANGUAGES.items()
-        for kind in ("gold",) * language.gold + ("silver",) * language.silver
-    ]
-    wanted += [(code, training.REAL, _real) for code in mushroom_languages.LANGUAGES]
-    for code, kind, read in wanted:
-        try:
-            found += read(code, kind, place)
-        except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
-            log.debug("%s", error)
-            missing.append(f"{code} {kind}")
+    for name, collection in collections().items():
+        if names is not None and name not in names:
+            continue
+        for code in collection.languages:
+            if languages is not None and code not in languages:
+                continue
+            try:
+                found += collection.read(code, place)
+            except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
+                log.debug("%s", error)
+                missing.append(f"{code} {name}")
     if missing:
         log.warning("without %s, whose files are not there", ", ".join(missing))
     if not found:
@@ -47,36 +80,6 @@ def labelled_answers(mirror: str | None = None) -> list[training.LabelledAnswer]
     return found
 
 
-def readable(documents: list[training.LabelledAnswer]) -> list[training.LabelledAnswer]:
+def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
     """The answers to learn from: those whose reference is text, not marks of what a translation model could not write."""
-    return [document for document in documents if not detection.is_unreadable(document.reference)]
-
-
-def _inserted(code: str, kind: str, mirror: str | None) -> list[training.LabelledAnswer]:
-    return [
-        training.LabelledAnswer(
-            reference=row["reference"],
-            answer=row["answer"],
-            language=code,
-            annotations=kind,
-            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
-        )
-        for row in detection.documents(code, kind, mirror)
-    ]
-
-
-def _real(code: str, kind: str, mirror: str | None) -> list[training.LabelledAnswer]:
-    return [
-        training.LabelledAnswer(
-            reference=row["reference"],
-            answer=row["answer"],
-            language=code,
-            annotations=kind,
-            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
-            question=row["query"],
-            family=family(row["model"]),
-            model=row["model"],
-            soft=tuple(Span(s["start"], s["end"], probability=s["prob"]) for s in row["soft_labels"]),
-        )
-        for row in mushroom.load(code, mirror=mirror)["evaluation"]
-    ]
+    return [document for document in documents if not is_unreadable(document.reference)]

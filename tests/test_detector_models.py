@@ -64,7 +64,7 @@ def test_adapter(tmp_path: Path, stated: bool) -> None:
     theirs = model(input_ids=torch.tensor([encoded.ids.tolist()])).logits.softmax(-1)[0].detach().numpy()
     np.testing.assert_allclose(probabilities(detector, [("the moon", "a red sun")])[0], theirs[-3:], atol=1e-5)
     both = TransformersDetector(str(folder), **options)
-    assert both.runner.bidirectional
+    assert both.engine.bidirectional
     assert not np.allclose(probabilities(both, [("the moon", "a red sun")])[0], theirs[-3:], atol=1e-3)
 
     moved = base.rename(tmp_path / "moved")

@@ -37,7 +37,7 @@ def found(detector: TransformersDetector, reference: str, answer: str, question:
 def probabilities(detector: TransformersDetector, texts: list[tuple[str, str]]) -> list[Any]:
     """Of the answers' tokens, all documents in one batch."""
     encoded = [detector.encoder.encode(reference, answer, None, "en") for reference, answer in texts]
-    rows = detector.runner.probabilities(encoded, [np.arange(len(document.ids)) for document in encoded])
+    rows = detector.engine.probabilities([one.ids for one in encoded], [one.types for one in encoded])
     return [row[document.answer] for row, document in zip(rows, encoded, strict=True)]
 
 
@@ -199,7 +199,7 @@ def test_other_decoders_see_both_ways(tmp_path: Path, kind: str) -> None:
     getattr(transformers, f"{kind}ForTokenClassification")(config).save_pretrained(tmp_path)
     llama_tokenizer().save_pretrained(tmp_path)
     detector = TransformersDetector(str(tmp_path))
-    assert detector.runner.bidirectional
+    assert detector.engine.bidirectional
     one, other, alone = (
         probabilities(detector, texts)[0]
         for texts in (

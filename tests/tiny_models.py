@@ -184,18 +184,19 @@ def word_tokenizer(max_length: int = 512) -> Any:
     )
 
 
-def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINARY) -> Path:
+def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINARY, width: int = 0) -> Path:
     """A BERT that flags words the reference lacks: rigged so that a word of the answer attends to itself in the reference.
 
     The only head's scores are high for a token of the first text that is the same word, low for [CLS], lower for the rest.
-    What is looked at is written where the classifier reads it: 1 for a word, 0 for [CLS].
+    What is looked at is written where the classifier reads it: 1 for a word, 0 for [CLS]. `width` is that of a state, where
+    it is to be wider than it needs to be.
     """
     import torch
     import transformers
 
     vocabulary = len(SPECIAL) + len(WORDS)
     first, second, seen = vocabulary, vocabulary + 1, vocabulary + 2  # places in the hidden state
-    width = vocabulary + 3
+    width = max(width, vocabulary + 3)
     config = transformers.BertConfig(
         vocab_size=vocabulary,
         hidden_size=width,

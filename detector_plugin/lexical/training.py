@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,12 @@ from numpy.typing import NDArray
 
 from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
+from detector_plugin.labelled import REAL, LabelledAnswer, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.normalisation import TOKEN
 
-__all__ = ["LabelledAnswer", "left_out", "train", "train_all", "weights_name"]
+__all__ = ["REAL", "LabelledAnswer", "left_out", "train", "train_all", "weights_name"]
 
 RECIPE: Mapping[str, Any] = {
     "objective": "cross_entropy",  # labels are shares of annotators
@@ -41,7 +41,6 @@ RECIPE: Mapping[str, Any] = {
 
 TREES = 150
 SHARE = 0.06  # of mFAVA's words that are learned from: those of one sentence say much the same. Of real answers: all
-REAL = "real"  # annotations of what a model wrote on its own
 REAL_WEIGHT = (0.5, 2.0)  # of all real answers together, as those of mFAVA have 1; in trees without and with a question
 LENGTH = 0.5  # an answer of n words weighs n to this power
 UNCASED = 0.3  # weight of a real answer read without capitals, of both readings: Hindi, Arabic and Chinese have none
@@ -52,34 +51,6 @@ FOLDS = 3  # of languages, to choose the threshold and to calibrate by
 _USUAL_THRESHOLD = 0.36  # where there are too few languages to choose one by
 SPREAD = 2.0  # of `most_overlap`. Chosen nested, by left-out language, it is anything from 1 to 3; 2 is the middle
 _THRESHOLDS = np.arange(0.2, 0.61, 0.01)
-
-
-@dataclass(frozen=True)
-class LabelledAnswer:
-    """An answer, the text it is held against, and what is hallucinated in it.
-
-    Attributes:
-        reference: as the detector gets it.
-        answer: the text that `spans` are characters of.
-        language: ISO 639 code.
-        annotations: who said so of what: ``real`` (people, of what a model wrote on its own), ``gold`` (people, of inserted
-            errors) or ``silver`` (GPT-4, of inserted errors).
-        spans: hallucinated parts of the answer.
-        question: what the answer answers; empty where that is not known.
-        family: model family of the model that wrote the answer; empty where it makes no difference.
-        model: that wrote the answer.
-        soft: shares of annotators, as the probability of spans; default all of them where `spans` are.
-    """
-
-    reference: str
-    answer: str
-    language: str
-    annotations: str
-    spans: Sequence[Span]
-    question: str = ""
-    family: str = ""
-    model: str = ""
-    soft: Sequence[Span] | None = None
 
 
 @dataclass(frozen=True)
@@ -119,10 +90,7 @@ def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelle
                 whole = Span(0, len(document.answer))
                 yield replace(document, reference=reference, annotations="unrelated", spans=(whole,))
         elif drawn < UNRELATED + CLEANED:
-            kept = np.ones(len(document.answer), np.bool_)
-            for span in document.spans:
-                kept[span.start : span.end] = False
-            answer = "".join(compress(document.answer, kept.tolist()))
+            answer = without_spans(document.answer, document.spans)
             yield replace(document, answer=answer, annotations="cleaned", spans=())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -100,54 +101,73 @@ class Encoder:
 
     def encode(self, reference: str, answer: str, question: str | None, language: str | None) -> Encoded:
         """The tokens of a document of any length; where all fits into one window, just what the model was trained on."""
-        reference, answer = (_SURROGATE.sub("\ufffd", text) for text in (reference, answer))
-        return (
-            self._sequence(reference, answer)
-            if self.form == "paper"
-            else self._pair(reference, answer, question, language)
-        )
+        return self.encode_all([(reference, answer, question, language)])[0]
 
-    def _pair(self, reference: str, answer: str, question: str | None, language: str | None) -> Encoded:
-        before, after = prompt(self.form, self._question(question), language)
-        read = self.tokenizer(
-            before + reference + after, answer, return_offsets_mapping=True, return_token_type_ids=True, verbose=False
-        )
-        # -1 for special tokens, 0 for the prompt, 1 for the answer.
-        text = np.array([-1 if of is None else of for of in read.sequence_ids(0)], np.int64)
-        offsets = np.array(read["offset_mapping"], np.int64).reshape(-1, 2)
-        # Prompt and reference are tokenised as one text; a token is the reference's where any of its characters is.
-        start, end = len(before), len(before) + len(reference)
-        within = (text == 0) & (np.maximum(offsets[:, 1], offsets[:, 0] + 1) > start) & (offsets[:, 0] < end)
-        places = np.arange(len(text))
-        answer_places = places[text == 1]
-        return Encoded(
-            ids=np.array(read["input_ids"], np.int64),
-            types=np.array(read["token_type_ids"], np.int64),
-            fixed=places[(text != 1) & ~within],
-            reference=places[within],
-            answer=answer_places,
-            offsets=offsets[answer_places],
-        )
+    def encode_all(self, documents: Sequence[tuple[str, str, str | None, str | None]]) -> list[Encoded]:
+        """The tokens of several documents, each a reference, an answer, a question and a language: the tokenizer has a core
+        for each."""
+        if not documents:
+            return []
+        mended = [tuple(_SURROGATE.sub("\ufffd", text) for text in document[:2]) for document in documents]
+        references, answers = (list(texts) for texts in zip(*mended, strict=True))
+        if self.form == "paper":
+            return self._sequences(references, answers)
+        prompts = [prompt(self.form, self._question(question), language) for _, _, question, language in documents]
+        return self._pairs(references, answers, prompts)
 
-    def _sequence(self, reference: str, answer: str) -> Encoded:
-        first, second = (
-            self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-            for text in (reference, answer)
+    def _pairs(self, references: list[str], answers: list[str], prompts: list[tuple[str, str]]) -> list[Encoded]:
+        first = [before + reference + after for reference, (before, after) in zip(references, prompts, strict=True)]
+        read = self.tokenizer(first, answers, return_offsets_mapping=True, return_token_type_ids=True, verbose=False)
+        found = []
+        for index, (reference, (before, _)) in enumerate(zip(references, prompts, strict=True)):
+            # -1 for special tokens, 0 for the prompt, 1 for the answer.
+            text = np.array([-1 if of is None else of for of in read.sequence_ids(index)], np.int64)
+            offsets = np.array(read["offset_mapping"][index], np.int64).reshape(-1, 2)
+            # Prompt and reference are tokenised as one text; a token is the reference's where any of its characters is.
+            start, end = len(before), len(before) + len(reference)
+            within = (text == 0) & (np.maximum(offsets[:, 1], offsets[:, 0] + 1) > start) & (offsets[:, 0] < end)
+            places = np.arange(len(text))
+            answer_places = places[text == 1]
+            found.append(
+                Encoded(
+                    ids=np.array(read["input_ids"][index], np.int64),
+                    types=np.array(read["token_type_ids"][index], np.int64),
+                    fixed=places[(text != 1) & ~within],
+                    reference=places[within],
+                    answer=answer_places,
+                    offsets=offsets[answer_places],
+                )
+            )
+        return found
+
+    def _sequences(self, references: list[str], answers: list[str]) -> list[Encoded]:
+        firsts, seconds = (
+            self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            for texts in (references, answers)
         )
-        parts = [self._before, first["input_ids"], self._separator, second["input_ids"], self._after]
-        of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        places = np.arange(len(of))
-        return Encoded(
-            ids=np.array([number for part in parts for number in part], np.int64),
-            types=np.zeros(len(of), np.int64),
-            fixed=places[(of != 1) & (of != 3)],
-            reference=places[of == 1],
-            answer=places[of == 3],
-            offsets=np.array(second["offset_mapping"], np.int64).reshape(-1, 2),
-        )
+        found = []
+        for first, second, offsets in zip(
+            firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True
+        ):
+            parts = [self._before, first, self._separator, second, self._after]
+            of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+            places = np.arange(len(of))
+            found.append(
+                Encoded(
+                    ids=np.array([number for part in parts for number in part], np.int64),
+                    types=np.zeros(len(of), np.int64),
+                    fixed=places[(of != 1) & (of != 3)],
+                    reference=places[of == 1],
+                    answer=places[of == 3],
+                    offsets=np.array(offsets, np.int64).reshape(-1, 2),
+                )
+            )
+        return found
 
     def _question(self, question: str | None) -> str | None:
         question = _SURROGATE.sub("\ufffd", (question or "").strip())
+        if not question:
+            return question
         offsets = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
             "offset_mapping"
         ]

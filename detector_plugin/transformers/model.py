@@ -5,40 +5,56 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import Repository, first_line, library, require
+from detector_plugin.transformers.stored import FILE, Stored
 
-__all__ = ["Loaded", "find", "load"]
+__all__ = ["Described", "describe", "fast_tokenizer", "find", "is_decoder", "load", "version_of"]
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
 _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A model that is ready to run.
+class Described:
+    """A token classifier as its files describe it; no weights are loaded to know.
 
     Attributes:
-        model: the token classifier, in evaluation mode, on its device.
-        tokenizer: its fast tokenizer.
+        name: as the user gave it.
+        own: the repository that was named.
+        weights: that of the weights: an adapter's base model, else the same.
         config: of the model, or of an adapter's base model.
+        tokenizer: its fast tokenizer.
         labels: names of the classes in their order.
         decoder: whether it was made to predict the next token.
         version: commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too.
         licence: as the model card has it, else ``unknown``.
+        stored: the settings that the model brings along.
+        head: whether an adapter brings the classifier's weights along.
+        trust_remote_code: whether code of the repository may run.
     """
 
-    model: Any
-    tokenizer: Any
+    name: str
+    own: Repository
+    weights: Repository
     config: Any
+    tokenizer: Any
     labels: list[str]
     decoder: bool
     version: str
     licence: str
+    stored: Stored = field(default_factory=Stored)
+    head: bool = False
+    trust_remote_code: bool = False
+
+    @property
+    def adapter(self) -> bool:
+        return self.weights is not self.own
 
 
 def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository, dict[str, Any]]:
@@ -58,35 +74,26 @@ def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repos
     return own, repository, adapter
 
 
-def load(
-    name: str,
-    *,
-    revision: str | None,
-    base_model: str | None,
-    trust_remote_code: bool,
-    device: str,
-    dtype: str,
-) -> Loaded:
-    """Load a token classifier or the PEFT adapter of one.
+def describe(name: str, *, revision: str | None, base_model: str | None, trust_remote_code: bool) -> Described:
+    """What is known of a token classifier, or of the PEFT adapter of one, without its weights.
 
     Args:
         name: of the hub, or a folder.
         revision: branch, tag or commit of the hub.
         base_model: used in place of the one that an adapter names.
         trust_remote_code: whether code of the repository may run.
-        device: ``auto`` or one of torch's.
-        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
 
     Raises:
-        UnusableDetector: any of it cannot be done.
+        UnusableDetector: there is no such model, or it is none that tags tokens.
     """
-    torch, transformers = library("torch"), library("transformers")
+    library("torch")  # says what to install
+    transformers = library("transformers")
     own, repository, adapter = find(name, revision, base_model)
-    device_, dtype_ = _place(torch, device, dtype)
-    common = {"revision": repository.revision, "trust_remote_code": trust_remote_code}
     with _failing(name, "its configuration cannot be read"):
-        config = transformers.AutoConfig.from_pretrained(repository.source, **common)
-    decoder = _is_decoder(config)
+        config = transformers.AutoConfig.from_pretrained(
+            repository.source, revision=repository.revision, trust_remote_code=trust_remote_code
+        )
+    stored = Stored.of(own.json(FILE), name)
     if not adapter:
         _check_architecture(name, config)
     head = _head_size(own) if adapter else None
@@ -95,26 +102,62 @@ def load(
     if hasattr(config, "reference_compile"):
         config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
     config.use_cache = False
-
-    model, missing = _classifier(transformers, repository, config, dtype_, common, decoder, name)
-    if missing and not head:
-        raise UnusableDetector(
-            f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
-            "Name a model whose card says token classification, or an adapter with such a head."
-        )
     labels = [str(config.id2label[index]) for index in range(config.num_labels)]
     if adapter:
         stated = own.json("config.json").get("id2label")
         if isinstance(stated, dict) and len(stated) == len(labels):
             labels = [str(stated[str(index)]) for index in range(len(labels))]
+        elif stored.labels and len(stored.labels) == len(labels):
+            labels = list(stored.labels)
+    return Described(
+        name=name,
+        own=own,
+        weights=repository,
+        config=config,
+        tokenizer=fast_tokenizer(transformers, [own, repository] if adapter else [own], trust_remote_code, name),
+        labels=labels,
+        decoder=is_decoder(config),
+        version=version_of(own, repository),
+        licence=own.licence(),
+        stored=stored,
+        head=bool(head),
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def load(told: Described, device: str, dtype: str) -> Any:
+    """The model, in evaluation mode, on its device.
+
+    Args:
+        told: what :func:`describe` found.
+        device: ``auto`` or one of torch's.
+        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+
+    Raises:
+        UnusableDetector: any of it cannot be done, or the files lack weights.
+    """
+    torch, transformers = library("torch"), library("transformers")
+    name, repository = told.name, told.weights
+    device_, dtype_ = _place(torch, device, dtype)
+    common = {"revision": repository.revision, "trust_remote_code": told.trust_remote_code}
+    model, missing = _classifier(transformers, repository, told.config, dtype_, common, told.decoder, name)
+    if missing and not told.head:
+        raise UnusableDetector(
+            f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
+            "Name a model whose card says token classification, or an adapter with such a head."
+        )
+    if told.adapter:
         with _failing(name, f"its adapter cannot be put on {repository.source}"):
-            model = library("peft").PeftModel.from_pretrained(model, own.source, revision=revision)
-    tokenizer = _tokenizer(transformers, [own, repository] if adapter else [own], trust_remote_code, name)
+            model = library("peft").PeftModel.from_pretrained(model, told.own.source, revision=told.own.revision)
     with _failing(name, f"it cannot be brought onto {device_} in {dtype_}"):
-        if not getattr(config, "quantization_config", None):
+        if not getattr(told.config, "quantization_config", None):
             model = model.to(device=device_, dtype=dtype_)
-    version = f"{own.version()}+base.{repository.version()}" if adapter else own.version()
-    return Loaded(model.eval(), tokenizer, config, labels, decoder, version, own.licence())
+    return model.eval()
+
+
+def version_of(own: Repository, weights: Repository) -> str:
+    """The version of a model; that of an adapter, whose weights are another repository's, names its base model's, too."""
+    return own.version() if weights is own else f"{own.version()}+base.{weights.version()}"
 
 
 def _base(own: Repository, adapter: dict[str, Any], given: str | None) -> Repository:
@@ -135,7 +178,7 @@ def _base(own: Repository, adapter: dict[str, Any], given: str | None) -> Reposi
 
 def _place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = processes.gpu() if torch.cuda.is_available() else "cpu"
     try:
         device_ = torch.device(device)
         torch.empty(1, device=device_)
@@ -149,7 +192,7 @@ def _place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
     return device_, getattr(torch, dtype)
 
 
-def _is_decoder(config: Any) -> bool:
+def is_decoder(config: Any) -> bool:
     """Whether models of this kind predict the next token, and no masked ones."""
     auto = library("transformers.models.auto.modeling_auto")
     kind = getattr(config, "model_type", None)
@@ -224,7 +267,12 @@ def _head_size(own: Repository) -> int | None:
     return None
 
 
-def _tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
+def fast_tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
+    """The tokenizer of the first place that has one.
+
+    Raises:
+        UnusableDetector: it cannot be loaded, or cannot say where a token stands in a text.
+    """
     where = next(
         (place for place in places if place.file("tokenizer.json") or place.file("tokenizer_config.json")), places[-1]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from custom_metrics.spans import Span
 from detector_plugin.transformers.forms import Encoded
 from detector_plugin.transformers.windows import Window, number_of_windows
 
-__all__ = ["Document", "spans_of"]
+__all__ = ["Document", "Reading", "spans_of"]
 
 
 class Document:
@@ -57,6 +58,29 @@ class Document:
         self.borne_out[first:end][better] = borne_out[better]
         self.best[first:end][better] = probabilities[better]
         self.left -= 1
+
+
+class Reading(NamedTuple):
+    """One window of a document, to be read.
+
+    Attributes:
+        document: on its way.
+        window: of it.
+        row: places of the window's tokens in the document, in order.
+    """
+
+    document: Document
+    window: Window
+    row: NDArray[np.int64]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        return self.document.encoded.ids[self.row]
+
+    @property
+    def types(self) -> NDArray[np.int64]:
+        """0 for tokens of the first text, 1 for those of the second."""
+        return self.document.encoded.types[self.row]
 
 
 def spans_of(

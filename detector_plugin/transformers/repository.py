@@ -74,7 +74,7 @@ class Repository:
             return file.parent.name if file else "unknown"  # the hub's cache has snapshots/<commit>/config.json
         names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
         weights = [name for name in names if name.endswith(".safetensors")]
-        others = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json")
+        others = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "detector.json")
         digest = hashlib.sha256()
         for name in [*(name for name in others if name in names), *weights]:
             digest.update(name.encode() + b"\0")

@@ -1,102 +1,127 @@
-"""Runs windows through the model, in padded batches of similar length, on its device."""
+"""The engine ``transformers``: runs windows through the model in this process, in padded batches of similar length."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.forms import Encoded
-from detector_plugin.transformers.readings import Document
+from detector_plugin.transformers.engine import Setup
+from detector_plugin.transformers.model import load
+from detector_plugin.transformers.readings import Reading
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import Window
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "both_ways", "reads_types"]
 
-_TOKENS = {"cuda": 65_536, "cpu": 16_384}
-"""Tokens of a batch, padding included: 16 inputs of 4096 on a GPU, 4 on a CPU."""
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_TOKENS = {"cuda": 65_536, "cpu": 1_024}
+"""Tokens of a batch, padding included: 16 inputs of 4096 on a GPU. A CPU is fastest with what its caches hold: with a model
+of MiniLM's size, 4,096 tokens at once take a quarter longer than 1,024."""
+_SIZE = {"cuda": 64, "cpu": 16}  # inputs of a batch
+_ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
 
 
 class Runner:
     """Runs a token classifier.
 
-    Args:
-        name: for messages.
-        model: in evaluation mode, on its device.
-        tokenizer: for the padding.
-        bidirectional: let a decoder's tokens see those after them.
-        batch_size: inputs at once, at most.
-        batch_tokens: tokens at once, at most; ``None`` for what suits the device.
-
     Raises:
-        UnusableDetector: the model cannot be made bidirectional.
+        UnusableDetector: the model cannot be loaded, or cannot be made bidirectional.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model: Any,
-        tokenizer: Any,
-        bidirectional: bool,
-        batch_size: int,
-        batch_tokens: int | None,
-    ) -> None:
-        self.name, self.model, self.bidirectional, self.batch_size = name, model, bidirectional, batch_size
+    OPTIONS: tuple[str, ...] | None = ()
+
+    def __init__(self, setup: Setup) -> None:
+        self.name, self.bidirectional = setup.name, setup.bidirectional
+        self.model = model = load(setup.model, setup.device, setup.dtype)
+        tokenizer = setup.model.tokenizer
         self.device = next(model.parameters()).device
-        self.batch_tokens = batch_tokens or _TOKENS.get(self.device.type, _TOKENS["cpu"])
+        kind = self.device.type if self.device.type in _TOKENS else "cpu"
+        self.batch_size = setup.batch_size or _SIZE[kind]
+        self.batch_tokens = setup.batch_tokens or _TOKENS[kind]
         self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        base = model.get_base_model() if hasattr(model, "get_base_model") else model
-        known = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
-        self.types = known.count("token_type_ids") == 2  # XLM-R's model takes them, its tokenizer has none to give
-        if bidirectional:
+        self.types = reads_types(model, tokenizer)
+        self.longest = _positions(model)
+        if self.bidirectional:
             self._check_bidirectional()
 
-    def batches(self, waiting: list[tuple[Document, Window]]) -> Iterator[list[tuple[Document, Window]]]:
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Nothing can be wrong before the model is loaded."""
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+        """See :meth:`detector_plugin.transformers.engine.Engine.read`."""
+        waiting: list[Reading] = []
+        tokens = 0
+        for reading in readings:
+            waiting.append(reading)
+            tokens += len(reading.row)
+            if len(waiting) >= _ROUND * self.batch_size or tokens >= _ROUND * self.batch_tokens:
+                yield from self._read(waiting)
+                waiting, tokens = [], 0
+        yield from self._read(waiting)
+
+    def _read(self, waiting: Sequence[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+        for batch in self.batches(waiting):
+            found = self.probabilities([reading.ids for reading in batch], [reading.types for reading in batch])
+            yield from zip(batch, found, strict=True)
+
+    def batches(self, waiting: Sequence[Reading]) -> Iterator[list[Reading]]:
         """Batches of windows of similar length, the longest first: memory runs out at once or never."""
-        batch: list[tuple[Document, Window]] = []
-        for item in sorted(waiting, key=lambda item: -item[0].length(item[1])):
-            longest = batch[0][0].length(batch[0][1]) if batch else 0
-            if len(batch) == self.batch_size or (len(batch) + 1) * longest > self.batch_tokens:
+        batch: list[Reading] = []
+        for reading in sorted(waiting, key=lambda reading: -len(reading.row)):
+            longest = len(batch[0].row) if batch else 0
+            if batch and (len(batch) >= self.batch_size or (len(batch) + 1) * longest > self.batch_tokens):
                 yield batch
                 batch = []
-            batch.append(item)
+            batch.append(reading)
         if batch:
             yield batch
 
-    def probabilities(self, documents: list[Encoded], rows: list[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
-        """Probabilities of the classes for each token of each row."""
-        torch = library("torch")
+    def probabilities(
+        self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]
+    ) -> list[NDArray[np.float32]]:
+        """Probabilities of the classes for each token of each input.
+
+        A batch that does not fit into memory is read in two halves, and later batches are no larger than these.
+
+        Raises:
+            UnusableDetector: a single input does not fit, or the model gives no numbers.
+        """
         try:
-            logits = self._logits(
-                [document.ids[row] for document, row in zip(documents, rows, strict=True)],
-                [document.types[row] for document, row in zip(documents, rows, strict=True)],
-            )
-        except torch.cuda.OutOfMemoryError as error:
-            if len(rows) == 1:
+            logits = self._logits(ids, types)
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+            if len(ids) == 1:
                 raise UnusableDetector(
-                    f"detector {self.name}: {len(rows[0])} tokens do not fit into the memory of {self.device}; set "
+                    f"detector {self.name}: {len(ids[0])} tokens do not fit into the memory of {self.device}; set "
                     "max_length"
                 ) from error
         else:
             probabilities = logits.float().softmax(-1).cpu().numpy()
-            result = [of_row[: len(row)] for of_row, row in zip(probabilities, rows, strict=True)]
+            result = [of_row[: len(row)] for of_row, row in zip(probabilities, ids, strict=True)]
             if not all(np.isfinite(of_row).all() for of_row in result):
                 raise UnusableDetector(
                     f"detector {self.name}: gives no numbers in {self.model.dtype}; set the option dtype=float32"
                 )
             return result
-        torch.cuda.empty_cache()
-        half = len(rows) // 2
-        return [
-            *self.probabilities(documents[:half], rows[:half]),
-            *self.probabilities(documents[half:], rows[half:]),
-        ]
+        library("torch").cuda.empty_cache()
+        half, longest = -(-len(ids) // 2), max(map(len, ids))
+        self.batch_tokens = min(self.batch_tokens, half * longest)
+        log.warning(
+            "detector %s: %d inputs of up to %d tokens do not fit into the memory of %s; they are read in two halves, and "
+            "batches have %d tokens at most from now on",
+            *(self.name, len(ids), longest, self.device, self.batch_tokens),
+        )
+        return [*self.probabilities(ids[:half], types[:half]), *self.probabilities(ids[half:], types[half:])]
 
-    def _logits(self, ids: list[NDArray[np.int64]], types: list[NDArray[np.int64]] | None = None) -> Any:
+    def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]] | None = None) -> Any:
         torch = library("torch")
         longest = max(map(len, ids))
         table = np.full((len(ids), longest), self.padding, np.int64)
@@ -111,7 +136,7 @@ class Runner:
             inputs["token_type_ids"] = torch.from_numpy(kinds)
         inputs = {name: value.to(self.device) for name, value in inputs.items()}
         if self.bidirectional:
-            inputs["attention_mask"] = _both_ways(torch, inputs["attention_mask"], self.model.dtype)
+            inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.model.dtype)
         with torch.inference_mode():
             return self.model(**inputs).logits
 
@@ -133,7 +158,29 @@ class Runner:
             )
 
 
-def _both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
+def _out_of_memory(error: Exception) -> bool:
+    """Whether a GPU, or torch's allocator of a CPU, had no room left."""
+    return isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _positions(model: Any) -> int | None:
+    """Positions that were learned: there are no more. Others can be had, at the user's risk."""
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
+            # RoBERTa and its kin count positions from after the padding token's.
+            padding = getattr(module, "padding_idx", None)
+            return int(module.num_embeddings - (0 if padding is None else padding + 1))
+    return None
+
+
+def reads_types(model: Any, tokenizer: Any) -> bool:
+    """Whether a model is to be told first text from second: XLM-R's model takes that, its tokenizer has none to give."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    known = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
+    return known.count("token_type_ids") == 2
+
+
+def both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
     """The mask in four dimensions, which models take as it is instead of making a causal one: only padding is hidden."""
     hidden = (1.0 - mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min
     return hidden.expand(-1, 1, mask.shape[1], -1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,20 @@ from tqdm import tqdm
 
 from custom_metrics.spans import Span
 from detector_plugin.detector import UnusableDetector, same_length
+from detector_plugin.transformers.engine import Engine, Setup
+from detector_plugin.transformers.engines import engine_of
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.model import Loaded, find, load
+from detector_plugin.transformers.lengths import length_of
+from detector_plugin.transformers.model import describe, find
 from detector_plugin.transformers.options import flag, number, one_of
-from detector_plugin.transformers.readings import Document, spans_of
+from detector_plugin.transformers.readings import Document, Reading, spans_of
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.runner import Runner
-from detector_plugin.transformers.windows import SMALLEST_ROOM, Window, windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
 
 __all__ = ["TransformersDetector", "check"]
 
-_LONGEST = 4096  # tokens; the input length of the mFAVA paper's appendix A.3, and LettuceDetect's default
-_ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
+_CHUNK = 32  # documents that the tokenizer reads at once
 
 
 class TransformersDetector:
@@ -39,14 +42,15 @@ class TransformersDetector:
         name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
         form: what the model reads, one of :data:`detector_plugin.transformers.forms.FORMS`; ``auto`` is LettuceDetect's
             where the name has ``lettuce`` in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders
-            such as Llama, else ``pair``.
+            such as Llama, else ``pair``; of a model that ``lm-eval-grounded train`` made, what it was trained in.
         labels: what its labels mean where their names do not say it: ``{"LABEL_0": "O", "LABEL_1": "hallucination"}`` or
             ``"LABEL_0=O;LABEL_1=hallucination"``.
         attention: of a decoder: ``bidirectional``, as the mFAVA paper trains them, or ``causal``; ``auto`` is bidirectional
-            in the form ``paper``, else the model's own.
-        threshold: a token is flagged from this probability on.
+            in the form ``paper``, else the model's own; of a model trained here, what it was trained with.
+        threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
         max_length: of an input in tokens; by default what the model can read, at most 4096.
-        batch_size: inputs at once, at most.
+        engine: what computes the probabilities, one of :data:`detector_plugin.transformers.engines.ENGINES`.
+        batch_size: inputs at once, at most; by default what suits the engine.
         batch_tokens: tokens at once, at most, padding included; a single input may have more.
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``: bfloat16 on a GPU, float16 on one without it, float32 on
             a CPU.
@@ -56,6 +60,7 @@ class TransformersDetector:
         base_model: of an adapter, where it is not at the place that the adapter names.
         trust_remote_code: run code of the model's repository.
         progress: show a progress bar on a terminal.
+        of_engine: options that the engine alone has.
 
     Raises:
         UnusableDetector: the model or an option cannot be used; the message says what was wrong and what to do.
@@ -64,6 +69,11 @@ class TransformersDetector:
     name: str
     version: str
     licence: str
+    WITHOUT_EFFECT = frozenset(
+        "engine batch_size batch_tokens device progress base_url served_model in_flight retries timeout "
+        "tensor_parallel_size data_parallel_size gpu_memory_utilization enforce_eager".split()
+    )
+    """Options that change how fast spans are found, and where, but no span."""
 
     def __init__(
         self,
@@ -72,9 +82,10 @@ class TransformersDetector:
         form: str = "auto",
         labels: str | Mapping[Any, Any] | None = None,
         attention: str = "auto",
-        threshold: float | str = 0.5,
+        threshold: float | str | None = None,
         max_length: int | str | None = None,
-        batch_size: int | str = 16,
+        engine: str = "transformers",
+        batch_size: int | str | None = None,
         batch_tokens: int | str | None = None,
         dtype: str = "auto",
         device: str = "auto",
@@ -83,47 +94,63 @@ class TransformersDetector:
         base_model: str | None = None,
         trust_remote_code: bool | str = False,
         progress: bool | str = True,
-        **unknown: Any,
+        **of_engine: Any,
     ) -> None:
-        _known(name, unknown)
+        kind = engine_of(name, engine, of_engine, _options())
         self.name = name.rstrip("/") or name
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
         one_of("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
-        self.threshold: float = number("threshold", threshold, float, 0, 1)
+        wanted: float | None = None if threshold is None else number("threshold", threshold, float, 0, 1)
         self.progress = flag("progress", progress)
-        size = number("batch_size", batch_size, int, 1)
+        size = None if batch_size is None else number("batch_size", batch_size, int, 1)
         tokens = None if batch_tokens is None else number("batch_tokens", batch_tokens, int, 1)
         longest = None if max_length is None else number("max_length", max_length, int, 1)
         told = mapping_of(labels)
-        loaded = load(
+        loaded = describe(
             self.name,
             revision=revision,
             base_model=base_model,
             trust_remote_code=flag("trust_remote_code", trust_remote_code),
-            device=device,
-            dtype=dtype,
         )
-        by_itself = self._usual_form(loaded.decoder)
+        stored = loaded.stored
+        best = 0.5 if stored.threshold is None else stored.threshold
+        self.threshold: float = best if wanted is None else wanted
+        by_itself = stored.form or self._usual_form(loaded.decoder)
+        one_of("form", by_itself, tuple(FORMS))
         self.form = by_itself if form == "auto" else form
-        usually = loaded.decoder and self.form == "paper"
+        usually = loaded.decoder and (
+            self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
+        )
         bidirectional = usually if attention == "auto" else attention == "bidirectional" and loaded.decoder
         if attention == "causal" and not loaded.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
         self.categories = meanings(loaded.labels, told, f"detector {name}")
-        self.max_length = _length(self.name, loaded, longest)
+        setup = Setup(
+            model=loaded,
+            bidirectional=bidirectional,
+            pairs=self.form != "paper",
+            max_length=longest or stored.max_length,
+            batch_size=size,
+            batch_tokens=tokens,
+            dtype=dtype,
+            device=device,
+            options=of_engine,
+        )
+        self.engine: Engine = kind(setup)
+        self.max_length = length_of(loaded, self.engine.longest, longest or stored.max_length)
         self.encoder = Encoder(loaded.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
-        self.runner = Runner(self.name, loaded.model, loaded.tokenizer, bidirectional, size, tokens)
         self.licence = loaded.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
             "form": None if self.form == by_itself else self.form,
             "attention": None if bidirectional == usually else attention,
-            "threshold": None if self.threshold == 0.5 else self.threshold,
+            "threshold": None if self.threshold == best else self.threshold,
             "max_length": longest,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((told or {}).items())) or None,
             "separator": None if separator is None else repr(separator),
+            "quantization": of_engine.get("quantization"),
         }
         self.version = loaded.version + "".join(
             f";{key}={value}" for key, value in changes.items() if value is not None
@@ -140,46 +167,64 @@ class TransformersDetector:
 
         Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
         """
-        same_length(references, answers, {"languages": languages, "questions": questions})
         found: list[list[Span]] = [[] for _ in answers]
-        with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
-            waiting: list[tuple[Document, Window]] = []
-            tokens = 0
-            for index, answer in enumerate(answers):
-                if not answer.strip():
-                    bar.update()
-                    continue
-                encoded = self.encoder.encode(
-                    references[index], answer, questions[index] if questions else None, languages[index]
-                )
-                document = Document(index, encoded, len(self.categories), self._room(encoded))
-                for window in windows(len(encoded.reference), len(encoded.answer), document.room):
-                    waiting.append((document, window))
-                    tokens += document.length(window)
-                    if len(waiting) >= _ROUND * self.runner.batch_size or tokens >= _ROUND * self.runner.batch_tokens:
-                        self._read(waiting, answers, found, bar)
-                        waiting, tokens = [], 0
-            self._read(waiting, answers, found, bar)
+        for index, spans in self.detect_each(references, answers, languages, questions):
+            found[index] = spans
         return found
 
-    def _read(
-        self, waiting: list[tuple[Document, Window]], answers: Sequence[str], found: list[list[Span]], bar: Any
-    ) -> None:
-        """Read windows, and settle the documents of which all have been read."""
-        for batch in self.runner.batches(waiting):
-            rows = [document.tokens(window) for document, window in batch]
-            probabilities = self.runner.probabilities([document.encoded for document, _ in batch], rows)
-            for (document, window), row, of_row in zip(batch, rows, probabilities, strict=True):
-                document.take(window, row, of_row, self.categories)
+    def detect_each(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> Iterator[tuple[int, list[Span]]]:
+        """The same, one answer after another in the order in which they are done, each with its number."""
+        yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
+        for document in self.readings(references, answers, languages, questions):
+            yield (
+                document.index,
+                spans_of(
+                    *(answers[document.index], document.encoded.offsets, document.best, self.categories, self.threshold)
+                ),
+            )
+
+    def readings(
+        self,
+        references: Sequence[str],
+        answers: Sequence[str],
+        languages: Sequence[str | None],
+        questions: Sequence[str] | None = None,
+    ) -> Iterator[Document]:
+        """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none.
+
+        Raises:
+            ValueError: the sequences differ in length.
+        """
+        same_length(references, answers, {"languages": languages, "questions": questions})
+        with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
+            wanted = [index for index, answer in enumerate(answers) if answer.strip()]
+            bar.update(len(answers) - len(wanted))
+
+            def encoded(chunk: Sequence[int]) -> list[Encoded]:
+                return self.encoder.encode_all(
+                    [
+                        (references[index], answers[index], questions[index] if questions else None, languages[index])
+                        for index in chunk
+                    ]
+                )
+
+            def to_read() -> Iterator[Reading]:
+                for index, tokens in _ahead(encoded, wanted):
+                    document = Document(index, tokens, len(self.categories), self._room(tokens))
+                    for window in windows(len(tokens.reference), len(tokens.answer), document.room):
+                        yield Reading(document, window, document.tokens(window))
+
+            for (document, window, row), probabilities in self.engine.read(to_read()):
+                document.take(window, row, probabilities, self.categories)
                 if document.left == 0:
-                    found[document.index] = spans_of(
-                        answers[document.index],
-                        document.encoded.offsets,
-                        document.best,
-                        self.categories,
-                        self.threshold,
-                    )
                     bar.update()
+                    yield document
 
     def _room(self, encoded: Encoded) -> int:
         room = self.max_length - len(encoded.fixed)
@@ -198,44 +243,44 @@ class TransformersDetector:
         return "paper" if decoder else "pair"
 
 
-def check(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
+def _ahead(encode: Callable[[Sequence[int]], list[Encoded]], wanted: Sequence[int]) -> Iterator[tuple[int, Encoded]]:
+    """Documents with their tokens; the tokenizer works in a thread of its own, a chunk before the engine."""
+    chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
+    if len(chunks) < 2:
+        for chunk in chunks:
+            yield from zip(chunk, encode(chunk), strict=True)
+        return
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(encode, chunks[0])
+        for chunk, following in zip_longest(chunks, chunks[1:]):
+            tokens = coming.result()
+            if following is not None:
+                coming = thread.submit(encode, following)
+            yield from zip(chunk, tokens, strict=True)
+
+
+def check(
+    name: str,
+    revision: str | None = None,
+    base_model: str | None = None,
+    engine: str = "transformers",
+    **options: Any,
+) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded.
 
     Raises:
-        UnusableDetector: there is no such model, or no such option.
+        UnusableDetector: there is no such model, no such option, or the engine cannot be had.
     """
-    parameters = inspect.signature(TransformersDetector).parameters
-    _known(name, {key: value for key, value in options.items() if key not in parameters})
+    of_engine = {key: value for key, value in options.items() if key not in _options()}
+    kind = engine_of(name, engine, of_engine, _options())
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
             library(needed)  # which says what to install
     find(name.rstrip("/") or name, revision, base_model)
+    kind.check(name.rstrip("/") or name, of_engine)
 
 
-def _known(name: str, unknown: Mapping[str, Any]) -> None:
-    if unknown:
-        parameters = inspect.signature(TransformersDetector).parameters.values()
-        known = sorted(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
-        raise UnusableDetector(f"detector {name}: no option {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-
-
-def _length(name: str, loaded: Loaded, wanted: int | None) -> int:
-    """Tokens of an input: what was asked for, or what model and tokenizer can read, at most 4096."""
-    stated = getattr(loaded.config, "max_position_embeddings", None) or getattr(loaded.config, "n_positions", None)
-    limit = stated if isinstance(stated, int) and stated > 0 else _LONGEST
-    # Positions that were learned: there are no more. Others can be had, at the user's risk.
-    learned = next(
-        (
-            module
-            for key, module in loaded.model.named_modules()
-            if key.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings")
-        ),
-        None,
-    )
-    if learned is not None:
-        # RoBERTa and its kin count positions from after the padding token's.
-        padding = getattr(learned, "padding_idx", None)
-        limit = min(limit, learned.num_embeddings - (0 if padding is None else padding + 1))
-        if wanted is not None and wanted > limit:
-            raise UnusableDetector(f"detector {name}: max_length={wanted}, but the model reads {limit} tokens at most")
-    return wanted or min(limit, loaded.tokenizer.model_max_length, _LONGEST)
+def _options() -> list[str]:
+    """The options of every engine."""
+    parameters = inspect.signature(TransformersDetector).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]

@@ -1,7 +1,8 @@
 """Tag and score the mfava_* and clapnq_* answers that `lm_eval --predict_only --log_samples` wrote.
 
 Tags the logged answers of mfava_*, clapnq_gold* and clapnq_rag* tasks and writes results_*.json and samples_*.jsonl as the
-harness does, with the numbers of a run in one step. After a kill the same command goes on where it stopped.
+harness does, with the numbers of a run in one step. After a kill the same command goes on where it stopped. Several
+processes can share the tagging: `--workers N`, or `accelerate launch -m lm_eval_tasks.cli score ...`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("real", "pooled", "gold", "silver"),
         help="which calibration (default: the first of these that there is for the language)",
     )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that share the tagging, one a GPU where there are GPUs (default: 1); or start the command with "
+        "`accelerate launch`",
+    )
     add_output(parser, help="default: the folder of the samples")
 
 
@@ -40,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.calibration,
         arguments.annotations,
         arguments.output,
+        arguments.workers,
     ):
         results = as_written(json.loads(written.read_text("utf-8")))
         print(make_table(results))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.tagged_text import render
+from detector_plugin.labelled import UNREADABLE, is_unreadable
 from lm_eval_tasks import metadata, provenance, sources
 from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
@@ -25,12 +26,6 @@ __all__ = ["documents", "load", "load_task"]
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 ANNOTATIONS = ("gold", "silver")
-UNREADABLE = "⁇"
-
-
-def is_unreadable(reference: str) -> bool:
-    """Whether more than a fifth of a reference's words are the mark of an unknown token, as nearly all Latin ones are."""
-    return reference.count(UNREADABLE) > len(reference.split()) / 5
 
 
 def load(

@@ -24,8 +24,8 @@ from custom_metrics.intervals import percentile_bounds, resampled_sums
 from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
 from detector_plugin import lexical
-from detector_plugin.lexical.training import REAL, LabelledAnswer, weights_name
-from lm_eval_tasks.mfava.detection import is_unreadable
+from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
+from detector_plugin.lexical.training import weights_name
 from lm_eval_tasks.mfava.reliability import bins, calibration_error, draw
 
 __all__ = ["Reading", "read", "readings", "summary"]

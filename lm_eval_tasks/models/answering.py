@@ -10,6 +10,7 @@ from lm_eval.api.model import LM
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
+from detector_plugin import processes
 
 __all__ = ["DocumentAnswerer"]
 
@@ -23,9 +24,40 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     It ignores the prompt, so chat templates and few-shot examples change nothing. It refuses tasks that need likelihoods. A
     subclass answers in :meth:`respond`.
+
+    Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the first gathers
+    what all have found.
+
+    Attributes:
+        SHARED: whether processes of a launch share the documents. Otherwise each answers all of its own.
     """
 
+    SHARED = True
     tokenizer_name = ""  # part of the harness's key for cached requests
+
+    def __init__(self) -> None:
+        super().__init__()
+        if self.SHARED:
+            self._rank, self._world_size, _ = processes.here()
+
+    @property
+    def device(self) -> str:
+        """Where the harness puts the tensors that it has gathered."""
+        return "cpu"
+
+    def all_gather(self, tensor: Any) -> Any:
+        """The tensors of all processes, one after another."""
+        import torch
+
+        return torch.stack(processes.share(tensor))
+
+    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+        """What all processes have, for the first of them."""
+        return processes.gather(obj)
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        processes.barrier()
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The turns one after another: what a person would read."""

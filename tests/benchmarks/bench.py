@@ -270,6 +270,14 @@ def detection() -> None:
         report(f"an answer of {kilowords},000 words, tagged and read", f"{seconds[0]:.2f} s", "linear")
 
 
+def serving() -> None:
+    """Documents a second of token classifiers, against one at a time; on a GPU where there is one."""
+    from tests.benchmarks.serving import on_cpu, on_gpu
+
+    on_cpu(report)
+    on_gpu(report)
+
+
 def leaderboard() -> None:
     """A site of 200 runs of the sample, and the same with one more."""
     from tests.many_runs import many_runs
@@ -310,6 +318,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "retrieval": retrieval,
     "dense": dense,
     "detection": detection,
+    "serving": serving,
     "leaderboard": leaderboard,
 }
 
@@ -322,7 +331,7 @@ def main(arguments: list[str]) -> None:
         (_vectors if arguments[0] == "dense-store" else _dense_search)(Path(arguments[1]))
         return
     for name in arguments or BENCHMARKS:
-        if name not in ("abstention", "dense", "leaderboard") and not SHARED.is_dir():
+        if name not in ("abstention", "dense", "leaderboard", "serving") and not SHARED.is_dir():
             print(f"{name}: skipped, needs ../shared (public data beside the project)")
             continue
         BENCHMARKS[name]()

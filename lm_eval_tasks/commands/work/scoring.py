@@ -11,17 +11,16 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from detector_plugin import filters
-from detector_plugin.span_store import StoredDetector
+from custom_metrics.plain_errors import UsageError
+from detector_plugin import filters, processes
 from lm_eval_tasks.atomic import move_whole
+from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.detecting import is_tagged
-from lm_eval_tasks.detector_settings import read_options
-from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.provenance import of_scored
 from lm_eval_tasks.samples import read_samples, samples_files
 from lm_eval_tasks.sources import MissingSource
@@ -33,21 +32,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 _SHARED = ("system_instruction", "system_instruction_sha", "chat_template", "chat_template_sha", "fewshot_as_multiturn")
 
 
-class _LoggedAnswers(DocumentAnswerer):
-    """A harness model that answers what was answered before."""
-
-    def __init__(self, samples: Mapping[str, Mapping[int, dict[str, Any]]]) -> None:
-        super().__init__()
-        self.samples = samples
-
-    def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        answers = []
-        for request in requests:
-            response = self.samples[request.task_name][request.doc_id]["resps"][0][0]
-            answers.append(response if isinstance(response, str) else "")
-        return answers
-
-
 def score(
     place: Path,
     detector: str = "lexical",
@@ -55,8 +39,12 @@ def score(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     output: Path | None = None,
+    workers: int = 1,
 ) -> list[Path]:
     """Tag and score the answers of earlier runs.
+
+    Several processes can share the tagging: `workers` of them, or those that ``accelerate launch`` or ``torchrun`` started.
+    One of them scores, so the numbers are those of one process.
 
     The detector's spans are kept in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
     the same command goes on from there.
@@ -67,9 +55,10 @@ def score(
             :func:`lm_eval_tasks.clapnq.dataset.load`.
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; where there are several models, folders of
             their names in it. Default: beside the samples.
+        workers: processes that tag; on a machine with GPUs, one a GPU.
 
     Returns:
-        The results files, one a model.
+        The results files, one a model; none in the processes of a launch that score nothing.
 
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
@@ -77,6 +66,11 @@ def score(
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detector_settings.settings_of`.
         OSError: the results could not be written; what was found is kept for the next run.
     """
+    if workers < 1 or (workers > 1 and processes.here().number > 1):
+        raise UsageError(
+            f"score: {workers} workers in each of the {processes.here().number} processes that were launched; start them "
+            f"with one or with the other, and at least one"
+        )
     found = samples_files(place)
     folders = {
         folder: ours
@@ -98,40 +92,60 @@ def score(
         "calibration_annotations": calibration_annotations,
     }
     metadata = {key: value for key, value in options.items() if value is not None}
-    return [
-        _score_model(ours, metadata, folder if output is None else output / folder.name if len(folders) > 1 else output)
-        for folder, ours in folders.items()
-    ]
+    written = []
+    for folder, ours in folders.items():
+        to = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
+        if processes.here().rank == 0:
+            written.append(_score_model(ours, metadata, to, workers))
+            continue
+        processes.barrier()  # until the first process has the folder to itself
+        _tag_part(ours, metadata, to)
+    return written
 
 
-def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path) -> Path:
+def _tag_part(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path) -> None:
+    """The part of this process, of those that were launched; returns when all have done theirs."""
+    here = processes.here()
+    folder.mkdir(parents=True, exist_ok=True)
+    tagging.tag_part(tagging.Work(files, {**metadata, "samples": _origin(files)}, folder), here.rank, here.number)
+    processes.barrier()
+
+
+def _origin(files: Mapping[str, Path]) -> str:
+    """Where the documents are read: a samples file, or the folder of several."""
+    source = next(iter(files.values()))
+    return str(source if len(files) == 1 else source.parent)
+
+
+def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path, workers: int) -> Path:
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
     from lm_eval_tasks.autoload import task_folder
 
-    samples = {task: _numbered(list(read_samples(path))) for task, path in files.items()}
+    samples = {task: tagging.by_position(list(read_samples(path))) for task, path in files.items()}
     source = next(iter(files.values()))
     earlier = _earlier_results(source)
     order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
     files = dict(sorted(files.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    store = folder / f".spans_{re.sub(r'[^A-Za-z0-9.-]+', '_', metadata['detector'])}.jsonl"
+    metadata = {**metadata, "samples": _origin(files)}
+    work = tagging.Work(files, metadata, folder)
     groups = _whole_groups(earlier, files)
     in_groups = {task for tasks in groups.values() for task in tasks}
-    origin = source if len(files) == 1 else source.parent
-    options = read_options(metadata.get("detector_args"), "score")
     with _alone_in(folder) as partial:
+        if processes.here().number > 1:
+            processes.barrier()
+            _tag_part(files, metadata, folder)
+        elif workers > 1:
+            tagging.in_workers(work, workers)
         tracker = EvaluationTracker(output_path=str(partial))
-        with filters.wrapped(lambda made: StoredDetector(made, store, options)):
+        with filters.wrapped(work.stored):
             results = simple_evaluate(
-                model=_LoggedAnswers(samples),
+                model=tagging.LoggedAnswers(samples),
                 tasks=[*groups, *(task for task in files if task not in in_groups)],
-                task_manager=TaskManager(
-                    include_path=task_folder(), include_defaults=False, metadata={**metadata, "samples": str(origin)}
-                ),
+                task_manager=TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata),
                 evaluation_tracker=tracker,
                 log_samples=True,
             )
@@ -174,7 +188,8 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
         numbers = {task: len(of_task) for task, of_task in logged.items()}
         made = partial / general.model_name_sanitized
         written = _move(made, folder, f"results_{tracker.date_id}.json", numbers)
-        store.unlink(missing_ok=True)
+        for store in work.stores():
+            store.unlink(missing_ok=True)
     return written
 
 
@@ -218,11 +233,6 @@ def _move(partial: Path, folder: Path, results: str, rows: Mapping[str, int]) ->
         raise OSError(f"{results} could not be written to {folder} (is the disk full?); run the same command again")
     move_whole({partial / name: folder / name for name in (*names, results)})
     return folder / results
-
-
-def _numbered(samples: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Samples by their position among the documents of a file, which is what the harness numbers them by."""
-    return dict(enumerate(sorted(samples, key=lambda sample: int(sample["doc_id"]))))
 
 
 def _earlier_results(samples: Path) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from detector_plugin import calibration as calibrations
 from detector_plugin import lexical
+from detector_plugin.labelled import LabelledAnswer, is_unreadable
 from detector_plugin.lexical import training
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.labelled_answers import labelled_answers, readable
-from lm_eval_tasks.mfava import detection, held_out
+from lm_eval_tasks.mfava import held_out
 
 __all__ = ["calibration_of", "train_lexical"]
 
@@ -54,7 +55,7 @@ def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iter
     yield path
 
 
-def calibration_of(documents: Sequence[training.LabelledAnswer], folder: Path) -> calibrations.Calibration:
+def calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> calibrations.Calibration:
     """The errors of trained weights, each answer read with those that saw neither its language nor its model's family.
 
     Args:
@@ -68,7 +69,7 @@ def calibration_of(documents: Sequence[training.LabelledAnswer], folder: Path) -
         key = document.language, document.annotations
         rows.setdefault(key, []).append(tuple(reading.counts))
         models.setdefault(key, []).append(document.model)
-        unreadable[key] += detection.is_unreadable(document.reference)
+        unreadable[key] += is_unreadable(document.reference)
     languages: dict[str, dict[str, calibrations.LanguageCalibration]] = {}
     for (language, kind), counts in rows.items():
         if unreadable[language, kind] > len(counts) / 2:

@@ -1,0 +1,136 @@
+"""What an engine is: it computes the classes' probabilities of a window's tokens, and nothing else.
+
+Windows, the readings of them, thresholds and spans are the same code for all engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.model import Described
+from detector_plugin.transformers.readings import Reading
+
+__all__ = ["Engine", "Setup", "reads_types", "refuse_direction", "see_both_ways", "softmax"]
+
+
+class Setup(NamedTuple):
+    """What an engine is made of.
+
+    Attributes:
+        model: as its files describe it.
+        bidirectional: whether a decoder's tokens see those after them.
+        pairs: whether documents are pairs of texts; a model that tells the two apart is to be told which token is of which.
+        max_length: tokens of an input, where the user or the model's folder said so.
+        batch_size: inputs at once, at most; ``None`` for what suits the engine.
+        batch_tokens: tokens at once, at most; ``None`` for what suits it.
+        dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``.
+        device: ``auto`` or one of torch's.
+        options: of this engine alone.
+    """
+
+    model: Described
+    bidirectional: bool
+    pairs: bool
+    max_length: int | None
+    batch_size: int | None
+    batch_tokens: int | None
+    dtype: str
+    device: str
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+
+class Engine(Protocol):
+    """Computes probabilities.
+
+    Attributes:
+        OPTIONS: names of the options that this engine alone has; ``None``: it says itself which.
+        longest: tokens of an input, at most, that the model can read; ``None`` where there is no such limit.
+    """
+
+    OPTIONS: tuple[str, ...] | None
+    longest: int | None
+
+    def __init__(self, setup: Setup) -> None:
+        """Load the model, or find it where it runs.
+
+        Raises:
+            UnusableDetector: it cannot be had.
+        """
+
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Raise what is known to be wrong before a model is loaded: `options` are this engine's own.
+
+        Raises:
+            UnusableDetector: it is.
+        """
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+        """The probabilities of each class for each token of each window, in the order in which windows are done.
+
+        Args:
+            readings: of which no more are taken than the engine works on at once, so that memory is bounded.
+
+        Raises:
+            UnusableDetector: they cannot be computed.
+        """
+        ...
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Probabilities of the classes, from one row of logits a token."""
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    made: NDArray[np.float32] = shifted / shifted.sum(-1, keepdims=True)
+    return made
+
+
+def reads_types(setup: Setup) -> bool:
+    """Whether the model is to be told first text from second, as BERT is; it has an embedding for each of the two."""
+    names = setup.model.tokenizer.model_input_names
+    return setup.pairs and "token_type_ids" in names and getattr(setup.model.config, "type_vocab_size", 0) > 1
+
+
+_SAME = (
+    0.03  # of what the last token's logits change by: rounding in bfloat16, in a batch with others, is a third of it
+)
+
+
+def see_both_ways(setup: Setup) -> tuple[list[int], list[int]]:
+    """Two inputs of which only the first token is the same; see :func:`refuse_direction`."""
+    number = setup.model.config.vocab_size
+    ids = [at * 7 % number for at in range(16)]
+    return ids, [ids[0], *((one + number // 2) % number for one in ids[1:])]
+
+
+def refuse_direction(
+    setup: Setup, first: NDArray[np.float32], second: NDArray[np.float32], causal: str, both_ways: str
+) -> None:
+    """Refuse a decoder whose attention is not the one that was asked for: nobody would notice.
+
+    Args:
+        setup: of the engine.
+        first, second: logits of the two inputs of :func:`see_both_ways`.
+        causal: what to do where the first token does not see the last, but should.
+        both_ways: what to do where it does, but should not.
+
+    Raises:
+        UnusableDetector: it sees other tokens than it should.
+    """
+    if not setup.model.decoder:
+        return
+    change = np.abs(first - second).max(-1)
+    sees = bool(change[0] > _SAME * change[-1])
+    if sees != setup.bidirectional:
+        is_, not_ = ("in both directions", "causal") if sees else ("causal", "in both directions")
+        raise UnusableDetector(
+            f"detector {setup.name}: its attention is {is_} here, not {not_}: {both_ways if sees else causal}"
+        )

@@ -1,0 +1,39 @@
+"""The engines, by the name that the option ``engine`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.engine import Engine
+from detector_plugin.transformers.options import one_of
+from detector_plugin.transformers.runner import Runner
+from detector_plugin.transformers.server import Server
+from detector_plugin.transformers.vllm import VLLM
+
+__all__ = ["ENGINES", "engine_of"]
+
+ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM, "server": Server}
+"""Each is a class with the methods of :class:`detector_plugin.transformers.engine.Engine`. A new engine is a line here."""
+
+
+def engine_of(detector: str, name: str, options: Mapping[str, Any], ours: list[str]) -> type[Engine]:
+    """The engine of a name.
+
+    Args:
+        detector: its name, for messages.
+        name: of the engine.
+        options: that are not the detector's own.
+        ours: the detector's own, for the message.
+
+    Raises:
+        UnusableDetector: there is no such engine, or it has no such option.
+    """
+    one_of("engine", name, tuple(ENGINES))
+    engine = ENGINES[name]
+    unknown = () if engine.OPTIONS is None else sorted(options.keys() - engine.OPTIONS)
+    if unknown:
+        known = sorted([*ours, *(engine.OPTIONS or ())])
+        raise UnusableDetector(f"detector {detector}: no option {', '.join(unknown)}; there are {', '.join(known)}")
+    return engine

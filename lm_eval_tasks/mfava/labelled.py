@@ -1,0 +1,36 @@
+"""mFAVA's annotated answers as labelled answers: ``mfava-gold`` and ``mfava-silver``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from custom_metrics.spans import span_of
+from detector_plugin.labelled import LabelledAnswer
+from lm_eval_tasks.labelled_answers import Collection
+from lm_eval_tasks.mfava import detection
+from lm_eval_tasks.mfava.languages import LANGUAGES
+
+__all__ = ["LABELLED"]
+
+
+def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
+    return [
+        LabelledAnswer(
+            reference=row["reference"],
+            answer=row["answer"],
+            language=code,
+            annotations=kind,
+            spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
+        )
+        for row in detection.documents(code, kind, mirror)
+    ]
+
+
+def _collection(kind: str) -> Collection:
+    languages = tuple(code for code, known in LANGUAGES.items() if (known.gold if kind == "gold" else known.silver))
+    return Collection(
+        languages, partial(_read, kind), "mFAVA (Islam et al. 2025)", "Creative Commons, version not stated"
+    )
+
+
+LABELLED = {f"mfava-{kind}": _collection(kind) for kind in ("gold", "silver")}

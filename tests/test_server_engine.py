@@ -1,0 +1,318 @@
+"""The engine ``server``: what servers do to requests, and what becomes of the answers. The server is a stand-in with a real
+model behind it; ``tests/test_vllm_engine.py`` has the real one."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("aiohttp")
+
+import torch
+import transformers
+
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.loading import check_detector, load_detector
+from detector_plugin.span_store import StoredDetector
+from detector_plugin.transformers import TransformersDetector, server
+from tests.conftest import command as command_of
+from tests.conftest import results_of, run
+from tests.environment.pooling_stand_in import Server, serving
+from tests.logged_runs import copied, lines, only_predicted
+from tests.shared_once import SharedOnce
+
+REFERENCES = [f"the moon is cold. {'a big rock, ' * n}" for n in range(12)]
+ANSWERS = [f"the sun is a {word} star." for word in ("red", "hot", "big") for _ in range(4)]
+LANGUAGES = ["en"] * 12
+
+
+@pytest.fixture(scope="module")
+def logits(llama_classifier: Path) -> Callable[[list[int]], Any]:
+    """Of the Llama that sees both ways, as ``--hf-overrides '{"is_causal": false}'`` makes vLLM compute them."""
+    model = transformers.LlamaForTokenClassification.from_pretrained(
+        llama_classifier, attn_implementation="sdpa"
+    ).eval()
+
+    def of(ids: list[int]) -> Any:
+        with torch.inference_mode():
+            everything = torch.zeros(1, 1, len(ids), len(ids))
+            return model(input_ids=torch.tensor([ids]), attention_mask=everything).logits[0].numpy()
+
+    return of
+
+
+@pytest.fixture
+def started(logits: Callable[[list[int]], Any], llama_classifier: Path) -> Iterator[Callable[..., Server]]:
+    """Starts servers of the Llama; they end with the test."""
+    with ExitStack() as stack:
+
+        def start(**told: Any) -> Server:
+            made = Server(logits, str(llama_classifier), 128)
+            for name, value in told.items():
+                setattr(made, name, value)
+            return stack.enter_context(serving(made))
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "FIRST_WAIT", 0.01)
+
+
+def detector(folder: Path, *servers: Server, **options: Any) -> TransformersDetector:
+    return TransformersDetector(
+        str(folder), engine="server", base_url="+".join(one.address for one in servers), **options
+    )
+
+
+def test_the_same_probabilities_and_spans(llama_classifier: Path, started: Callable[..., Server]) -> None:
+    here = TransformersDetector(str(llama_classifier), max_length=48)
+    there = detector(llama_classifier, started(), max_length=48)
+    assert (there.name, there.version, there.licence) == (here.name, here.version, here.licence)
+    mine, theirs = (
+        {document.index: document.best for document in one.readings(REFERENCES, ANSWERS, LANGUAGES)}
+        for one in (here, there)
+    )
+    assert mine.keys() == theirs.keys() == set(range(12))
+    for index, best in mine.items():
+        np.testing.assert_allclose(theirs[index], best, atol=1e-5)
+    expected = here.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert there.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
+    assert sum(map(len, expected)) > 3
+    assert there.detect([], [], []) == []
+    assert there.detect(["a", "b"], ["", " "], [None, None]) == [[], []]
+
+
+def test_many_requests_are_under_way(llama_classifier: Path, started: Callable[..., Server]) -> None:
+    one = started()
+    made = detector(llama_classifier, one, in_flight=7)
+    one.most, one.hold = 0, 7
+    made.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert one.most == 7
+
+
+@pytest.mark.parametrize(
+    ("fault", "counted"),
+    [
+        ("500", "with status 500"),
+        ("503", "with status 503"),
+        ("429", "with status 429"),
+        ("late", "timed out"),
+        ("hangs up", "without a connection"),
+        *((fault, "garbled") for fault in ("empty", "text", "list", "no data", "bad base64", "deep", "another model")),
+        *((fault, "garbled") for fault in ("short", "NaN")),
+    ],
+)
+def test_what_passes_is_survived_and_counted(
+    llama_classifier: Path,
+    started: Callable[..., Server],
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
+    counted: str,
+) -> None:
+    one = started()
+    made = detector(llama_classifier, one, timeout=0.7 if fault == "late" else 60)
+    one.asked.clear()
+    one.faults = iter(["", fault, "", fault])
+    with caplog.at_level(logging.WARNING):
+        assert made.detect(REFERENCES, ANSWERS, LANGUAGES) == TransformersDetector(str(llama_classifier)).detect(
+            REFERENCES, ANSWERS, LANGUAGES
+        )
+    assert one.kinds[fault] == 2
+    assert f"2 requests were sent again: 2 {counted}" in caplog.text
+    caplog.clear()
+    made.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert "sent again" not in caplog.text  # of this call
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (
+            "500",
+            r"status 500: CUDA error: an illegal \[31m access; so it went 3 times\. Where spans are kept .* goes on",
+        ),
+        ("text", r"its body is no answer: it is no JSON \(24 bytes\); so it went 3 times"),
+        ("short", r"it has \d+ numbers for \d+ tokens of 2 classes; so"),
+        ("NaN", "not all of its numbers are finite; so"),
+        ("another model", "it is of the model 'other'; so"),
+        ("hangs up", "ClientPayloadError.*; so"),
+        ("400", r"status 400: This model's maximum context length is 8 tokens\.$"),
+        ("401", "status 401: Unauthorized .*OPENAI_API_KEY"),
+        ("404", "status 404: Not Found .*--runner pooling"),
+        ("302", "status 302"),
+    ],
+)
+def test_what_stays_is_an_error(
+    llama_classifier: Path, started: Callable[..., Server], fault: str, message: str
+) -> None:
+    one = started()
+    made = detector(llama_classifier, one, retries=2, in_flight=1)
+    one.faults = itertools.repeat(fault)
+    with pytest.raises(UnusableDetector, match=message):
+        made.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert one.kinds[fault] == (1 if fault in ("400", "401", "404", "302") else 3)
+
+
+def test_a_key(llama_classifier: Path, started: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = started(key="secret")
+    with pytest.raises(UnusableDetector, match="OPENAI_API_KEY"):
+        detector(llama_classifier, one)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    assert detector(llama_classifier, one).detect(["the moon"], [" "], ["en"]) == [[]]
+
+
+# Which server, which model
+
+
+def test_servers_that_do_not_fit(
+    llama_classifier: Path, lookup: Path, started: Callable[..., Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    name, one = str(llama_classifier), started()
+    gone = "http://127.0.0.1:9"
+    for options, message in [
+        ({}, r"start one with `vllm serve .*llama --runner pooling` and name it with the option base_url="),
+        ({"base_url": "localhost:8000"}, "option base_url: 'localhost:8000' is no address"),
+        ({"base_url": gone}, rf"no server answers \({gone}: ClientConnectorError.*Start one with `vllm serve"),
+        ({"base_url": one.address, "served_model": "x"}, rf"{one.address} serves '{name}', not 'x'"),
+        ({"base_url": one.address, "max_length": 500}, "max_length=500, but the model reads 128 tokens at most"),
+        ({"base_url": one.address, "in_flight": 0}, "option in_flight: 0 is not a whole number from 1"),
+        ({"base_url": one.address, "retries": -1}, "option retries: -1 is not"),
+        ({"base_url": one.address, "quantization": "fp8"}, r"no option quantization; there are .*base_url.*timeout"),
+        (
+            {"base_url": one.address, "attention": "causal"},
+            "its attention is in both directions here, not causal: start",
+        ),
+    ]:
+        with pytest.raises(UnusableDetector, match=message):
+            TransformersDetector(name, engine="server", **options)
+    with pytest.raises(UnusableDetector, match=r"tells reference from answer by token types, .*engine=vllm"):
+        detector(lookup, one)
+    with pytest.raises(UnusableDetector, match=r"option engine: 'tgi' is none of transformers, vllm, server"):
+        TransformersDetector(name, engine="tgi")
+    with pytest.raises(UnusableDetector, match="no server answers"):
+        check_detector(name, f'{{"engine": "server", "base_url": "{gone}"}}')
+    with caplog.at_level(logging.WARNING):
+        made = TransformersDetector(name, engine="server", base_url=[gone, f"{one.address}/v1/"])
+    assert f"goes on without the servers that do not answer ({gone}: " in caplog.text
+    assert made.detect(["the moon"], [""], ["en"]) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ({"data": [{"id": "other", "root": "org/other"}]}, r"serves 'other', not '.*llama'.*served_model=other"),
+        ({"data": []}, "serves nothing, not"),
+        ({"data": "x"}, "its body is no answer: it lists no models"),
+        ([], "it is no JSON object"),
+    ],
+)
+def test_what_servers_say_of_themselves(
+    llama_classifier: Path, started: Callable[..., Server], models: Any, message: str
+) -> None:
+    one = started(models=models)
+    with pytest.raises(UnusableDetector, match=message):
+        detector(llama_classifier, one)
+    if models == {"data": [{"id": "other", "root": "org/other"}]}:
+        detector(llama_classifier, one, served_model="other").detect(["the moon"], ["a sun"], ["en"])
+        assert {asked["model"] for asked in one.asked} == {"other"}
+
+
+def test_attention_that_stays_causal_is_noticed(llama_classifier: Path) -> None:
+    """As vLLM serves a Llama that nobody told it about."""
+    model = transformers.LlamaForTokenClassification.from_pretrained(llama_classifier).eval()
+
+    def causal(ids: list[int]) -> Any:
+        with torch.inference_mode():
+            return model(input_ids=torch.tensor([ids])).logits[0].numpy()
+
+    with serving(Server(causal, str(llama_classifier))) as one:
+        with pytest.raises(UnusableDetector, match=r"attention is causal here, not in both .*\"is_causal\": false"):
+            detector(llama_classifier, one)
+        there = detector(llama_classifier, one, attention="causal")
+        here = TransformersDetector(str(llama_classifier), attention="causal")
+        assert there.detect(REFERENCES, ANSWERS, LANGUAGES) == here.detect(REFERENCES, ANSWERS, LANGUAGES)
+
+
+def test_several_servers_share_the_work(llama_classifier: Path, started: Callable[..., Server]) -> None:
+    one, two = started(), started()
+    made = detector(llama_classifier, one, two, in_flight=4)
+    one.asked.clear()
+    made.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert len(one.asked) + len(two.asked) == 12
+    assert min(len(one.asked), len(two.asked)) >= 3
+
+
+# A server that goes away
+
+
+def test_one_of_two_servers_goes_away(
+    llama_classifier: Path, started: Callable[..., Server], logits: Callable[[list[int]], Any]
+) -> None:
+    stays = started()
+    with serving(Server(logits, str(llama_classifier))) as goes:
+        made = detector(llama_classifier, goes, stays)
+        assert goes.asked
+    assert made.detect(REFERENCES, ANSWERS, LANGUAGES) == TransformersDetector(str(llama_classifier)).detect(
+        REFERENCES, ANSWERS, LANGUAGES
+    )
+    assert made.engine.sent_again["without a connection"] >= 1  # type: ignore[attr-defined]
+
+
+def test_what_was_tagged_is_kept_and_another_server_goes_on(
+    tmp_path: Path, llama_classifier: Path, started: Callable[..., Server]
+) -> None:
+    store, first, second = tmp_path / "spans.jsonl", started(), started()
+    options: dict[str, Any] = {"engine": "server", "base_url": first.address, "retries": 1, "in_flight": 1}
+    stored = StoredDetector(load_detector(str(llama_classifier), **options), store, options)
+    first.asked.clear()
+    first.faults = itertools.chain([""] * 5, itertools.repeat("503"))
+    with pytest.raises(UnusableDetector, match="status 503"):
+        stored.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert len(store.read_text("utf-8").splitlines()) == len(first.asked) == 5
+    options |= {"base_url": second.address, "in_flight": 3}
+    again = StoredDetector(load_detector(str(llama_classifier), **options), store, options)
+    second.asked.clear()
+    expected = TransformersDetector(str(llama_classifier)).detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert again.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
+    assert len(second.asked) == 7
+    # the same spans, whoever computes them
+    here = StoredDetector(load_detector(str(llama_classifier)), store)
+    assert here.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
+    assert len(store.read_text("utf-8").splitlines()) == 12
+
+
+@pytest.mark.slow("the command is started three times")
+def test_score_goes_on_where_its_server_went_away(
+    shared_once: SharedOnce, tmp_path: Path, llama_classifier: Path, started: Callable[..., Server]
+) -> None:
+    predicted = copied(only_predicted(shared_once), tmp_path / "run")
+    one, two = started(), started()
+
+    def score(to: str, *options: str, check: bool = True) -> tuple[Path, str]:
+        command = [command_of("lm-eval-grounded"), "score", str(predicted), "--detector", str(llama_classifier)]
+        done = run([*command, "--detector_args", ",".join(options), "-o", str(tmp_path / to)], tmp_path, check)
+        return tmp_path / to, done.stderr
+
+    one.faults = itertools.chain([""] * 14, itertools.repeat("500"))  # two of the first ask which way it attends
+    settings = ("retries=1", "in_flight=2")
+    folder, said = score("there", "engine=server", f"base_url={one.address}", *settings, check=False)
+    assert said.strip().splitlines()[-1].startswith("lm-eval-grounded: ")
+    assert "status 500: CUDA error" in said.strip().splitlines()[-1]
+    (store,) = folder.glob(".spans_*.jsonl")
+    assert 1 <= len(lines(store)) < 18
+    assert not list(folder.glob("results_*"))
+    score("there", "engine=server", f"base_url={two.address}+{one.address}")
+    assert not list(folder.glob(".spans_*"))
+    here, _ = score("here", "engine=transformers")
+    assert results_of(folder)["results"] == results_of(here)["results"]
