@@ -366,11 +366,6 @@ def test_a_loss_that_is_no_number_ends_the_training(
     assert re.search(r"the loss is nan at step \d+ \(learning rate .* Try a smaller --learning_rate", said)
     assert not (tmp_path / "d" / "model.safetensors").exists()
 
-    with pytest.raises(
-        TrainingFailed, match=r"the loss is nan at step \d+ \(learning rate .* Try a smaller --learning_rate"
-    ):
-        train(bases["bert"], small, tmp_path / "d", *QUICK, "--num_train_epochs", "9", "--learning_rate", "1e30")
-
 
 def test_memory_that_runs_out_halves_the_batch(
     tmp_path: Path,

@@ -17,7 +17,7 @@ from detector_plugin.labelled import LabelledAnswer, without_spans
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, token_labels
 from detector_plugin.transformers.training.loss import HEAVIEST, balanced
-from detector_plugin.transformers.training.measuring import Row, best_threshold, calibration_of, table
+from detector_plugin.transformers.training.measuring import Row, best_threshold, calibration_of, over_languages, table
 from detector_plugin.transformers.training.splitting import Parts, article_groups, split
 from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
 from lm_eval_tasks.cli import main
@@ -342,7 +342,9 @@ def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
     assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m", "m"))
     assert german.source == "training, left out: de real"
     assert "NaN" not in json.dumps(json.loads(made.to_json()))
-    assert "| measured | it | gold | 1 | – | 0.0 | 0.0 (0.0 – 0.0) | 50.0 | 0.0 | 0.500 |" in table(rows)
+    assert "| measured | it | gold | 1 | – | 0.0 | 0.0 | 50.0 | 0.0 | 0.500 |" in table(rows)
+    (both,) = over_languages([*rows, row("left out", "fi", "real", [[0, 0, 2, 0]])])
+    assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (3, 1, 2, 2))
 
 
 def test_facts_are_what_they_say() -> None:

@@ -84,6 +84,10 @@ def _transformers(arguments: argparse.Namespace) -> int:
         synthetic=arguments.synthetic,
         calibrate=arguments.calibrate,
     )
+    done = []
     for one in trained:
-        print(work.told(one))
+        print(work.told(one), flush=True)
+        done.append(one)
+    if len(done) > 1:
+        print(work.over_seeds(done))
     return 0

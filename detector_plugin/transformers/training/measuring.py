@@ -17,7 +17,7 @@ from custom_metrics.words import words
 from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured
 from detector_plugin.labelled import REAL, LabelledAnswer
 
-__all__ = ["USUAL_THRESHOLD", "Row", "best_threshold", "calibration_of", "measure", "table"]
+__all__ = ["USUAL_THRESHOLD", "Row", "best_threshold", "calibration_of", "measure", "over_languages", "table"]
 
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
@@ -51,7 +51,9 @@ class Row(NamedTuple):
 
     @property
     def f1_bounds(self) -> tuple[float, float]:
-        """95 % bounds of F1, by a bootstrap over documents; ``nan`` where it is not defined."""
+        """95 % bounds of F1, by a bootstrap over documents; ``nan`` of a single one, or where F1 is not defined."""
+        if len(self.counts) < 2:
+            return math.nan, math.nan
         tp, fp, fn, _ = resampled_sums(self.counts.astype(float)).T
         with np.errstate(invalid="ignore"):  # 0/0
             return percentile_bounds(2 * tp / (2 * tp + fp + fn))
@@ -160,6 +162,25 @@ def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> 
     return Calibration(detector, {code: kinds for code, kinds in languages.items() if kinds}, note=note)
 
 
+def over_languages(rows: Sequence[Row]) -> list[Row]:
+    """For each part and kind of annotation that has several languages, one row of all their documents."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.part, row.annotations), []).append(row)
+    return [
+        Row(
+            part,
+            "all",
+            annotations,
+            np.concatenate([row.counts for row in those]),
+            tuple(name for row in those for name in row.models),
+            float(np.average([row.iou for row in those], weights=[len(row.counts) for row in those])),
+        )
+        for (part, annotations), those in sorted(groups.items())
+        if len(those) > 1
+    ]
+
+
 _HEAD = (
     "",
     "language",
@@ -176,10 +197,10 @@ _HEAD = (
 def table(rows: Sequence[Row]) -> str:
     """Rows as a Markdown table, in percent; ``–`` where a share is not defined (nothing flagged, say)."""
     lines = [f"| {' | '.join((*_HEAD, 'IoU'))} |", f"|{'---|' * (len(_HEAD) + 1)}"]
-    for row in rows:
+    for row in (*over_languages(rows), *rows):
         counts = row.total
         low, high = row.f1_bounds
-        f1 = f"{_percent(counts.f1)} ({_percent(low)} – {_percent(high)})"
+        f1 = f"{_percent(counts.f1)} ({_percent(low)} – {_percent(high)})" if low == low else _percent(counts.f1)
         cells = [row.part, row.language, row.annotations, str(len(row.counts))]
         cells += [_percent(counts.precision), _percent(counts.recall), f1]
         cells += [_percent(counts.prevalence), _percent(counts.flagged_share), f"{row.iou:.3f}"]

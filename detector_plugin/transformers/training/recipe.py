@@ -97,7 +97,17 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     **{"max_length": (16, 1 << 20), "lora_r": (1, 4096), "lora_alpha": (1, 1 << 16), "lora_dropout": (0, 0.99)},
     **{"held_out": (0, 0.9), "patience": (0, 1000), "split_seed": (0, 1 << 32)},
 }
-_OURS = {"output_dir", "remove_unused_columns", "label_names", "bf16", "fp16", "seed", "do_train", "do_eval"}
+_OURS = {
+    "output_dir",
+    "remove_unused_columns",
+    "label_names",
+    "bf16",
+    "fp16",
+    "seed",
+    "data_seed",
+    "do_train",
+    "do_eval",
+}
 """Arguments of the trainer that follow from ours."""
 
 

@@ -68,7 +68,7 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
     words = [
         *as_words(values),
         *("--output_dir", str(folder), "--remove_unused_columns", "false", "--label_names", "labels"),
-        *("--seed", str(seed), "--logging_nan_inf_filter", "false"),
+        *("--seed", str(seed), "--data_seed", str(seed), "--logging_nan_inf_filter", "false"),
         *(("--bf16", "true") if precision == "bf16" else ("--fp16", "true") if precision == "fp16" else ()),
     ]
     parser = transformers.HfArgumentParser(transformers.TrainingArguments, allow_abbrev=False, add_help=False)

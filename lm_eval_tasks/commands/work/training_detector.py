@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import yaml
@@ -14,13 +16,13 @@ from custom_metrics.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.training import Trained, train_detector
 from detector_plugin.transformers.training.card import Ingredient
-from detector_plugin.transformers.training.measuring import table
+from detector_plugin.transformers.training.measuring import over_languages, table
 from detector_plugin.transformers.training.recipe import Recipe, overridden, read
 from detector_plugin.transformers.training.splitting import split
 from lm_eval_tasks.labelled_answers import collections, labelled_answers, readable
 from lm_eval_tasks.labelled_lines import read_labelled_lines
 
-__all__ = ["listed", "read_data", "recipe_of", "shown", "told", "train"]
+__all__ = ["listed", "over_seeds", "read_data", "recipe_of", "shown", "told", "train"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -77,6 +79,9 @@ def train(
         UsageError: what was asked for cannot be done.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
+    if len(recipe.seeds) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        seeds = ", ".join(map(str, recipe.seeds))
+        raise UsageError(f"several processes train one detector at a time; name one of the seeds {seeds} with --seeds")
     if synthetic < 0:
         raise UsageError(f"--synthetic {synthetic}: a number of documents, from 0 on")
     seen: Counter[str] = Counter()
@@ -116,8 +121,6 @@ def train(
             calibrate=calibrate,
         )
         if trained is None:
-            if len(recipe.seeds) > 1:
-                raise UsageError("several processes train one seed at a time; name it with --seeds")
             return
         yield trained
 
@@ -163,3 +166,17 @@ def told(trained: Trained) -> str:
     """What was made, for the terminal."""
     lines = [table(trained.rows)] if trained.rows else []
     return "\n".join([*lines, f"threshold {trained.threshold:g}", *map(str, trained.files)])
+
+
+def over_seeds(trained: Sequence[Trained]) -> str:
+    """The F1 of each row over several seeds, as mean, least and most: the paper reports means of three."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for one in trained:
+        for row in (*over_languages(one.rows), *one.rows):
+            found.setdefault((row.part, row.language, row.annotations), []).append(row.total.f1)
+    return "\n".join(
+        f"F1 over {len(values)} seeds, {' '.join(key)}: {100 * fmean(values):.1f} "
+        f"({100 * min(values):.1f} to {100 * max(values):.1f})"
+        for key, values in found.items()
+        if all(value == value for value in values)
+    )
