@@ -194,6 +194,7 @@ def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[s
         assert said in text, said
     record = json.loads((made.folder / "training.json").read_text("utf-8"))
     assert record["documents"] == {"learn": 38, "made_up": 6, "choose": 4, "measure": 4, "left_out": 23}
+    assert record["held_out"][0].keys() == {"part", "language", "annotations", "documents", "tp", "fp", "fn", "tn"}
     assert [round(entry["epoch"]) for entry in record["curve"] if "eval_f1" in entry] == [1, 2, 3, 4]
     assert "| left out | it | real | 23 |" in made.printed
 
@@ -282,6 +283,11 @@ def small(tmp_path: Path) -> Path:
         (["--adapter", "lora", "--lora_target_modules", "nowhere"], "--lora_target_modules nowhere"),
         (["--max_length", "20"], "reference and answer need more room"),
         (["--synthetic", "-1"], "--synthetic -1"),
+        (
+            ["--report_to", "no-such-reporter"],
+            "transformers' Trainer cannot start: ValueError: no-such-reporter is not supp",
+        ),
+        (["--calibrate", "--held_out", "0"], "--calibrate: nothing is held out or left out to be measured"),
         (["--without", "de"], "is left to learn from without de"),
         (["--base", "org/no-such-model"], "base model org/no-such-model"),
     ],

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.model import find, version_of
-from detector_plugin.transformers.repository import library
+from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.runner import reads_types
 from detector_plugin.transformers.stored import Stored
 from detector_plugin.transformers.token_classifier import TransformersDetector
@@ -21,7 +20,7 @@ from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.card import Ingredient, card
 from detector_plugin.transformers.training.examples import LABELS, Collator, Examples, examples_of
 from detector_plugin.transformers.training.loss import balanced
-from detector_plugin.transformers.training.measuring import Row, best_threshold, calibration_of, measure
+from detector_plugin.transformers.training.measuring import Row, best_threshold, measure
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import (
     CHECKPOINTS,
@@ -30,6 +29,7 @@ from detector_plugin.transformers.training.saving import (
     save,
     settings_of,
     stored_of,
+    write_calibration,
     write_record,
 )
 from detector_plugin.transformers.training.splitting import Parts
@@ -101,6 +101,8 @@ def train_detector(
     """
     for needed in ("torch", "transformers", "accelerate", *(("peft",) if recipe.adapter == "lora" else ())):
         _library(needed)
+    if calibrate and not parts.measure and not parts.left_out:
+        raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
     transformers = library("transformers")
     labels = LABELS[recipe.labels]
     made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
@@ -136,7 +138,7 @@ def train_detector(
     )
     trainer = _trained(base, recipe, arguments, learn, choose)
     curve = trainer.state.log_history
-    save(trainer, base, recipe, labels, folder)
+    save(trainer, base, labels, folder)
     main = arguments.should_save
     trainer.accelerator.free_memory()
     _leave_the_others()
@@ -149,8 +151,11 @@ def train_detector(
     device = "cpu" if arguments.use_cpu else "auto"
     counts = Counter(parts.counts)
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
-    trained = _measured(parts, folder, base, labels, recipe, device, calibrate, progress)
+    trained = _measured(parts, folder, base, labels, recipe, device, progress)
     stored, rows, files = trained
+    calibratable = calibrate and any(row.total.precision > 0 for row in rows)
+    if calibrate and not calibratable:
+        log.warning("%s flags no hallucinated word of what was held out: no calibration can correct anything", folder)
     text = card(
         recipe,
         seed=seed,
@@ -167,13 +172,13 @@ def train_detector(
         without=without,
         stored=stored,
         rows=rows,
-        calibrated=calibrate,
+        calibrated=calibratable,
         trainer=recipe.trainer or {},
         versions={name: version(name) for name in ("lm-eval-grounded", "torch", "transformers", "accelerate")},
     )
     replace_text(folder / "README.md", text)
-    if calibrate:
-        files.append(_calibrated(rows, folder, without))
+    if calibratable:
+        files.append(write_calibration(rows, folder, without))
     record = {
         "recipe": recipe.name,
         "seed": seed,
@@ -183,6 +188,12 @@ def train_detector(
         "documents": {"learn": len(parts.learn), "made_up": len(made), "choose": len(parts.choose)}
         | {"measure": len(parts.measure), "left_out": len(parts.left_out)},
         "counts": dict(counts),
+        "threshold": stored.threshold,
+        "held_out": [
+            {"part": row.part, "language": row.language, "annotations": row.annotations, "documents": len(row.counts)}
+            | row.total._asdict()
+            for row in rows
+        ],
         "curve": curve,
     }
     files += [folder / "README.md", write_record(folder, record)]
@@ -229,18 +240,21 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
         if recipe.patience and choose.all:
             callbacks.append(transformers.EarlyStoppingCallback(early_stopping_patience=recipe.patience))
         padding = base.tokenizer.pad_token_id
-        trainer = trainer_class()(
-            model=base.model,
-            args=arguments,
-            train_dataset=learn.all,
-            eval_dataset=choose.all or None,
-            data_collator=Collator(padding, reads_types(base.model, base.tokenizer)),
-            compute_metrics=token_f1,
-            preprocess_logits_for_metrics=flagged_probability,
-            callbacks=callbacks,
-            bidirectional=base.attention == "bidirectional",
-            weights=weights,
-        )
+        try:
+            trainer = trainer_class()(
+                model=base.model,
+                args=arguments,
+                train_dataset=learn.all,
+                eval_dataset=choose.all or None,
+                data_collator=Collator(padding, reads_types(base.model, base.tokenizer)),
+                compute_metrics=token_f1,
+                preprocess_logits_for_metrics=flagged_probability,
+                callbacks=callbacks,
+                bidirectional=base.attention == "bidirectional",
+                weights=weights,
+            )
+        except (ImportError, RuntimeError, ValueError) as error:  # a reporter that is not installed, say
+            raise UsageError(f"transformers' Trainer cannot start: {first_line(error)}") from error
         last = last_checkpoint(Path(arguments.output_dir), sweep=arguments.should_save)
         if last:
             log.info("going on from %s", last)
@@ -279,7 +293,6 @@ def _measured(
     labels: Sequence[str],
     recipe: Recipe,
     device: str,
-    calibrate: bool,
     progress: bool,
 ) -> tuple[Stored, list[Row], list[Path]]:
     """Choose the threshold, measure with it, and write it down."""
@@ -288,24 +301,6 @@ def _measured(
     if not parts.choose:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
     rows = measure(detector, parts.left_out, "left out") + measure(detector, parts.measure, "measured")
-    if calibrate and not rows:
-        raise UsageError("--calibrate: nothing was held out or left out; set --held_out or --without")
     stored = stored_of(base, labels, detector.threshold)
     stored.write(folder)
     return stored, rows, [path for path in sorted(folder.iterdir()) if path.is_file()]
-
-
-def _calibrated(rows: Sequence[Row], folder: Path, without: Sequence[str]) -> Path:
-    """Measured without another look: the rows were read with the threshold that was written down."""
-    own, weights, _ = find(str(folder), None, None)
-    described = {"name": str(folder), "version": version_of(own, weights), "licence": own.licence()}
-    note = "Measured by lm-eval-grounded train on articles that were not learned from"
-    note += f"; left out whole: {', '.join(without)}." if without else "; no language or model was left out whole."
-    calibration = calibration_of(rows, described, note)
-    if not calibration.languages:
-        raise UsageError(
-            f"--calibrate: {folder} flags no hallucinated word of what was held out; nothing can be corrected"
-        )
-    place = folder / "calibration.json"
-    replace_text(place, calibration.to_json())
-    return place

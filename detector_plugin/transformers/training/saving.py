@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,29 @@ from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
+from detector_plugin.transformers.model import find, version_of
+from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.stored import Stored
 from detector_plugin.transformers.training.base import Base
+from detector_plugin.transformers.training.measuring import Row, calibration_of
 from detector_plugin.transformers.training.recipe import Recipe
+from detector_plugin.transformers.training.trainer import TrainingFailed
 
-__all__ = ["CHECKPOINTS", "RECORD", "claim", "replace_text", "save", "settings_of", "stored_of", "write_record"]
+__all__ = [
+    "CHECKPOINTS",
+    "RECORD",
+    "claim",
+    "replace_text",
+    "save",
+    "settings_of",
+    "stored_of",
+    "write_calibration",
+    "write_record",
+]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_FEW = 50  # documents of a calibration, as `lm-eval-grounded calibrate` warns of
 
 CHECKPOINTS = "checkpoints"
 """Folder of an unfinished training, below the detector's."""
@@ -60,17 +79,27 @@ def claim(folder: Path, settings: Mapping[str, Any]) -> None:
     replace_text(place, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
 
 
-def save(trainer: Any, base: Base, recipe: Recipe, labels: Sequence[str], folder: Path) -> None:
-    """Write model, tokenizer and settings, each whole or not at all."""
+def save(trainer: Any, base: Base, labels: Sequence[str], folder: Path) -> None:
+    """Write model, tokenizer and settings, each whole or not at all.
+
+    Raises:
+        TrainingFailed: they cannot be written.
+    """
     partial = folder / CHECKPOINTS / "result"
     if trainer.args.should_save:
         shutil.rmtree(partial, ignore_errors=True)
-    trainer.save_model(str(partial))  # in every process: parts of a model may lie in each
-    if not trainer.args.should_save:
-        return
-    (partial / "training_args.bin").unlink(missing_ok=True)  # pickled
-    base.tokenizer.save_pretrained(partial)
-    stored_of(base, labels, None).write(partial)
+    try:
+        trainer.save_model(str(partial))  # in every process: parts of a model may lie in each
+        if not trainer.args.should_save:
+            return
+        (partial / "training_args.bin").unlink(missing_ok=True)  # pickled
+        base.tokenizer.save_pretrained(partial)
+        stored_of(base, labels, None).write(partial)
+    except Exception as error:  # OSError, or safetensors' own: a full disk
+        raise TrainingFailed(
+            f"the detector cannot be written to {folder} ({first_line(error)}). Free some space and run the same command "
+            "again: it goes on from the last checkpoint"
+        ) from error
     for path in sorted(partial.iterdir()):
         if path.is_file():
             os.replace(path, folder / path.name)
@@ -107,3 +136,23 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and value - value != 0:
         return None
     return value
+
+
+def write_calibration(rows: Sequence[Row], folder: Path, without: Sequence[str]) -> Path:
+    """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
+    own, weights, _ = find(str(folder), None, None)
+    described = {"name": str(folder), "version": version_of(own, weights), "licence": own.licence()}
+    note = "Measured by lm-eval-grounded train on articles that were not learned from"
+    note += f"; left out whole: {', '.join(without)}." if without else "; no language or model was left out whole."
+    calibration = calibration_of(rows, described, note)
+    few = sorted(
+        f"{code} {kind}"
+        for code, kinds in calibration.languages.items()
+        for kind, known in kinds.items()
+        if known.documents is not None and len(known.documents) < _FEW
+    )
+    if few:
+        log.warning("calibrated on fewer than %d documents, which says little: %s", _FEW, ", ".join(few))
+    place = folder / "calibration.json"
+    replace_text(place, calibration.to_json())
+    return place

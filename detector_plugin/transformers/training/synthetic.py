@@ -27,20 +27,18 @@ def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -
         number: of documents; fewer where the data has no more.
         seed: of the choice.
     """
-    pages: dict[str, list[tuple[int, str]]] = {}  # language to (article, reference)
+    pages: dict[str, dict[tuple[int, str], None]] = {}  # language to (article, reference), each once
     number_of: dict[int, int] = {}
     for article, group in enumerate(article_groups(documents)):
         for document in group:
             number_of[id(document)] = article
-            if document.reference.strip() and (article, document.reference) not in pages.setdefault(
-                document.language, []
-            ):
-                pages[document.language].append((article, document.reference))
+            if document.reference.strip():
+                pages.setdefault(document.language, {})[article, document.reference] = None
     ordered = sorted(documents, key=lambda document: _digest(document, seed))
     unrelated: list[LabelledAnswer] = []
     cleaned: list[LabelledAnswer] = []
     for document in ordered:
-        others = [text for article, text in pages.get(document.language, []) if article != number_of[id(document)]]
+        others = [text for article, text in pages.get(document.language, {}) if article != number_of[id(document)]]
         if len(unrelated) < (number + 1) // 2 and others:
             page = others[int(_digest(document, seed + 1)[:8], 16) % len(others)]
             whole = (Span(0, len(document.answer)),)
