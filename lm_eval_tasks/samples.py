@@ -15,7 +15,15 @@ from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 from lm_eval_tasks.tables import read_lines
 
-__all__ = ["documents_of_samples", "read_samples", "record_of_samples", "samples_files", "task_of"]
+__all__ = [
+    "dated_task",
+    "documents_of_samples",
+    "read_rows",
+    "read_samples",
+    "record_of_samples",
+    "samples_files",
+    "task_of",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -26,6 +34,12 @@ def task_of(path: Path) -> str | None:
     """The task that a samples file is of; ``None`` for any other file."""
     match = _NAME.match(path.name)
     return match["task"] if match else None
+
+
+def dated_task(path: Path) -> tuple[str, str] | None:
+    """Task and date in the name of a samples file; ``None`` for any other file."""
+    match = _NAME.match(path.name)
+    return (match["task"], match["date"]) if match else None
 
 
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
@@ -61,6 +75,24 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
     """
     seen: dict[int, Any] = {}
     differing = 0
+    for sample in read_rows(path):
+        identity = sample["doc_id"]
+        if identity not in seen:  # one line for every filter
+            seen[identity] = sample["resps"]
+            yield sample
+        elif seen[identity] != sample["resps"]:
+            differing += 1
+    if differing:
+        log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a samples file, one for each document and filter; a last line that was cut is left out, and said.
+
+    Raises:
+        CorruptSource: a line in the middle is no sample.
+    """
+    read = 0
     broken: tuple[int, str] | None = None
     for number, line in read_lines(path):
         if not line.strip():
@@ -72,18 +104,10 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
         except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
             broken = (number, f"{type(error).__name__}: {error}")
             continue
-        identity = sample["doc_id"]
-        if identity not in seen:  # one line for every filter
-            seen[identity] = sample["resps"]
-            yield sample
-        elif seen[identity] != sample["resps"]:
-            differing += 1
+        read += 1
+        yield sample
     if broken:
-        log.warning(
-            "%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], len(seen)
-        )
-    if differing:
-        log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
+        log.warning("%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], read)
 
 
 def _sample(line: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from lm_eval_tasks.commands.work.reproducing.command_lines import commands_of, s
 from lm_eval_tasks.commands.work.reproducing.compared import ABSENT, DIFFERS, SAME, UNKNOWN, Compared, versions
 from lm_eval_tasks.commands.work.reproducing.files import local_files, public_files
 from lm_eval_tasks.commands.work.reproducing.models import detectors, encoders
-from lm_eval_tasks.commands.work.reproducing.results import chosen_tasks, metadata_of, read_results, record_of
+from lm_eval_tasks.commands.work.reproducing.results import chosen_tasks, metadata_of
+from lm_eval_tasks.runs.results_file import read_results, record_of
 
 __all__ = ["SAME", "Compared", "Reproduction", "reproduce", "table"]
 

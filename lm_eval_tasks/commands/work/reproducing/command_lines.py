@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks import provenance, sources
-from lm_eval_tasks.commands.work.reproducing.results import leaves_of, said_of
+from lm_eval_tasks.runs.results_file import leaves_of, said_of
 
 __all__ = ["OUTPUT", "commands_of", "score_command"]
 

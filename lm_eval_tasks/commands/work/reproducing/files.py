@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from lm_eval_tasks import sources
 from lm_eval_tasks.commands.work.reproducing.compared import ABSENT, Compared, compare
-from lm_eval_tasks.commands.work.reproducing.results import said_of
 from lm_eval_tasks.digests import sha256_of
+from lm_eval_tasks.runs.results_file import said_of
 
 __all__ = ["PublicFiles", "local_files", "public_files"]
 

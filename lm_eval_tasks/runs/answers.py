@@ -1,0 +1,130 @@
+"""The answers in a samples file, one for each document, with what every filter and metric made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks.metadata import OF_DETECTION
+from lm_eval_tasks.samples import read_rows
+
+__all__ = ["Answer", "Reading", "content_of", "differing_columns", "key_of", "read_answers"]
+
+_IDS = ("query_id", "id")
+_APART = ("subset",)  # where one question stands in two subsets
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a filter made of an answer, and the values of the metrics for it.
+
+    Attributes:
+        answer: as the filter left it: a label, a text, JSON with spans.
+        values: metric to the document's value; ``None`` where the document is not in the denominator. Rates that are
+            corrected have a mapping, :class:`lm_eval_tasks.mfava.estimation.TaggedAnswer`.
+    """
+
+    answer: Any
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model said to one document.
+
+    Attributes:
+        key: what its question is called: ``query_id`` or ``id`` of the document, with its subset; else its content.
+        content: digest of the document without the columns that say how answers are tagged. Equal digests mean that two
+            models were asked the same about the same passages.
+        doc: the document.
+        prompt: as it was sent; empty where the file does not hold it.
+        prompt_hash: SHA-256 of the prompt.
+        response: as the model gave it, ``""`` where there is none.
+        readings: filter to reading.
+    """
+
+    key: str
+    content: str
+    doc: Mapping[str, Any]
+    prompt: str
+    prompt_hash: str
+    response: str
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+
+def read_answers(path: Path) -> list[Answer]:
+    """The answers of a samples file, in the order of the documents.
+
+    A document that comes twice counts once: ranks of a distributed run are padded so. A last line that was cut is left out,
+    and the log says so.
+
+    Raises:
+        CorruptSource: a line in the middle is no sample.
+    """
+    found: dict[int, Answer] = {}
+    for row in read_rows(path):
+        number = row["doc_id"]
+        answer = found.get(number)
+        if answer is None:
+            answer = found[number] = _answer(row)
+        name = str(row.get("filter", "none"))
+        if name not in answer.readings:
+            answer.readings[name] = _reading(row)
+    return [found[number] for number in sorted(found)]
+
+
+def _answer(row: Mapping[str, Any]) -> Answer:
+    doc = row["doc"]
+    response = row["resps"][0][0]
+    content = content_of(doc)
+    return Answer(
+        key=key_of(doc) or content,
+        content=content,
+        doc=doc,
+        prompt=_prompt(row.get("arguments")),
+        prompt_hash=str(row.get("prompt_hash") or ""),
+        response=response if isinstance(response, str) else "",
+    )
+
+
+def _reading(row: Mapping[str, Any]) -> Reading:
+    filtered = row.get("filtered_resps")
+    metrics = row.get("metrics")
+    names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
+    return Reading(
+        answer=filtered[0] if isinstance(filtered, list) and filtered else None,
+        values={name: row.get(name) for name in names},
+    )
+
+
+def _prompt(arguments: Any) -> str:
+    """The prompt in the harness's form of a request's arguments: ``{"gen_args_0": {"arg_0": prompt, ...}}``."""
+    first = next(iter(arguments.values()), None) if isinstance(arguments, Mapping) else None
+    prompt = first.get("arg_0") if isinstance(first, Mapping) else None
+    return prompt if isinstance(prompt, str) else ""
+
+
+def key_of(doc: Mapping[str, Any]) -> str:
+    """What a document's question is called; empty where it has no name."""
+    name = next((doc[column] for column in _IDS if isinstance(doc.get(column), (str, int))), None)
+    if name is None:
+        return ""
+    apart = (doc[column] for column in _APART if isinstance(doc.get(column), str))
+    return "/".join([*apart, str(name)])
+
+
+def content_of(doc: Mapping[str, Any]) -> str:
+    """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector."""
+    asked = {column: value for column, value in doc.items() if column not in OF_DETECTION}
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def differing_columns(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """The columns in which two documents differ, without those of the detector, in order."""
+    columns = {*first, *second} - set(OF_DETECTION)
+    return sorted(column for column in columns if first.get(column) != second.get(column))

@@ -1,0 +1,52 @@
+"""Readers of a results file: its tasks, and the record of where their numbers come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["leaves_of", "read_results", "record_of", "said_of"]
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """The content of a results file."""
+    if path.is_dir():
+        known = sorted(found.name for found in path.rglob("results_*.json"))
+        raise ValueError(f"{path} is a folder; name a results file" + (f", such as {known[-1]}" if known else ""))
+    try:
+        results = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no results file, or a damaged one: {error}") from error
+    if not isinstance(results, dict) or not all(
+        isinstance(results.get(key), dict) for key in ("results", "configs", "config")
+    ):
+        raise ValueError(
+            f"{path} is no results file of `lm_eval` or `lm-eval-grounded score` (results_*.json: an object with results, "
+            f"configs and config)"
+        )
+    if not all(isinstance(config, dict) for config in results["configs"].values()):
+        raise ValueError(f"{path} is damaged: configs holds something that is no configuration of a task")
+    return results
+
+
+def record_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance of a task; empty where there is none."""
+    metadata = config.get("metadata")
+    record = metadata.get("provenance") if isinstance(metadata, Mapping) else None
+    return dict(record) if isinstance(record, Mapping) and "failed" not in record else {}
+
+
+def said_of(config: Mapping[str, Any], key: str) -> Any:
+    """The value of `key` in a task's metadata; ``None`` where there is none."""
+    metadata = config.get("metadata")
+    return metadata.get(key) if isinstance(metadata, Mapping) else None
+
+
+def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The tasks of a group and of the groups in it; a task is its own."""
+    if name not in groups:
+        yield name
+    for member in groups.get(name, ()):
+        yield from leaves_of(member, groups)

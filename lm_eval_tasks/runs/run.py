@@ -1,0 +1,171 @@
+"""A run: one model's results, task by task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks.runs.answers import Answer, read_answers
+from lm_eval_tasks.source_errors import MissingSource
+
+__all__ = ["MeasuredBy", "Run", "Settings", "TaskRun", "labels"]
+
+
+@dataclass(frozen=True)
+class MeasuredBy:
+    """A metric of a task.
+
+    Attributes:
+        name: of the metric.
+        aggregation: ``defined_share``, ``defined_mean``, or the name of an aggregation of its own; empty where unknown.
+        higher_is_better: ``None`` where neither is.
+        denominator: the documents that count, in words; empty where unknown.
+    """
+
+    name: str
+    aggregation: str = ""
+    higher_is_better: bool | None = None
+    denominator: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a task was put to a model.
+
+    Attributes:
+        template: SHA-256 of the prompt's template; empty where it was not recorded.
+        shots: examples before the question.
+        chat_template: SHA-256 of the model's chat template; empty where none was applied.
+        system_instruction: empty where there is none.
+        generation: arguments of the generation.
+        limit: ``--limit``, ``None`` for all documents.
+    """
+
+    template: str
+    shots: int
+    chat_template: str
+    system_instruction: str
+    generation: Mapping[str, Any]
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """A task of a run.
+
+    Attributes:
+        task: its name.
+        benchmark: folder of the benchmark, such as ``nomiracl``; empty for a task that is in no table of ours.
+        language: code of the language; empty for a task that names none.
+        version: of the task.
+        config: of the task, from the results file; empty where there is none.
+        provenance: where its numbers come from; empty where that is not known.
+        figures: filter to name to figure (``value``, ``low``, ``high``, ``standard_error``, ``n``, ``denominator``).
+        metrics: in the order of the harness's table.
+        settings: how it was put to the model.
+        results: its metrics as the results file has them: ``metric,filter`` to value.
+        samples: file of its answers; ``None`` where they were not logged.
+        results_file: ``None`` where the samples have none.
+    """
+
+    task: str
+    benchmark: str
+    language: str
+    version: Any
+    config: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    figures: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    metrics: tuple[MeasuredBy, ...]
+    settings: Settings
+    results: Mapping[str, Any]
+    samples: Path | None
+    results_file: Path | None
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The names of the task's filters, in their order."""
+        listed = [
+            str(entry.get("name")) for entry in self.config.get("filter_list") or () if isinstance(entry, Mapping)
+        ]
+        return tuple(
+            listed or self.figures or dict.fromkeys(key.partition(",")[2] for key in self.results if "," in key)
+        )
+
+    @property
+    def detector(self) -> Mapping[str, Any]:
+        """The detector that tagged the answers: ``name``, ``version`` and so on; empty where none did."""
+        found = self.provenance.get("detector")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def not_comparable(self) -> list[str]:
+        """Why its numbers are not comparable with the published ones; empty where they are or nothing is known."""
+        return [str(reason) for reason in self.provenance.get("not_comparable") or ()]
+
+    def answers(self) -> list[Answer]:
+        """The answers, in the order of the documents. They are read anew at each call, and not kept.
+
+        Raises:
+            MissingSource: they were not logged.
+            CorruptSource: the samples file is damaged in the middle.
+        """
+        if self.samples is None:
+            raise MissingSource(
+                f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
+            )
+        return read_answers(self.samples)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model's results.
+
+    Attributes:
+        model: its name, as leaderboards file it.
+        folder: that the files lie in.
+        tasks: name to task, in the order they were run.
+        groups: name to tasks, whole ones only: every task of the group is in the run.
+        group_results: group to its metrics as the results file has them: ``metric,filter`` to value.
+        config: of the run, from its newest results file: model, arguments, seeds.
+        date: of the newest file, as its name has it.
+    """
+
+    model: str
+    folder: Path
+    tasks: Mapping[str, TaskRun]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    group_results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        """All files it was read from, results before samples, each once."""
+        found = [task.results_file for task in self.tasks.values()] + [task.samples for task in self.tasks.values()]
+        return tuple(dict.fromkeys(path for path in found if path is not None))
+
+    def of_benchmark(self, benchmark: str) -> Iterator[TaskRun]:
+        """Its tasks of a benchmark, in order."""
+        return (task for task in self.tasks.values() if task.benchmark == benchmark)
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A short name for each run, all different: its model's, with its folder, date or number where models are equal."""
+    for name in (
+        lambda run: run.model,
+        lambda run: f"{run.model} ({run.folder.name})",
+        lambda run: f"{run.model} ({run.folder.name}, {run.date})",
+    ):
+        found = [name(run) for run in runs]
+        if len(set(found)) == len(found):
+            return found
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name_of_run in found:
+        seen[name_of_run] += 1
+        numbered.append(f"{name_of_run} #{seen[name_of_run]}")
+    return numbered

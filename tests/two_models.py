@@ -1,0 +1,31 @@
+"""Two models' runs on the bundled sample, made once a session: what reports and comparisons are tested on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.shared_once import SharedOnce
+
+TASKS = ("nomiracl", "clapnq_gold", "clapnq_rag", "mfava_de", "mfava_ar")
+MODELS = ("lexical", "answer")
+
+
+@pytest.fixture(scope="session")
+def two_models(shared_once: SharedOnce) -> Path:
+    """A folder with the runs of ``baseline-lexical`` and ``baseline-answer``, a folder each. Nobody writes into it."""
+    return shared_once("two_models", _make)
+
+
+def _make(folder: Path) -> None:
+    from tests.conftest import command, run
+
+    for strategy in MODELS:
+        run(
+            [
+                *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", f"strategy={strategy}"),
+                *("--tasks", ",".join(TASKS), "--metadata", "mirror=sample", "--output_path", ".", "--log_samples"),
+            ],
+            folder,
+        )
