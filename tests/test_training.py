@@ -59,6 +59,13 @@ def train(base: Path, data: Path | str, output: Path, *options: str) -> int:
     return main([*command, "--mirror", "sample", "--disable_tqdm", "true", *options])
 
 
+def sees_what_follows(detector: TransformersDetector) -> bool:
+    """Whether an answer's first token is read otherwise where its last one is another."""
+    answers = ["Der Mond ist alt und rot", "Der Mond ist alt und blau"]
+    one, other = detector.readings(["Der Mond"] * 2, answers, ["de"] * 2)
+    return bool(np.abs(one.best[0] - other.best[0]).max() > 1e-6)
+
+
 QUICK = ("--max_length", "128", "--num_train_epochs", "1", "--form", "auto")
 BY_HEART = ("--held_out", "0", "--num_train_epochs", "60", "--learning_rate", "1e-2", "--max_length", "128")
 
@@ -84,7 +91,7 @@ def test_twenty_documents_are_learned_by_heart(
     assert train(bases[kind], data, tmp_path / "d", *BY_HEART, "--per_device_train_batch_size", "5", *options) == 0
     detector = TransformersDetector(str(tmp_path / "d"), progress=False)
     assert detector.form == ("paper" if kind == "llama" else "pair")
-    assert detector.runner.bidirectional == (kind == "llama" and attention == "bidirectional")
+    assert sees_what_follows(detector) == (attention == "bidirectional")
     documents = read_labelled_lines(data, Counter())
     (row,) = measure(detector, documents, "")
     assert row.total.f1 > 0.95
@@ -164,14 +171,13 @@ def test_plain_transformers_loads_it(made: Made) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
     assert model.config.id2label == {0: "supported", 1: HALLUCINATION}
     detector = TransformersDetector(str(made.folder), progress=False)
-    encoded = detector.encoder.encode("Der Mond ist alt.", "Der Mond ist neu.", "Wie ist er?", "de")
+    (reading,) = detector.readings(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"], ["Wie ist er?"])
     prompt = "User request: Wie ist er?\n\nDer Mond ist alt."
     theirs = tokenizer(prompt, "Der Mond ist neu.", return_tensors="pt")
-    assert theirs["input_ids"][0].tolist() == encoded.ids.tolist()
+    assert theirs["input_ids"][0].tolist() == reading.encoded.ids.tolist()
     with torch.no_grad():
         p = model(**theirs).logits.softmax(-1)[0].numpy()
-    ours = detector.runner.probabilities([encoded], [np.arange(len(encoded.ids))])[0]
-    np.testing.assert_allclose(p, ours, atol=1e-5)
+    np.testing.assert_allclose(p[reading.encoded.answer], reading.best, atol=1e-5)
 
 
 def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[str, Path]) -> None:
@@ -248,16 +254,16 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(tmp_path: Path, bases
         assert {*adapter["target_modules"]} == {f"{name}_proj" for name in "q k v o gate up down".split()}
         detector = TransformersDetector(str(folder), progress=False)
         assert detector.categories == [None, *CATEGORIES]
-        assert detector.runner.bidirectional
-        encoded = detector.encoder.encode("Der Mond ist alt.", "Der Mond ist neu.", None, "de")
-        ours = detector.runner.probabilities([encoded], [np.arange(len(encoded.ids))])[0]
-        found.append(ours)
+        assert sees_what_follows(detector)
+        (reading,) = detector.readings(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])
+        encoded = reading.encoded
+        found.append(reading.best)
         plain = transformers.AutoModelForTokenClassification.from_pretrained(folder, num_labels=7).eval()
         ids = torch.tensor(encoded.ids[None])
         both = torch.zeros(1, 1, len(encoded.ids), len(encoded.ids))
         with torch.no_grad():
             theirs = plain(input_ids=ids, attention_mask=both).logits.softmax(-1)[0].numpy()
-        np.testing.assert_allclose(theirs, ours, atol=1e-5)
+        np.testing.assert_allclose(theirs[encoded.answer], reading.best, atol=1e-5)
     assert np.abs(found[0] - found[1]).max() > 1e-3
 
 

@@ -22,7 +22,7 @@ from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.runner import Runner
 from detector_plugin.transformers.windows import SMALLEST_ROOM, Window, windows
 
-__all__ = ["TransformersDetector", "check", "input_length"]
+__all__ = ["TransformersDetector", "check"]
 
 _LONGEST = 4096  # tokens; the input length of the mFAVA paper's appendix A.3, and LettuceDetect's default
 _ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
@@ -117,7 +117,7 @@ class TransformersDetector:
         if attention == "causal" and not loaded.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
         self.categories = meanings(loaded.labels, told, f"detector {name}")
-        self.max_length = input_length(self.name, loaded, longest or stored.max_length)
+        self.max_length = _length(self.name, loaded, longest or stored.max_length)
         self.encoder = Encoder(loaded.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
         self.runner = Runner(self.name, loaded.model, loaded.tokenizer, bidirectional, size, tokens)
@@ -234,12 +234,8 @@ def _known(name: str, unknown: Mapping[str, Any]) -> None:
         raise UnusableDetector(f"detector {name}: no option {', '.join(sorted(unknown))}; there are {', '.join(known)}")
 
 
-def input_length(name: str, loaded: Loaded, wanted: int | None) -> int:
-    """Tokens of an input: what was asked for, or what model and tokenizer can read, at most 4096.
-
-    Raises:
-        UnusableDetector: more was asked for than the model has positions.
-    """
+def _length(name: str, loaded: Loaded, wanted: int | None) -> int:
+    """Tokens of an input: what was asked for, or what model and tokenizer can read, at most 4096."""
     stated = getattr(loaded.config, "max_position_embeddings", None) or getattr(loaded.config, "n_positions", None)
     limit = stated if isinstance(stated, int) and stated > 0 else _LONGEST
     # Positions that were learned: there are no more. Others can be had, at the user's risk.

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.model import Loaded, fast_tokenizer, is_decoder
+from detector_plugin.transformers.model import fast_tokenizer, is_decoder
 from detector_plugin.transformers.repository import Repository, first_line, library, require
-from detector_plugin.transformers.runner import Runner
-from detector_plugin.transformers.token_classifier import input_length
+from detector_plugin.transformers.runner import both_ways
 from detector_plugin.transformers.training.recipe import Recipe
 
 __all__ = ["Base", "load_base"]
@@ -82,20 +81,50 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
         config.pad_token_id = tokenizer.pad_token_id
     model = _model(torch, transformers, repository, config, recipe, precision, device)
     # Before an adapter hides what the model is made of; a model that cannot see both ways is refused here.
-    model.eval()
-    try:
-        loaded = Loaded(model, tokenizer, config, list(labels), decoder, "", "")
-        usual = input_length(recipe.base, loaded, None)
-        longest = min(recipe.max_length, usual)
-        if usual < recipe.max_length:
-            log.info("%s reads %d tokens at most, not %d", recipe.base, usual, recipe.max_length)
-        Runner(recipe.base, model, tokenizer, both and decoder, 1, None)
-    except UnusableDetector as error:
-        raise UsageError(str(error).replace("detector ", "base model ", 1)) from error
+    if both and decoder:
+        _check_both_ways(torch, model, recipe.base)
+    longest = min(recipe.max_length, _positions(model, config, tokenizer))
+    if longest < recipe.max_length:
+        log.info("%s reads %d tokens at most, not %d", recipe.base, longest, recipe.max_length)
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
     return Base(model, tokenizer, form, attention, longest, repository.version(), repository.licence())
+
+
+def _positions(model: Any, config: Any, tokenizer: Any) -> int:
+    """Tokens that a model and its tokenizer read."""
+    stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    limits = (
+        [tokenizer.model_max_length, stated] if isinstance(stated, int) and stated > 0 else [tokenizer.model_max_length]
+    )
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
+            # RoBERTa and its kin count positions from after the padding token's.
+            padding = getattr(module, "padding_idx", None)
+            limits.append(module.num_embeddings - (0 if padding is None else padding + 1))
+    return min(limits)
+
+
+def _check_both_ways(torch: Any, model: Any, name: str) -> None:
+    """Raises UsageError where the first token does not see the last: nobody would notice."""
+    model.eval()  # dropout would tell any two readings apart
+    number = model.get_input_embeddings().num_embeddings
+    ids = torch.arange(16, device=model.device)[None] * 7 % number
+    other = ids.clone()
+    other[0, 1:] = (other[0, 1:] + number // 2) % number
+    mask = both_ways(torch, torch.ones_like(ids), model.dtype)
+    try:
+        with torch.inference_mode():
+            first, second = (model(input_ids=row, attention_mask=mask).logits[0, 0] for row in (ids, other))
+        problem = "" if (first != second).any() else "its attention stays causal"
+    except Exception as error:
+        problem = first_line(error)
+    if problem:
+        raise UsageError(
+            f"base model {name}: a {type(model).__name__} cannot attend in both directions here ({problem}); use "
+            "--attention causal"
+        )
 
 
 def _model(
