@@ -95,9 +95,7 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
 def _positions(model: Any, config: Any, tokenizer: Any) -> int:
     """Tokens that a model and its tokenizer read."""
     stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    limits = (
-        [tokenizer.model_max_length, stated] if isinstance(stated, int) and stated > 0 else [tokenizer.model_max_length]
-    )
+    limits = [int(tokenizer.model_max_length), *([stated] if isinstance(stated, int) and stated > 0 else [])]
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
             # RoBERTa and its kin count positions from after the padding token's.
