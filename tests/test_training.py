@@ -7,6 +7,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from detector_plugin import calibration as calibrations
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
+from detector_plugin.transformers.forms import Encoder
+from detector_plugin.transformers.training.examples import IGNORED, examples_of
 from detector_plugin.transformers.training.measuring import measure
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detector_settings import calibration_of
@@ -64,6 +67,12 @@ def sees_what_follows(detector: TransformersDetector) -> bool:
     answers = ["Der Mond ist alt und rot", "Der Mond ist alt und blau"]
     one, other = detector.readings(["Der Mond"] * 2, answers, ["de"] * 2)
     return bool(np.abs(one.best[0] - other.best[0]).max() > 1e-6)
+
+
+def offsets(tokenizer: Any, text: str) -> list[tuple[int, int]]:
+    """Of the tokens of a text, those with a character that is no white space."""
+    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return [(start, end) for start, end in found if text[start:end].strip()]
 
 
 QUICK = ("--max_length", "128", "--num_train_epochs", "1", "--form", "auto")
@@ -340,6 +349,16 @@ def test_documents_that_are_too_long_are_counted(
     rows[1]["answer"] += " Der Turm ist alt." * 50
     data = write_lines(tmp_path / "long.jsonl", rows)
     options = ("--held_out", "0", *QUICK)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(bases["bert"])
+    documents = read_labelled_lines(data, Counter())
+    far = replace(documents[1], answer="Der Mond ist rot.", reference="Der Turm war alt. " * 60 + "Der Mond ist rot.")
+    (example,) = examples_of([far], Encoder(tokenizer, "pair", 128), 128).all
+    assert len(example.ids) <= 128
+    assert tokenizer.decode(example.ids).count("Der Mond ist rot.") == 2  # the end of the reference, and the answer
+    several = examples_of([documents[1]], Encoder(tokenizer, "pair", 128), 128).all
+    learned = sum(int((example.labels != IGNORED).sum()) for example in several)
+    assert len(several) > 1
+    assert learned == sum(1 for start, end in offsets(tokenizer, documents[1].answer) if end > start)  # each token once
     caplog.set_level(logging.INFO, "lm_eval")
     assert train(bases["bert"], data, tmp_path / "cut", *options) == 0
     assert "of 6 answers to learn from (2 longer than 128 tokens, cut)" in caplog.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, covered
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.forms import Encoded, Encoder
-from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, Window, windows
 
 __all__ = ["IGNORED", "LABELS", "Example", "Examples", "examples_of"]
 
@@ -73,8 +73,8 @@ def examples_of(
         max_length: of an input in tokens.
         labels: a key of `LABELS`.
         soft: take the shares of annotators where the document has them.
-        too_long: ``cut`` cuts the end of a reference that does not fit, and an answer that does not into several examples;
-            ``skip`` leaves the document out.
+        too_long: ``cut`` keeps the part of a reference that shares the most tokens with the answer, and makes several
+            examples of an answer that is too long itself; ``skip`` leaves the document out.
         progress: show a bar on a terminal.
 
     Raises:
@@ -143,12 +143,19 @@ def _bare(text: str, start: int, end: int) -> tuple[int, int]:
     return start, start + len(part.strip())
 
 
-def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32], room: int) -> Iterable[Example]:
-    """One example where all fits. Else the reference's beginning with each part of the answer."""
+def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32], room: int) -> Iterator[Example]:
+    """One example where all fits. Else each part of the answer with the part of the reference that shares most with it.
+
+    Any other part would teach that what the whole reference bears out is borne out by nothing.
+    """
+    nearest: dict[tuple[int, int], tuple[int, Window]] = {}
     for window in windows(len(encoded.reference), len(encoded.answer), room):
-        (first, end), (start, stop), (decided, until) = window
-        if first > 0:
-            continue
+        (first, end), (start, stop), _ = window
+        of_reference, of_answer = encoded.reference[first:end], encoded.answer[start:stop]
+        shared = len(np.intersect1d(encoded.ids[of_reference], encoded.ids[of_answer]))
+        if (start, stop) not in nearest or shared > nearest[start, stop][0]:
+            nearest[start, stop] = shared, window
+    for _, ((first, end), (start, stop), (decided, until)) in nearest.values():
         row = np.sort(np.concatenate([encoded.fixed, encoded.reference[first:end], encoded.answer[start:stop]]))
         of_row, share_of_row = np.full(len(row), IGNORED, np.int16), np.zeros(len(row), np.float32)
         at = np.searchsorted(row, encoded.answer[decided:until])

@@ -42,7 +42,8 @@ class Recipe:
         attention: of a decoder; ``auto`` is bidirectional in the form ``paper``, else causal.
         labels: ``binary``, or ``category`` for the six categories of mFAVA.
         max_length: of an input in tokens, at most; less where the model reads less.
-        too_long: what becomes of a document that is longer: ``cut`` (the end of its reference), or ``skip``.
+        too_long: what becomes of a document that is longer: ``cut`` (to the part of its
+            reference that shares the most tokens with the answer), or ``skip``.
         adapter: ``lora``, or ``none`` for all weights.
         lora_r, lora_alpha, lora_dropout, lora_target_modules: of LoRA; ``all-linear``, or names with commas between.
         quantization: of the base model's weights, while an adapter is trained.
