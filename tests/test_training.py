@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,14 +229,32 @@ def test_the_calibration_is_found_beside_the_detector(made: Made) -> None:
     assert calibration_of(str(made.folder), {}, "none") == "none"
 
 
+def test_the_harness_evaluates_with_it_and_corrects_by_its_calibration(
+    made: Made, harness: Callable[..., dict[str, Any]]
+) -> None:
+    metadata = {"mirror": "sample", "detector": str(made.folder)}
+    results = harness(["mfava_de", "mfava_it"], "grounded-baseline", "strategy=lexical", metadata=metadata)
+    detector = load_detector(str(made.folder))
+    for task, kind in (("mfava_de", "gold"), ("mfava_it", "real")):
+        provenance = results["configs"][task]["metadata"]["provenance"]
+        assert provenance["detector"]["version"] == detector.version
+        assert provenance["calibration"]["annotations"] == kind
+        assert provenance["calibration"]["detector_version"] == detector.version
+        assert "detected_rate,answer" in results["results"][task]
+
+
 def test_a_finished_detector_is_not_trained_over(
     made: Made, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(bases["bert"], made.data, made.folder, *QUICK) == 2
-    assert "holds a finished detector (training.json); name another folder" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "holds a finished detector (training.json) with other settings (" in said
+    assert "class_weights, data, documents, form, learning_rate" in said
 
 
-def test_the_papers_recipe_leaves_an_adapter_for_each_seed(tmp_path: Path, bases: dict[str, Path]) -> None:
+def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
+    tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     data = write_lines(tmp_path / "facts.jsonl", facts())
     options = (
         "--recipe",
@@ -274,6 +292,13 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(tmp_path: Path, bases
             theirs = plain(input_ids=ids, attention_mask=both).logits.softmax(-1)[0].numpy()
         np.testing.assert_allclose(theirs[encoded.answer], reading.best, atol=1e-5)
     assert np.abs(found[0] - found[1]).max() > 1e-3
+    assert "F1 over 2 seeds, measured de silver: " in capsys.readouterr().out
+    # A kill between two seeds: those that are finished stay as they are.
+    before = (tmp_path / "d" / "seed-42" / "training.json").stat().st_mtime_ns
+    (tmp_path / "d" / "seed-47" / "training.json").unlink()
+    assert train(bases["llama"], data, tmp_path / "d", *options, *more, "--gradient_accumulation_steps", "1") == 0
+    assert (tmp_path / "d" / "seed-42" / "training.json").stat().st_mtime_ns == before
+    assert (tmp_path / "d" / "seed-47" / "training.json").is_file()
 
 
 # What goes wrong

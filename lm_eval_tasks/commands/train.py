@@ -84,10 +84,8 @@ def _transformers(arguments: argparse.Namespace) -> int:
         synthetic=arguments.synthetic,
         calibrate=arguments.calibrate,
     )
-    done = []
     for one in trained:
         print(work.told(one), flush=True)
-        done.append(one)
-    if len(done) > 1:
-        print(work.over_seeds(done))
+    if len(recipe.seeds) > 1:
+        print(work.over_seeds(arguments.output, recipe.seeds))
     return 0

@@ -24,6 +24,7 @@ from detector_plugin.transformers.training.trainer import TrainingFailed
 __all__ = [
     "CHECKPOINTS",
     "RECORD",
+    "FinishedAlready",
     "claim",
     "replace_text",
     "save",
@@ -61,14 +62,25 @@ def settings_of(recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) 
     return {"documents": digest.hexdigest()[:16], "seed": seed, **values, "seeds": None, **trainer}
 
 
+class FinishedAlready(UsageError):
+    """The folder holds the very detector that is asked for."""
+
+
 def claim(folder: Path, settings: Mapping[str, Any]) -> None:
     """Make the folder ours, or refuse another training's."""
     if (folder / RECORD).is_file():
-        raise UsageError(f"{folder} holds a finished detector ({RECORD}); name another folder with -o, or remove it")
+        other = _different(folder / RECORD, settings, "settings")
+        if not other:
+            raise FinishedAlready(
+                f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it"
+            )
+        raise UsageError(
+            f"{folder} holds a finished detector ({RECORD}) with other settings ({', '.join(other)}); name another folder "
+            f"with -o, or remove it"
+        )
     place = folder / CHECKPOINTS / "settings.json"
     if place.is_file():
-        known = json.loads(place.read_text("utf-8"))
-        other = sorted(key for key in {*known, *settings} if known.get(key) != settings.get(key))
+        other = _different(place, settings)
         if other:
             raise UsageError(
                 f"{folder} holds an unfinished training with other settings ({', '.join(other)}); name another folder with "
@@ -77,6 +89,15 @@ def claim(folder: Path, settings: Mapping[str, Any]) -> None:
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     replace_text(place, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+
+
+def _different(place: Path, settings: Mapping[str, Any], key: str | None = None) -> list[str]:
+    """Names of the settings that a file has otherwise."""
+    content = json.loads(place.read_text("utf-8"))
+    known = content.get(key, {}) if key else content
+    # as JSON has them: a number that was written is read as it was
+    asked = json.loads(json.dumps(settings))
+    return sorted(name for name in {*known, *asked} if known.get(name) != asked.get(name))
 
 
 def save(trainer: Any, base: Base, labels: Sequence[str], folder: Path) -> None:

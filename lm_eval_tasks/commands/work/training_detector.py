@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +14,14 @@ from typing import Any
 
 import yaml
 
+from custom_metrics.detection import WordCounts
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.training import Trained, train_detector
 from detector_plugin.transformers.training.card import Ingredient
-from detector_plugin.transformers.training.measuring import over_languages, table
+from detector_plugin.transformers.training.measuring import table
 from detector_plugin.transformers.training.recipe import Recipe, overridden, read
+from detector_plugin.transformers.training.saving import RECORD, FinishedAlready
 from detector_plugin.transformers.training.splitting import split
 from lm_eval_tasks.labelled_answers import collections, labelled_answers, readable
 from lm_eval_tasks.labelled_lines import read_labelled_lines
@@ -110,16 +114,22 @@ def train(
         log.info("%s: %d", what, number)
     for seed in recipe.seeds:
         folder = output / f"seed-{seed}" if len(recipe.seeds) > 1 else output
-        trained = train_detector(
-            parts,
-            recipe,
-            folder,
-            seed=seed,
-            made_up=synthetic,
-            without=without,
-            ingredients=ingredients,
-            calibrate=calibrate,
-        )
+        try:
+            trained = train_detector(
+                parts,
+                recipe,
+                folder,
+                seed=seed,
+                made_up=synthetic,
+                without=without,
+                ingredients=ingredients,
+                calibrate=calibrate,
+            )
+        except FinishedAlready as error:
+            if len(recipe.seeds) == 1:
+                raise
+            log.info("%s", error)
+            continue
         if trained is None:
             return
         yield trained
@@ -168,15 +178,17 @@ def told(trained: Trained) -> str:
     return "\n".join([*lines, f"threshold {trained.threshold:g}", *map(str, trained.files)])
 
 
-def over_seeds(trained: Sequence[Trained]) -> str:
-    """The F1 of each row over several seeds, as mean, least and most: the paper reports means of three."""
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for one in trained:
-        for row in (*over_languages(one.rows), *one.rows):
-            found.setdefault((row.part, row.language, row.annotations), []).append(row.total.f1)
+def over_seeds(output: Path, seeds: Sequence[int]) -> str:
+    """The F1 of each held-out row over several seeds, as mean, least and most: the paper reports means of three."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        record = json.loads((output / f"seed-{seed}" / RECORD).read_text("utf-8"))
+        for row in record["held_out"]:
+            counts = WordCounts(*(row[name] for name in WordCounts._fields))
+            found.setdefault(f"{row['part']} {row['language']} {row['annotations']}", []).append(counts.f1)
     return "\n".join(
-        f"F1 over {len(values)} seeds, {' '.join(key)}: {100 * fmean(values):.1f} "
+        f"F1 over {len(values)} seeds, {row}: {100 * fmean(values):.1f} "
         f"({100 * min(values):.1f} to {100 * max(values):.1f})"
-        for key, values in found.items()
-        if all(value == value for value in values)
+        for row, values in found.items()
+        if not any(map(math.isnan, values))
     )
