@@ -169,8 +169,12 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
     """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided."""
     text = stated(text, lexicon)
     sentences = [read(part, asks, lexicon) for part, asks in split(text)]
-    if told is None and not any(sentence.may_abstain for sentence in sentences):
-        return _whole_is_bare(text, sentences, lexicon)
+    if told is None:
+        for sentence in sentences:
+            if sentence.may_abstain:
+                break
+        else:
+            return _whole_is_bare(text, sentences, lexicon)
     spoke_of_material = abstained = only_bare = alone = False
     answers = 0  # sentences that answer directly, since the last abstention
     statements = 0  # all that do

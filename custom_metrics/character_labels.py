@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from custom_metrics import detection
 
-__all__ = ["iou", "process_results", "rho"]
+__all__ = ["iou", "process_results", "ranks", "rho"]
 
 _DECIMALS = 8  # to which the scorer rounds before it asks whether labels are constant
 
@@ -52,7 +52,7 @@ def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, 
     constant = [len(np.unique(np.round(labels, _DECIMALS))) <= 1 for labels in (theirs, ours)]
     if any(constant):
         return float(all(constant))
-    return float(np.corrcoef(_ranks(theirs), _ranks(ours))[0, 1])
+    return float(np.corrcoef(ranks(theirs), ranks(ours))[0, 1])
 
 
 def _per_character(spans: Iterable[tuple[int, int, float]], length: int) -> NDArray[np.float64]:
@@ -64,7 +64,7 @@ def _per_character(spans: Iterable[tuple[int, int, float]], length: int) -> NDAr
     return labels
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from 1 on; those that tie share their mean rank."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)

@@ -23,11 +23,21 @@ import numpy as np
 
 from custom_metrics.detection import WordCounts
 from custom_metrics.intervals import resampled_sums, spread
-from custom_metrics.random_effects import Errors, predicted
+from custom_metrics.random_effects import Errors, expected, predicted
 from custom_metrics.spans import covered, span_of
 from custom_metrics.words import words
 
-__all__ = ["Estimates", "Interval", "doubts", "estimate", "estimated_rate", "flagged_words", "rogan_gladen_rate"]
+__all__ = [
+    "Estimates",
+    "Interval",
+    "Rates",
+    "doubts",
+    "estimate",
+    "estimated_rate",
+    "flagged_words",
+    "rates",
+    "rogan_gladen_rate",
+]
 
 SEED = 1234
 ITERATIONS = 2000
@@ -101,6 +111,41 @@ class Estimates(NamedTuple):
     rogan_gladen: Interval
 
 
+class Rates(NamedTuple):
+    """The same without bounds; ``nan`` where not defined."""
+
+    detected: float
+    estimated: float
+    rogan_gladen: float
+
+
+def rates(
+    wild: np.ndarray[Any, Any],
+    calibration: np.ndarray[Any, Any] | None = None,
+    precision: float = math.nan,
+    recall: float = math.nan,
+    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None,
+) -> Rates:
+    """The values of :func:`estimate`, which says what the arguments are, without its bootstrap."""
+    flagged, total = np.asarray(wild).reshape(-1, 2).sum(axis=0)
+    if not total:
+        return Rates(math.nan, math.nan, math.nan)
+    share = flagged / total
+    if pooled is not None:
+        true_positive_rate, false_positive_rate, ratio = expected(pooled)
+        value = rogan_gladen_rate(share, true_positive_rate, false_positive_rate)
+        return Rates(share, ratio * share, value if true_positive_rate > false_positive_rate else math.nan)
+    if calibration is None:
+        return Rates(share, estimated_rate(precision, recall, flagged, total), math.nan)
+    counts = WordCounts(*np.asarray(calibration).reshape(-1, 4).sum(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Rates(
+            share,
+            estimated_rate(counts.precision, counts.recall, flagged, total),
+            rogan_gladen_rate(share, counts.recall, counts.false_positive_rate),
+        )
+
+
 def estimate(
     wild: np.ndarray[Any, Any],
     calibration: np.ndarray[Any, Any] | None = None,
@@ -129,24 +174,19 @@ def estimate(
         The three rates, ``nan`` where not defined: all of them without words, the corrected ones without calibration.
     """
     wild = np.asarray(wild).reshape(-1, 2)
-    flagged, total = wild.sum(axis=0)
-    if not total:
+    if not wild[:, 1].sum():
         return Estimates(*[Interval(math.nan, math.nan, math.nan)] * 3)
+    point = rates(wild, calibration, precision, recall, pooled)
     flagged_again, total_again = resampled_sums(wild, iterations, seed).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
         if pooled is not None:
-            return _from_errors(flagged / total, shares, predicted(pooled, iterations, seed + 1))
+            return _from_errors(point, shares, predicted(pooled, iterations, seed + 1))
         if calibration is None:
-            point = estimated_rate(precision, recall, flagged, total)
-            rogan_gladen = math.nan
             rogan_gladen_again: np.ndarray[Any, Any] | None = None
             estimated_again = precision / recall * shares if recall else None
         else:
             calibration = np.asarray(calibration).reshape(-1, 4)
-            counts = WordCounts(*calibration.sum(axis=0))
-            point = estimated_rate(counts.precision, counts.recall, flagged, total)
-            rogan_gladen = rogan_gladen_rate(flagged / total, counts.recall, counts.false_positive_rate)
             # Another seed: with the same one and as many clusters, both would draw the same rows together.
             tp, fp, fn, tn = resampled_sums(calibration, iterations, seed + 1).T
             estimated_again = np.where(tp > 0, (tp + fn) / (tp + fp) * shares, math.nan)  # P/R, with TP cancelled
@@ -155,9 +195,9 @@ def estimate(
             if np.mean((false_positives <= shares) & (shares <= true_positives)) < UNLIKELY:
                 rogan_gladen_again = None
     return Estimates(
-        Interval(flagged / total, *spread(shares)),
-        _interval(point, estimated_again),
-        _interval(rogan_gladen, rogan_gladen_again),
+        Interval(point.detected, *spread(shares)),
+        _interval(point.estimated, estimated_again),
+        _interval(point.rogan_gladen, rogan_gladen_again),
     )
 
 
@@ -166,7 +206,7 @@ UNLIKELY = 0.1
 than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
-def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> Estimates:
+def _from_errors(point: Rates, shares: np.ndarray[Any, Any], errors: Errors) -> Estimates:
     """The rates with errors that are expected, and may turn out otherwise.
 
     Errors that cannot be are left out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is
@@ -176,14 +216,13 @@ def _from_errors(share: float, shares: np.ndarray[Any, Any], errors: Errors) -> 
     possible = (false_positives <= shares) & (shares <= true_positives) & (false_positives < true_positives)
     drawn = (shares - false_positives)[possible] / (true_positives - false_positives)[possible]
     low, high, error = spread(drawn) if np.mean(possible) >= UNLIKELY else (0.0, 1.0, math.nan)
-    value = rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate)
+    value = point.rogan_gladen
     if errors.true_positive_rate <= errors.false_positive_rate:
         value = low = high = error = math.nan
-    estimated = errors.ratio * share
     return Estimates(
-        Interval(share, *spread(shares)),
+        Interval(point.detected, *spread(shares)),
         # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
-        Interval(estimated, *spread(np.minimum(ratios * shares, max(1.0, estimated)))),
+        Interval(point.estimated, *spread(np.minimum(ratios * shares, max(1.0, point.estimated)))),
         Interval(value, min(low, value), max(high, value), error),
     )
 

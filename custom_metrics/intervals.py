@@ -15,12 +15,12 @@ _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
 
 
-def wilson(successes: float, trials: int, z: float = Z95) -> tuple[float, float]:
+def wilson(successes: float, trials: float, z: float = Z95) -> tuple[float, float]:
     """Wilson score interval of a share (Wilson 1927; Brown, Cai and DasGupta 2001, equation 4).
 
     Args:
         successes: how many of the trials.
-        trials: how many documents are in the denominator.
+        trials: how many documents are in the denominator; of a stratified sample its effective number.
         z: standard normal quantile; the default gives 95 %.
 
     Returns:

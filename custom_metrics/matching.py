@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from custom_metrics.folding import boundaries, is_word
-from custom_metrics.patterns import GAP, JOINED, Element, Pattern, Word
+from custom_metrics.folding import BEGINS, ENDS, boundaries, is_word
+from custom_metrics.patterns import GAP, JOINED, SPACE, Pattern, Word
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 
@@ -46,34 +46,17 @@ class Place(NamedTuple):
 Found = tuple[Pattern, tuple[Place, ...], tuple["_Class", ...]]
 """A pattern, the places that it was found by, and the words that fit there."""
 
-_CLOSED = ((False, False),)
-
 
 @dataclass(slots=True, eq=False)
 class _Class:
     """The literals that fit at one place of a pattern: words of a part, or the product of two neighbours."""
 
     literals: set[str]
+    open_left: bool
+    open_right: bool
+    """Whether a word of a text may go on beyond these ends of a literal; the same for all of a class."""
     words: dict[str, list[Word]] = field(default_factory=dict)
-    factors: tuple[_Class, str, _Class] | None = None  # both with closed ends, and what stands between them
-    opens: bool = False  # some of the words have an open end
-
-    @classmethod
-    def of(cls, words: Iterable[Word]) -> _Class:
-        found: dict[str, list[Word]] = {}
-        opens = False
-        for word in words:
-            found.setdefault(word.literal, []).append(word)
-            opens |= word.open_left or word.open_right
-        return cls(set(found), found, opens=opens)
-
-    @classmethod
-    def product(cls, first: _Class, joint: str, second: _Class) -> _Class:
-        return cls({a + joint + b for a in first.literals for b in second.literals}, factors=(first, joint, second))
-
-    def ends(self, literal: str) -> Iterable[tuple[bool, bool]]:
-        """Which ends of a literal are open, in each of its readings."""
-        return [(word.open_left, word.open_right) for word in self.words[literal]] if self.opens else _CLOSED
+    factors: tuple[_Class, str, _Class] | None = None  # and what stands between them
 
     def sources(self, literal: str) -> Iterator[tuple[str, str]]:
         """The part and the item of each word that makes a literal."""
@@ -115,21 +98,23 @@ class _State:
 
     nodes: tuple[_Node, ...]
     joint: str
-    gap: int
+    least: int  # characters between the words
+    most: int
     starts_clause: bool
     grows_left: bool  # the word that led here goes on to its beginning
     grows_right: bool
     kinds: tuple[str, ...]  # of patterns that are whole
     before: frozenset[str]  # literals that may stand before
+    reach: int  # characters within which one of these ends
 
 
 class _Plan(NamedTuple):
-    """What follows from a word at the end of a pattern. Laid out for the loop of :func:`search`."""
+    """What follows from a word of a pattern. Laid out for the loop of :func:`search`."""
 
     kinds: tuple[str, ...]  # of patterns that it makes whole, whatever stands around it
+    leads: bool  # some pattern has a word behind it
     conditional: tuple[_State, ...]  # those it makes whole only at the start of a clause, or with the rest of its word
     before: frozenset[str]  # the literals that may stand before it
-    followed: tuple[_State, ...]  # those that have some
     states: tuple[_State, ...]
 
 
@@ -141,12 +126,21 @@ class _Entry:
     bound_left: bool  # every pattern wants a word to begin with it
     bound_right: bool  # or to end
     leads: bool = False  # some pattern has a word behind it
-    opens: bool = False  # some pattern takes any ending
-    plans: tuple[_Plan | None, ...] = (None, None, None, None)
-    """What follows from it at the end of a pattern, by its borders; filled when a text asks."""
+    plans: list[_Plan | tuple[()] | None] = field(default_factory=list)
+    """What follows from it, by its borders: `None` where no pattern takes them, `()` until a text asks."""
     before: tuple[dict[_State, tuple[_State, ...]], ...] = ()
-    """The states that it leads to before others, by its borders and the state behind it; the same."""
+    """The states that it leads to before others, by its borders and the state behind it; filled when a text asks."""
 
+
+_UNMADE: dict[tuple[bool, bool], tuple[tuple[()] | None, ...]] = {
+    (bound_left, bound_right): tuple(
+        None if (bound_left and not borders & BEGINS) or (bound_right and borders < ENDS) else ()
+        for borders in range(4)
+    )
+    for bound_left in (False, True)
+    for bound_right in (False, True)
+}
+"""Plans of a literal that no text has asked for, by what its patterns want of its borders."""
 
 _Seen = tuple[int, int, _Entry, int]  # start, end, what it is, and its borders
 _Found = tuple[int, int, str]  # a :class:`Place`; a bare tuple takes a third of the time
@@ -192,34 +186,33 @@ class Matcher:
                 node.begun.append((pattern, tuple(words for _, words in row)))
         self.automaton = ahocorasick.Automaton()
         for literal, entry in entries.items():
-            lefts, rights = boundaries(literal)
-            self.automaton.add_word(literal, (len(literal), lefts, entry.bound_left, rights, entry.bound_right, entry))
+            entry.plans = [*_UNMADE[entry.bound_left, entry.bound_right]]
+            self.automaton.add_word(literal, (len(literal), *boundaries(literal), entry.plans, entry))
         self.automaton.make_automaton()
 
     def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
         """The states before a word, given the one behind it.
 
         Args:
-            borders: 1 where a word of the text begins with it, plus 2 where one ends with it.
+            borders: :data:`BEGINS` where a word of the text begins with it, plus :data:`ENDS` where one ends with it.
         """
-        left, right = bool(borders & 1), borders > 1
+        left, right = bool(borders & BEGINS), borders >= ENDS
         reached: dict[tuple[str, int, bool, bool, bool], dict[_Node, None]] = {}
         for node in state.nodes if state else (self._root,):
             for edge, after in node.steps.items():
                 if entry.literal not in edge.words.literals:
                     continue
-                for open_left, open_right in edge.words.ends(entry.literal):
-                    bound_left, bound_right = _bounds(entry.literal, open_left, open_right, edge)
-                    if (left or not bound_left) and (right or not bound_right):
-                        joined = edge.joint == JOINED and not edge.first
-                        key = (
-                            edge.joint,
-                            edge.script.gap if edge.joint == GAP else len(edge.joint),
-                            edge.starts_clause,
-                            not left and open_left and edge.script.spaces and not joined,
-                            not right and open_right and edge.script.spaces and not edge.joined_behind,
-                        )
-                        reached.setdefault(key, {})[after] = None
+                bound_left, bound_right = _bounds(entry.literal, edge)
+                if (left or not bound_left) and (right or not bound_right):
+                    grows_left, grows_right = _grows(edge)
+                    key = (
+                        edge.joint,
+                        edge.script.gap,
+                        edge.starts_clause,
+                        not left and grows_left,
+                        not right and grows_right,
+                    )
+                    reached.setdefault(key, {})[after] = None
         states = tuple(self._state(key, tuple(nodes)) for key, nodes in reached.items())
         if state is not None:
             entry.before[borders][state] = states
@@ -233,145 +226,113 @@ class Matcher:
         conditional = tuple(s for s in states if s.kinds and (s.starts_clause or s.grows_left or s.grows_right))
         plan = _Plan(
             tuple(dict.fromkeys(kind for s in states if s not in conditional for kind in s.kinds)),
+            entry.leads,
             conditional,
             frozenset().union(*(s.before for s in states)),
-            tuple(s for s in states if s.before),
             states,
         )
-        entry.plans = (*entry.plans[:borders], plan, *entry.plans[borders + 1 :])
+        entry.plans[borders] = plan
         return plan
 
     def _state(self, key: tuple[str, int, bool, bool, bool], nodes: tuple[_Node, ...]) -> _State:
         state = self._states.get((key, nodes))
         if state is None:
-            kinds = tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun))
-            before = frozenset().union(*(edge.words.literals for node in nodes for edge in node.steps))
-            state = self._states[key, nodes] = _State(nodes, key[0], key[1], key[2], key[3], key[4], kinds, before)
+            joint, gap, starts_clause, grows_left, grows_right = key
+            least, most = (0, gap) if joint == GAP else (len(joint), len(joint))
+            edges = [edge for node in nodes for edge in node.steps]
+            state = self._states[key, nodes] = _State(
+                nodes,
+                joint,
+                least,
+                most,
+                starts_clause,
+                grows_left,
+                grows_right,
+                kinds=tuple(dict.fromkeys(pattern.kind for node in nodes for pattern, _ in node.begun)),
+                before=frozenset().union(*(edge.words.literals for edge in edges)),
+                reach=most + (LONGEST if any(_grows(edge)[1] for edge in edges) else 0),
+            )
         return state
 
 
 class _Classes:
-    """The classes of a matcher's patterns: a part has one, and the product of two neighbours has one."""
+    """The classes of a matcher's patterns: one for the words of a part that have the same ends, one for each product."""
 
     def __init__(self) -> None:
-        self._parts: dict[frozenset[Word], tuple[_Class, _Class | None, _Class | None]] = {}
+        self._parts: dict[frozenset[Word], tuple[_Class, ...]] = {}
         self._products: dict[tuple[_Class, str, _Class], _Class] = {}
 
     def rows(self, pattern: Pattern) -> list[tuple[tuple[str, _Class], ...]]:
         """The joints and classes of a pattern, small products of neighbours without a gap written out.
 
-        Words with an open end stay apart: what they go on with is not known.
+        What a word with an open end goes on with is not known, so it stays apart from what it opens to.
         """
         rows: list[tuple[tuple[str, _Class], ...]] = [()]
-        for element in pattern.elements:
-            every, closed, opened = self._part(element)
-            longer: list[tuple[tuple[str, _Class], ...]] = []
-            for row in rows:
-                joint, last = row[-1] if row else (GAP, None)
-                if (
-                    last is None
-                    or last.opens
-                    or closed is None
-                    or element.joint == GAP
-                    or len(last.literals) * len(closed.literals) > MOST
-                ):
-                    longer.append((*row, (element.joint, every)))
-                else:
-                    longer.append((*row[:-1], (joint, self._product(last, element.joint, closed))))
-                    if opened is not None:
-                        longer.append((*row, (element.joint, opened)))
-            rows = longer
-            if closed is not None and opened is not None:  # only the closed ones can be multiplied with what follows
-                rows = [
-                    split
-                    for row in rows
-                    for split in (
-                        ((*row[:-1], (row[-1][0], closed)), (*row[:-1], (row[-1][0], opened)))
-                        if row[-1][1] is every
-                        else (row,)
-                    )
-                ]
+        for joint, words in pattern.elements:
+            rows = [self._grown(row, joint, part) for row in rows for part in self._part(words)]
         return rows
 
-    def _part(self, element: Element) -> tuple[_Class, _Class | None, _Class | None]:
-        """The words of an element: all, those with closed ends, those with an open one."""
-        found = self._parts.get(element.words)
+    def _grown(self, row: tuple[tuple[str, _Class], ...], joint: str, part: _Class) -> tuple[tuple[str, _Class], ...]:
+        if not row or joint == GAP or part.open_left:
+            return (*row, (joint, part))
+        before, last = row[-1]
+        if last.open_right or len(last.literals) * len(part.literals) > MOST:
+            return (*row, (joint, part))
+        return (*row[:-1], (before, self._product(last, joint, part)))
+
+    def _part(self, words: frozenset[Word]) -> tuple[_Class, ...]:
+        """The words of an element, by which of their ends are open."""
+        found = self._parts.get(words)
         if found is None:
-            closed = [word for word in element.words if not (word.open_left or word.open_right)]
-            opened = [word for word in element.words if word.open_left or word.open_right]
-            every = _Class.of(element.words)
-            found = (
-                every,
-                (_Class.of(closed) if opened else every) if closed else None,
-                (_Class.of(opened) if closed else every) if opened else None,
-            )
-            self._parts[element.words] = found
+            classes: dict[tuple[bool, bool], _Class] = {}
+            for word in words:
+                ends = word.open_left, word.open_right
+                if ends not in classes:
+                    classes[ends] = _Class(set(), *ends)
+                classes[ends].literals.add(word.literal)
+                classes[ends].words.setdefault(word.literal, []).append(word)
+            found = self._parts[words] = tuple(classes.values())
         return found
 
     def _product(self, first: _Class, joint: str, second: _Class) -> _Class:
         found = self._products.get((first, joint, second))
         if found is None:
-            found = self._products[first, joint, second] = _Class.product(first, joint, second)
+            literals = {a + joint + b for a in first.literals for b in second.literals}
+            found = _Class(literals, first.open_left, second.open_right, factors=(first, joint, second))
+            self._products[first, joint, second] = found
         return found
 
 
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
     for literal in edge.words.literals:
-        left, right = _bounds(literal, False, False, edge)
+        left, right = _bounds(literal, edge)
         entry = entries.get(literal)
         if entry is None:
-            entry = entries[literal] = _Entry(literal, left, right)
+            entries[literal] = _Entry(literal, left, right)
         else:
             entry.bound_left &= left
             entry.bound_right &= right
-    if edge.words.opens:
-        for literal in edge.words.literals:
-            entry = entries[literal]
-            for open_left, open_right in edge.words.ends(literal):
-                bound_left, bound_right = _bounds(literal, open_left, open_right, edge)
-                entry.bound_left &= bound_left
-                entry.bound_right &= bound_right
-                entry.opens |= edge.script.spaces and open_right and not edge.joined_behind
 
 
-def _bounds(literal: str, open_left: bool, open_right: bool, edge: _Edge) -> tuple[bool, bool]:
+def _grows(edge: _Edge) -> tuple[bool, bool]:
+    """Whether a word of the text may begin before a literal, and end behind it."""
+    joined = edge.joint == JOINED and not edge.first
+    return (
+        edge.script.spaces and edge.words.open_left and not joined,
+        edge.script.spaces and edge.words.open_right and not edge.joined_behind,
+    )
+
+
+def _bounds(literal: str, edge: _Edge) -> tuple[bool, bool]:
     """Whether a word of the text must begin and end where one of a class does. A mark at its end stands beside any word."""
     if not edge.script.spaces:
         return False, False
     joined = edge.joint == JOINED and not edge.first
     return (
-        not open_left and not joined and is_word(literal[0]),
-        not open_right and not edge.joined_behind and is_word(literal[-1]),
+        not edge.words.open_left and not joined and is_word(literal[0]),
+        not edge.words.open_right and not edge.joined_behind and is_word(literal[-1]),
     )
-
-
-@dataclass(slots=True, eq=False)
-class _Past:
-    """The words of a text so far that may begin a pattern: start, end, what it is, and its borders."""
-
-    words: list[_Seen]
-    """In order of their ends."""
-    ending: dict[int, list[_Seen]]
-    """By where they end; those with an open end also by where a space ends the word that they begin."""
-    literals: set[str]
-
-    def before(self, state: _State, edge: int) -> Iterable[_Seen]:
-        """Those that may stand before a state that begins at a place, from the last to the first."""
-        if state.joint == GAP:
-            return () if state.before.isdisjoint(self.literals) else _within(self.words, state, edge)
-        ending = self.ending.get(edge - state.gap)
-        return () if ending is None else [seen for seen in reversed(ending) if seen[2].literal in state.before]
-
-
-def _within(words: list[_Seen], state: _State, edge: int) -> Iterator[_Seen]:
-    """Those before a gap."""
-    furthest = edge - state.gap - LONGEST
-    for seen in reversed(words):
-        if seen[1] < furthest:
-            return
-        if seen[1] <= edge and seen[2].literal in state.before:
-            yield seen
 
 
 def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
@@ -382,21 +343,16 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
     """
     hits: Hits = {}
     words: list[_Seen] = []
-    ending: dict[int, list[_Seen]] = {}
     literals: set[str] = set()
-    past = _Past(words, ending, literals)
     padded = text + " "  # so that there is a character at both ends
-    for last, (size, lefts, bound_left, rights, bound_right, entry) in matcher.automaton.iter(text):
+    for last, (size, lefts, rights, plans, entry) in matcher.automaton.iter(text):
+        borders = lefts[padded[last - size]] + rights[padded[last + 1]]
+        plan = plans[borders]
+        if plan is None:
+            continue
+        kinds, leads, conditional, before, states = plan or matcher.plan(entry, borders)
         end = last + 1
         start = end - size
-        left = lefts[padded[start - 1]]
-        if bound_left and not left:
-            continue
-        right = rights[padded[end]]
-        if bound_right and not right:
-            continue
-        borders = left + 2 * right
-        kinds, conditional, before, followed, states = entry.plans[borders] or matcher.plan(entry, borders)
         for kind in kinds:
             if kind in hits:
                 hits[kind].append((start, end))
@@ -412,23 +368,14 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
                 if not state.starts_clause or _at_clause_start(text, start, hits):
                     trace += _whole(state, ((*_grown(text, start, end, state), entry.literal),))
         if not before.isdisjoint(literals):
-            for state in followed:
-                begin = _word_start(text, start) if state.grows_left else start
-                if (state.joint == GAP or begin - state.gap in ending) and not state.before.isdisjoint(literals):
-                    stop = _word_end(text, end) if state.grows_right else end
-                    _look_back(text, (begin, stop, entry.literal), state, past, matcher, hits, trace)
-        if entry.leads:
-            seen = (start, end, entry, borders)
-            words.append(seen)
+            for state in states:
+                if not state.before.isdisjoint(literals):
+                    _look_back(
+                        text, (*_grown(text, start, end, state), entry.literal), state, words, matcher, hits, trace
+                    )
+        if leads:
+            words.append((start, end, entry, borders))
             literals.add(entry.literal)
-            if end in ending:
-                ending[end].append(seen)
-            else:
-                ending[end] = [seen]
-            if entry.opens and not right:
-                space = text.find(" ", end, end + LONGEST + 1)
-                if space > 0:
-                    ending.setdefault(space, []).append(seen)
     if "except" in hits:
         _spare(hits)
     return hits
@@ -440,11 +387,20 @@ def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
 
 
 def _look_back(
-    text: str, place: _Found, state: _State, past: _Past, matcher: Matcher, hits: Hits, trace: list[Found] | None
+    text: str,
+    place: _Found,
+    state: _State,
+    words: list[_Seen],
+    matcher: Matcher,
+    hits: Hits,
+    trace: list[Found] | None,
 ) -> None:
     """Find the patterns that end with a word, whose earlier words stand before it.
 
     Before a gap the nearest place of each word counts, so the work stays linear.
+
+    Args:
+        words: those that may begin a pattern, in order of their ends.
     """
     last = place[1]
     found: set[str | tuple[str, int]] = set()
@@ -453,24 +409,25 @@ def _look_back(
     while todo:
         behind, places = todo.pop()
         edge = places[0][0]
+        nearest, furthest = edge - behind.least, edge - behind.reach
         tried: set[str] = set()
-        for start, end, entry, borders in past.before(behind, edge):
+        for start, end, entry, borders in reversed(words):
+            if end < furthest:
+                break
             literal = entry.literal
-            if literal in tried:
+            if end > nearest or literal not in behind.before or literal in tried:
                 continue
-            for before in entry.before[borders].get(behind) or matcher.states_before(behind, entry, borders):
+            states = entry.before[borders].get(behind)
+            for before in matcher.states_before(behind, entry, borders) if states is None else states:
                 begin = _word_start(text, start) if before.grows_left else start
                 stop = _word_end(text, end) if before.grows_right else end
-                between = edge - stop
                 if before.starts_clause and not _at_clause_start(text, start, hits):
                     continue
-                if not before.kinds and before.joint != GAP and begin - before.gap not in past.ending:
+                if not before.kinds and before.joint != GAP and not _follows(words, begin, before):
                     continue  # a dead end, such as an ending that no stem stands before: a farther place may do
                 if behind.joint == GAP:
                     tried.add(literal)
-                    if not 0 <= between <= behind.gap:
-                        continue
-                elif between != behind.gap or (between and text[stop] != " "):
+                if not behind.least <= edge - stop <= behind.most or (behind.joint == SPACE and text[stop] != " "):
                     continue
                 path = ((begin, stop, literal), *places)
                 if before.kinds:
@@ -485,6 +442,16 @@ def _look_back(
                 if before.before and (before, start, literal) not in seen:
                     seen.add((before, start, literal))
                     todo.append((before, path))
+
+
+def _follows(words: list[_Seen], edge: int, state: _State) -> bool:
+    """Whether a word stands where a state that begins at a place wants one."""
+    for _, end, entry, borders in reversed(words):
+        if end < edge - state.reach:
+            break
+        if (end == edge - state.least or borders < ENDS) and entry.literal in state.before:
+            return True
+    return False
 
 
 def _whole(state: _State, found: tuple[_Found, ...]) -> Iterator[Found]:

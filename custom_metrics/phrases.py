@@ -16,7 +16,7 @@ from importlib import resources
 from operator import itemgetter
 from typing import Any
 
-from custom_metrics.folding import EDGE, boundaries, fold
+from custom_metrics.folding import BEGINS, EDGE, ENDS, boundaries, fold
 from custom_metrics.matching import Found, Hits, Matcher, Script, search
 from custom_metrics.patterns import Pattern, Row, parse
 
@@ -188,7 +188,7 @@ def likely_languages(text: str) -> tuple[str, ...]:
         padded = read + " "
         for last, (size, lefts, rights, languages) in automaton.iter(read):
             bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
-            if bounds == 2 or (bounds and size >= _STEM):
+            if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
                 for language in languages:
                     if bare == folded or counts_marks is (language not in without_marks):
                         held[language] = held.get(language, 0) + size

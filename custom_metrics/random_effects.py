@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.intervals import resampled_sums
 
-__all__ = ["FEWEST_LANGUAGES", "Errors", "predicted"]
+__all__ = ["FEWEST_LANGUAGES", "Errors", "expected", "predicted"]
 
 FEWEST_LANGUAGES = 2
 """With fewer, the spread between languages cannot be estimated."""
@@ -55,35 +55,42 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
     Raises:
         ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
     """
-    if len(languages) < FEWEST_LANGUAGES:
-        raise ValueError(
-            f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
-        )
-    cells = {language: _cells(models) for language, models in sorted(languages.items())}
-    scales = [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
+    cells = _cells_by_language(languages)
+    scales = _scales_of(cells)
     chances = [[_chance(cell, seed) for cell in found] for found in cells.values()]
     rng = np.random.default_rng(seed)
-    centres, draws = [], []
-    for part in (
-        slice(0, 2),
-        slice(2, 3),
-    ):  # the two rates, which go together, and the ratio, which is of prevalence too
-        centre, drawn = _new_cell(
+    # the two rates, which go together, and the ratio, which is of prevalence too
+    draws = [
+        _new_cell(
             [values[:, part] for values in scales],
             [[c[part, part] for c in found] for found in chances],
             iterations,
             rng,
         )
-        centres.append(centre)
-        draws.append(drawn)
-    expected = _rates(np.concatenate(centres)[None])[0]
-    return Errors(float(expected[0]), float(expected[1]), float(expected[2]), _rates(np.concatenate(draws, axis=1)))
+        for part in (slice(0, 2), slice(2, 3))
+    ]
+    return Errors(*_expected(scales), _rates(np.concatenate(draws, axis=1)))
+
+
+def expected(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> tuple[float, float, float]:
+    """What :func:`predicted` expects, without draws: true and false positive rate, and precision over recall."""
+    return _expected(_scales_of(_cells_by_language(languages)))
+
+
+def _expected(scales: Sequence[Floats]) -> tuple[float, float, float]:
+    true_positive_rate, false_positive_rate, ratio = map(float, _rates(_centre(scales)[None])[0])
+    return true_positive_rate, false_positive_rate, ratio
+
+
+def _centre(values: Sequence[Floats]) -> Floats:
+    """The mean over languages and models: each language counts the same, and each model in it."""
+    return np.asarray(np.array([found.mean(axis=0) for found in values]).mean(axis=0))
 
 
 def _new_cell(
     values: Sequence[Floats], chances: Sequence[Sequence[Floats]], iterations: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """The centre of some outcomes over languages and models, and draws of them in a new cell.
+) -> Floats:
+    """Draws of some outcomes in a new cell.
 
     Args:
         values: of each language (models, outcomes).
@@ -93,7 +100,7 @@ def _new_cell(
     """
     counts = np.array([len(found) for found in values])
     means = np.array([found.mean(axis=0) for found in values])
-    centre = means.mean(axis=0)  # each language counts the same, and each model in it
+    centre = _centre(values)
     chance = np.mean([np.mean(found, axis=0) for found in chances], axis=0)
     apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
     within_freedom = int(counts.sum()) - len(counts)
@@ -104,7 +111,7 @@ def _new_cell(
     freedom = _satterthwaite(float(np.trace(of_languages)), len(counts) - 1, float(np.trace(of_models)), within_freedom)
     scale = of_languages + of_models + among / len(counts)  # of a new cell, and of the mean itself
     normal = rng.standard_normal((iterations, len(centre))) @ _root(scale).T
-    return centre, centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom)
+    return np.asarray(centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom))
 
 
 def _satterthwaite(one: float, one_freedom: int, other: float, other_freedom: int) -> float:
@@ -112,6 +119,19 @@ def _satterthwaite(one: float, one_freedom: int, other: float, other_freedom: in
     parts = [(one, one_freedom), (other, other_freedom)]
     weight = sum(variance**2 / freedom for variance, freedom in parts if freedom)
     return (one + other) ** 2 / weight if weight else float(one_freedom)
+
+
+def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, list[Floats]]:
+    if len(languages) < FEWEST_LANGUAGES:
+        raise ValueError(
+            f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
+        )
+    return {language: _cells(models) for language, models in sorted(languages.items())}
+
+
+def _scales_of(cells: Mapping[str, Sequence[Floats]]) -> list[Floats]:
+    """The scales of each language's cells, (models, 3)."""
+    return [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
 
 
 def _cells(models: Mapping[str, NDArray[Any]]) -> list[Floats]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum
+from typing import NamedTuple
 
 from custom_metrics.folding import EDGE, NO_SPACES, is_word
-from custom_metrics.matching import Hits
+from custom_metrics.matching import Hits, search
 from custom_metrics.phrases import Lexicon
 
 __all__ = ["TRIGGERS", "Reading", "Sentence", "cites", "is_bare", "numbered", "read", "reading", "says_something"]
@@ -27,21 +27,19 @@ _COMMA = re.compile("[,،、]")
 _NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
 
 
-class Reading(Enum):
-    """Why a sentence abstains, or why it does not although it holds a phrase of abstention."""
+class Reading(NamedTuple):
+    """Whether a sentence abstains, and why."""
 
-    BARE = "it is a bare phrase of abstention", True
-    ALONE = "it abstains by itself", True
-    SILENT = "it finds the material silent", True
-    NOTHING = "it holds no phrase that abstains here", False
-    TURNED = "it turns round: an answer stands behind the abstention", False
-    CONCEDED = "the abstention is a concession: an answer stands beside it", False
+    why: str
+    abstains: bool
 
-    def __init__(self, why: str, abstains: bool) -> None:
-        # plain attributes: `value` and properties of an enumeration cost more than the rest of a short sentence's reading
-        self.why = why
-        self.abstains = abstains
-        """Whether a sentence that is read so abstains."""
+
+BARE = Reading("it is a bare phrase of abstention", True)
+ALONE = Reading("it abstains by itself", True)
+SILENT = Reading("it finds the material silent", True)
+NOTHING = Reading("it holds no phrase that abstains here", False)
+TURNED = Reading("it turns round: an answer stands behind the abstention", False)
+CONCEDED = Reading("the abstention is a concession: an answer stands beside it", False)
 
 
 @dataclass(slots=True)
@@ -50,15 +48,11 @@ class Sentence:
     hits: Hits
     bare: bool  # it is a bare phrase
     asks: bool  # it ends with a question mark
+    may_abstain: bool  # it holds anything that abstentions are made of
 
     @property
     def abstains_alone(self) -> bool:
         return self.bare or "abstains" in self.hits
-
-    @property
-    def may_abstain(self) -> bool:
-        """Whether it holds anything that abstentions are made of."""
-        return self.bare or not TRIGGERS.isdisjoint(self.hits)
 
     def opens_with(self, kind: str, within: int) -> bool:
         """Whether a phrase of that kind stands in the first few characters."""
@@ -69,8 +63,9 @@ class Sentence:
 
 
 def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
-    hits = lexicon.search(text)
-    return Sentence(text, hits, is_bare(text, hits), asks)
+    hits = search(text, lexicon.matcher)
+    bare = "bare" in hits and is_bare(text, hits)
+    return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits))
 
 
 def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
@@ -135,7 +130,7 @@ def _only_openers(text: str, end: int, hits: Hits) -> bool:
 def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
     """How one sentence is read, given whether one before it spoke of the material."""
     if sentence.bare:
-        return Reading.BARE
+        return BARE
     text, hits = sentence.text, sentence.hits
     spans = hits.get("abstains", [])
     if spans and "reported" in hits:
@@ -146,24 +141,24 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         if "lacks" in hits and not ("material" in hits and cites(sentence)):
             spans += hits["lacks"]
     if not spans:
-        return Reading.NOTHING
+        return NOTHING
     starts, ends = zip(*spans, strict=True)
     first, last = min(starts), max(ends)
     for start, end in hits.get("but", ()):
         # "없지만": the turn may be the end of the word that abstains
         suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
         if (start >= last or suffix) and _is_answer(text[end:], end, hits):
-            return Reading.TURNED
+            return TURNED
     for start, end in hits.get("although", ())[:1]:
         lead = text[:start]
         if start >= first or _COMMA.search(text, end, first):
             break  # the concession is over before the abstention begins
         if len(lead.strip(EDGE)) > 1 and not _only_openers(text, start, hits) and not _speaks_of(0, start, hits):
-            return Reading.CONCEDED  # "Paris, although the text does not say so."
+            return CONCEDED  # "Paris, although the text does not say so."
         comma = _COMMA.search(text, last)
         if comma and _is_answer(text[comma.end() :], comma.end(), hits):
-            return Reading.CONCEDED
-    return Reading.ALONE if by_itself else Reading.SILENT
+            return CONCEDED
+    return ALONE if by_itself else SILENT
 
 
 def _is_reported(start: int, sentence: Sentence) -> bool:

@@ -11,7 +11,9 @@ from custom_metrics.phrases import Lexicon
 __all__ = ["MASK", "mask_titles", "sentences_of", "split", "stated"]
 
 MASK = "\x00"  # stands for what was quoted
-_MARKS = re.compile(r"[.!?。؟۔।॥\n;؛｡…]+")
+_ENDS = r".!?。؟۔।॥\n;؛｡…"
+_MARKS = re.compile(f"[{_ENDS}]+")
+_PIECE = re.compile(f"[^{_ENDS}]*([{_ENDS}]*)")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 # "[A-Z](?<!\w[A-Z])" is "\b[A-Z]", found three times as fast: the search can go by the first character
@@ -20,7 +22,10 @@ _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:
 
 def stated(text: str, lexicon: Lexicon) -> str:
     """What a folded text says for itself: behind the last "Answer:", without what it quotes."""
-    return _mask_quotes(_unquote(_last_answer(text, lexicon).strip()), lexicon)
+    text = (_last_answer(text, lexicon) if ":" in text else text).strip()
+    if '"' in text or "'" in text:
+        text = _mask_quotes(_unquote(text), lexicon)
+    return text
 
 
 def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
@@ -32,15 +37,14 @@ def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
 
 def split(text: str) -> list[tuple[str, bool]]:
     """Sentences without their ends, and whether each asks."""
-    found, start, size = [], 0, len(text)
-    for mark in _MARKS.finditer(text):
-        stop, end = mark.span()
+    found = []
+    start, end, size = 0, 0, len(text)
+    while end < size and (piece := _PIECE.match(text, end)):
+        stop, end = piece.span(1)
         if end == size or _ends_sentence(text, stop, end):
             if stop - start > 1:
-                found.append((text[start:stop], "?" in mark[0] or "؟" in mark[0]))
+                found.append((text[start:stop], "?" in piece[1] or "؟" in piece[1]))
             start = end
-    if size - start > 1:
-        found.append((text[start:], False))
     return found
 
 
@@ -61,8 +65,6 @@ def _ends_sentence(text: str, start: int, end: int) -> bool:
 
 def _last_answer(text: str, lexicon: Lexicon) -> str:
     """What stands behind the last "Answer:", where something does."""
-    if ":" not in text:
-        return text
     markers = deque(lexicon.answer_marker.finditer(text), maxlen=1)
     if not markers:
         return text

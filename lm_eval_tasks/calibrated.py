@@ -10,11 +10,22 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.figures import Figure
-from custom_metrics.hallucination import Estimates, Interval, estimate
+from custom_metrics.hallucination import Estimates, Interval, Rates, estimate, rates
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
 
-__all__ = ["NO_CALIBRATION", "described", "estimated", "figure_of", "in_force", "key_of", "say_what_it_rests_on"]
+__all__ = [
+    "KINDS_OF_CALIBRATION",
+    "NO_CALIBRATION",
+    "SAYS_NEXT_TO_NOTHING",
+    "described",
+    "estimated",
+    "figure_of",
+    "in_force",
+    "key_of",
+    "rates_of",
+    "say_what_it_rests_on",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -79,11 +90,25 @@ def estimated(
 ) -> Estimates:
     """The rates of a corpus of answers, corrected by a calibration; arguments as of
     :func:`custom_metrics.hallucination.estimate`."""
+    return estimate(wild, **_errors(calibration), **options)
+
+
+def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:
+    """The same without bounds, which take the time."""
+    return rates(wild, **_errors(calibration))
+
+
+def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, Any]:
+    """What a calibration says of a detector's errors, as arguments of :func:`custom_metrics.hallucination.estimate`."""
     if calibration is None:
-        return estimate(wild, **options)
+        return {}
     if calibration.pooled is not None:
-        return estimate(wild, pooled=calibration.pooled, **options)
-    return estimate(wild, calibration.documents, calibration.precision, calibration.recall, **options)
+        return {"pooled": calibration.pooled}
+    return {
+        "calibration": calibration.documents,
+        "precision": calibration.precision,
+        "recall": calibration.recall,
+    }
 
 
 def figure_of(rate: Interval, answers: int) -> Figure:
@@ -93,7 +118,7 @@ def figure_of(rate: Interval, answers: int) -> Figure:
 
 SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
 
-_KINDS = {
+KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",
     calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
     "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
@@ -113,7 +138,13 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
     log.info(
         "%s: %.1f %% of the words are hallucinated, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
         *(task, 100 * rate.value, 100 * rate.low, 100 * rate.high),
-        *(_KINDS.get(calibration.kind, calibration.kind), calibration.kind, calibration.source, number, models),
+        *(
+            KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind),
+            calibration.kind,
+            calibration.source,
+            number,
+            models,
+        ),
     )
     if rate.high - rate.low > SAYS_NEXT_TO_NOTHING:
         log.warning(

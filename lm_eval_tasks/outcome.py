@@ -16,7 +16,16 @@ from custom_metrics.relevance import nomiracl_label
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.verdicts import UNREAD
 
-__all__ = ["FEW", "NOTEWORTHY", "not_copies", "say_of_answers", "say_of_questions", "say_where_broken", "unread"]
+__all__ = [
+    "FEW",
+    "NOTEWORTHY",
+    "answered",
+    "not_copies",
+    "say_of_answers",
+    "say_of_questions",
+    "say_where_broken",
+    "unread",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -131,7 +140,7 @@ def say_where_broken(task: str, filters: Sequence[Mapping[str, Any]], requests: 
     if not labelling and not generated:
         return
     answers = [
-        _answered(request.doc, answer)._replace(labels=_labels(request, number, labelling) if labelling else None)
+        answered(request.doc, answer)._replace(labels=_labels(request, number, labelling) if labelling else None)
         for request in requests
         for number, answer in enumerate(request.resps)
     ]
@@ -152,7 +161,8 @@ def _labels(request: Any, number: int, labelling: Mapping[str, str]) -> Labels:
     return Labels(**found)
 
 
-def _answered(doc: Mapping[str, Any], response: Any) -> Answered:
+def answered(doc: Mapping[str, Any], response: Any) -> Answered:
+    """An answer with what of a document of ours tells whether it is one."""
     question = doc.get("query", doc.get("question"))
     given = doc.get("passages") or ()
     if any(isinstance(passage, Mapping) for passage in given):  # title and text, as CLAPnq's

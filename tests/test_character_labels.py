@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.character_labels import _ranks, iou, process_results, rho
+from custom_metrics.character_labels import iou, process_results, ranks, rho
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import merged, parse, render
 
@@ -197,7 +197,7 @@ def test_nested_tags_count_with_the_higher_probability() -> None:
 
 def test_an_empty_span_says_nothing_and_ties_share_their_mean_rank() -> None:
     assert rho([(2, 2, 0.5), (0, 1, 1.0)], [(0, 1, 0.25)], 3) == pytest.approx(1.0)
-    assert _ranks(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [4.0, 1.5, 1.5, 3.0]
+    assert ranks(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [4.0, 1.5, 1.5, 3.0]
 
 
 # ------------------------------------------------------------------------------------------------------- probabilities

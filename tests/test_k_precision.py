@@ -117,7 +117,7 @@ def test_a_run_has_its_mean_with_bootstrap_bounds(harness: Harness, task: str) -
     assert (figure["low"], figure["high"]) == (expected.low, expected.high)
     assert figure["low"] <= result["k_precision"] <= figure["high"]
     assert result["k_precision_stderr"] == figure["standard_error"]
-    assert got["versions"][task] == 1.4
+    assert got["versions"][task] == 1.5
     abstaining = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
     assert "k_precision,answer" not in abstaining["results"][task]
 

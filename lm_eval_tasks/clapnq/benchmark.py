@@ -65,7 +65,7 @@ def _rag(retriever: str, prompt: str) -> Task:
 
 
 BENCHMARK = Benchmark(
-    version=1.4,
+    version=1.5,
     tasks=(
         *map(_gold, _PROMPTS),
         *(_rag(retriever, prompt) for prompt in _PROMPTS for retriever in RETRIEVERS),

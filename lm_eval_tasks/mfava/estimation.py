@@ -19,7 +19,15 @@ from custom_metrics.figures import UNDEFINED, Figure
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.repetition import is_repetitive
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, figure_of, in_force, key_of, say_what_it_rests_on
+from lm_eval_tasks.calibrated import (
+    NO_CALIBRATION,
+    estimated,
+    figure_of,
+    in_force,
+    key_of,
+    rates_of,
+    say_what_it_rests_on,
+)
 
 __all__ = ["TaggedAnswer", "process_results", "spread_over_subsets"]
 
@@ -99,14 +107,14 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
 def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[float, float, float]]:
     """The rates of all answers, and the standard deviation of each over the subsets."""
     calibration = _calibration(answers[0].calibration)
-    whole = _estimate(answers, calibration)
+    whole = estimated(_sums_by_article(answers), calibration)
     parts = [
-        _estimate([a for a in answers if a.subset == subset], calibration, iterations=1)
+        rates_of(_sums_by_article(a for a in answers if a.subset == subset), calibration)
         for subset in sorted({a.subset for a in answers if a.words})
     ]
     spread = [
         stdev(values) if len(values) > 1 and not any(map(math.isnan, values)) else math.nan
-        for values in ([part[index].value for part in parts] for index in range(len(RATES)))
+        for values in ([part[index] for part in parts] for index in range(len(RATES)))
     ]
     counts = calibration.counts if calibration else None
     language = answers[0].calibration.rsplit("|", 4)[1]
@@ -118,16 +126,14 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
     return whole, (spread[0], spread[1], spread[2])
 
 
-def _estimate(
-    answers: Iterable[TaggedAnswer], calibration: calibrations.LanguageCalibration | None, **options: Any
-) -> Estimates:
+def _sums_by_article(answers: Iterable[TaggedAnswer]) -> np.ndarray[Any, Any]:
+    """(articles, 2): words flagged and words in all."""
     articles: dict[int, list[float]] = {}
     for answer in answers:
         sums = articles.setdefault(answer.article, [0.0, 0.0])
         sums[0] += answer.flagged
         sums[1] += answer.words
-    wild = np.array(list(articles.values()), dtype=float).reshape(-1, 2)
-    return estimated(wild, calibration, **options)
+    return np.array(list(articles.values()), dtype=float).reshape(-1, 2)
 
 
 def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:

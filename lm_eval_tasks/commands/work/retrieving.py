@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.retrieval import OF_OTHERS, OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import write_run
+from lm_eval_tasks.published import all_rows
 
 __all__ = ["Figure", "Retrieved", "published", "retrieve", "table"]
 
@@ -104,12 +103,13 @@ def _figure(values: Sequence[float]) -> Figure:
 
 def published(name: str) -> dict[str, float] | None:
     """The paper's row for a retriever (Table 4, dev, whole corpus), as shares; ``None`` where it has none."""
-    text = resources.files("lm_eval_tasks.clapnq").joinpath("published_retrieval.tsv").read_text("utf-8")
-    for row in csv.DictReader(text.splitlines(), delimiter="\t"):
-        if row.pop("retriever") == name:
-            row.pop("model")
-            return {metric: int(value) / 100 for metric, value in row.items()}
-    return None
+    task = "clapnq_rag" if name == "bm25" else f"clapnq_rag_{name}"
+    found = {
+        row.metric: row.value
+        for row in all_rows()
+        if row.source.name == "clapnq_table4" and (row.task, row.split) == (task, "validation")
+    }
+    return found or None
 
 
 def table(retrieved: Retrieved, split: str) -> str:

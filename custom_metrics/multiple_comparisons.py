@@ -1,0 +1,32 @@
+"""Holm's correction: of many comparisons, some are significant by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["holm"]
+
+
+def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Adjusted p values (Holm 1979, "A simple sequentially rejective multiple test procedure").
+
+    With those under 0.05 called significant, the chance that any true hypothesis of the family is among them is at most
+    5 %, however the comparisons depend on each other.
+
+    Args:
+        p_values: of a family of comparisons. ``nan`` (a comparison without data) stays ``nan``, and does not count.
+
+    Returns:
+        Adjusted p values, in their order, at most 1.
+    """
+    given = np.asarray(p_values, dtype=float)
+    adjusted = np.full(given.shape, np.nan)
+    tested = np.flatnonzero(~np.isnan(given))
+    order = tested[np.argsort(given[tested], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(given[order] * factors))
+    return adjusted

@@ -1,0 +1,251 @@
+"""The difference of two ratios of sums over the same clusters: flagged words over all words, F1, and corrected rates.
+
+A ratio of sums is not a mean of documents. To the first order it is the mean of its *linearised values*, one a cluster: the
+ratio plus what the cluster adds to it (Taylor linearisation: Woodruff 1971, "A simple method for approximating the variance
+of a complicated estimate"; the infinitesimal jackknife). Their paired bootstrap (:mod:`custom_metrics.paired_means`) is a
+cluster bootstrap of the ratio.
+
+A corrected rate of :mod:`custom_metrics.hallucination` is a function of the flagged share and of the detector's errors.
+Both models' answers went through the same detector, so each resample corrects both with *the same* draw of its errors. They
+cancel but for the scale of the difference: of one language, the estimated rates differ significantly exactly when the
+detected ones do. This holds if the detector errs alike on the answers of both models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.detection import WordCounts
+from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
+from custom_metrics.intervals import resampled_sums
+from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.paired_draws import ITERATIONS, SEED, draws
+from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
+from custom_metrics.random_effects import Errors, predicted
+
+__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "detector_errors", "linearised"]
+
+RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
+
+CLUSTERS = "paired cluster bootstrap-t"
+CORRECTED = "paired cluster bootstrap-t, calibration drawn for both"
+
+_FEWEST_BEYOND = 10
+_UNBOUNDED = 1e6
+_FARTHEST = 1e9  # what a resample without any spread is stretched by
+
+
+def linearised(top: Any, bottom: Any) -> Floats:
+    """A ratio of sums as values whose mean it is.
+
+    Args:
+        top, bottom: (clusters, ...) what each cluster adds to numerator and denominator.
+
+    Returns:
+        (clusters, ...): the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where the
+        denominator is 0.
+    """
+    tops, bottoms = np.asarray(top, dtype=float), np.asarray(bottom, dtype=float)
+    whole = bottoms.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = tops.sum(axis=0) / whole
+        values = ratio + len(bottoms) * (tops - ratio * bottoms) / whole
+    return np.where(whole != 0, values, np.nan)
+
+
+def compare_ratios(
+    strata: Sequence[tuple[Any, Any]], harmonic: bool = False, iterations: int = ITERATIONS, seed: int = SEED
+) -> PairedDifference:
+    """The difference of two ratios of sums, or of their means over languages.
+
+    Args:
+        strata: of each language, what each cluster adds to the two models' ratios: (clusters, 2) numerator and denominator,
+            or (clusters, ratios, 2) where the figure is the mean of several ratios. Clusters are in the same order; one
+            that a model has nothing of is (0, 0). A language in which a ratio is 0/0 is left out.
+        harmonic: the figure is the harmonic mean of the ratios instead.
+        iterations, seed: of the bootstrap.
+    """
+    pairs = [(_values(one, harmonic), _values(other, harmonic)) for one, other in strata]
+    return compare_mean_groups(pairs, iterations, seed, CLUSTERS)
+
+
+def _values(parts: Any, harmonic: bool) -> Floats:
+    array = np.asarray(parts, dtype=float)
+    values = linearised(array[..., 0], array[..., 1])
+    if values.ndim == 1:
+        return values
+    if not harmonic:
+        return np.asarray(values.mean(axis=1))
+    ratios = values.mean(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = len(ratios) / np.sum(1 / ratios)
+        slopes = (whole / ratios) ** 2 / len(ratios)
+    return np.asarray(whole + (values - ratios) @ slopes)
+
+
+class RateStratum(NamedTuple):
+    """Two models' answers in a language.
+
+    Attributes:
+        first, second: (articles, 2) words flagged and words in all of each model's answers; articles in the same order.
+        errors: of the detector in the language, with as many draws as the bootstrap has resamples; ``None`` where they are
+            not known.
+        expected: whether these are expected from other languages (a pooled calibration). Draws that go against the answers
+            are then left out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated.
+    """
+
+    first: Floats
+    second: Floats
+    errors: Errors | None = None
+    expected: bool = False
+
+
+def detector_errors(
+    documents: Any = None,
+    precision: float = math.nan,
+    recall: float = math.nan,
+    pooled: Mapping[str, Mapping[str, Any]] | None = None,
+    iterations: int = ITERATIONS,
+    seed: int = SEED,
+) -> Errors | None:
+    """The errors of a detector, and draws of them, from its calibration in a language.
+
+    Args:
+        documents, precision, recall, pooled: as for :func:`custom_metrics.hallucination.estimate`, where `documents` is
+            called `calibration`.
+        iterations, seed: of the draws.
+
+    Returns:
+        ``None`` where the calibration says nothing.
+    """
+    if pooled is not None:
+        return predicted(pooled, iterations, seed + 1)
+    if documents is None:
+        if not recall or math.isnan(precision) or math.isnan(recall):
+            return None
+        known = (math.nan, math.nan, precision / recall)
+        return Errors(*known, np.tile(known, (iterations, 1)))
+    cells = np.asarray(documents, dtype=float).reshape(-1, 4)
+    counts = WordCounts(*cells.sum(axis=0))
+    tp, fp, fn, tn = resampled_sums(cells, iterations, seed + 1).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = np.column_stack([tp / (tp + fn), fp / (fp + tn), np.where(tp > 0, (tp + fn) / (tp + fp), np.nan)])
+    ratio = counts.precision / counts.recall if counts.recall else math.nan
+    return Errors(counts.recall, counts.false_positive_rate, ratio, drawn)
+
+
+def compare_rates(
+    strata: Sequence[RateStratum], rate: str, iterations: int = ITERATIONS, seed: int = SEED
+) -> PairedDifference:
+    """The difference of two models' hallucination rates, or of their means over languages.
+
+    Args:
+        strata: a language each. A language in which the rate of a model is not defined is left out.
+        rate: one of ``RATES``.
+        iterations, seed: of the bootstrap.
+    """
+    if rate == RATES[0]:
+        return compare_ratios([(part.first, part.second) for part in strata], iterations=iterations, seed=seed)
+    corrected = [_Corrected.of(part, rate) for part in strata]
+    known = [part for part in corrected if part is not None]
+    if not known:
+        return NO_DIFFERENCE
+    pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known], iterations, seed)
+    # Reflected and studentised draws of the flagged shares. Without correction, their difference has the pivots' bounds.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = np.minimum(np.nan_to_num(pivots.errors / pivots.resampled_errors[0], nan=1.0), _FARTHEST)[:, None]
+    drawn = np.zeros(2 * iterations)
+    possible = np.ones(2 * iterations, dtype=bool)
+    for place, part in enumerate(known):
+        shift = np.concatenate([counts @ part.centred for counts in draws(len(part.values), place, iterations, seed)])
+        shift = shift / len(part.values) * stretch
+        shares = part.shares + np.concatenate([shift, -shift])
+        both, can_be = part.rates(shares)
+        drawn += (both[:, 0] - both[:, 1]) / len(known)
+        possible &= can_be
+    values = np.mean([part.observed for part in known], axis=0)
+    low, high, p = _bounds(drawn, possible & ~np.isnan(drawn))
+    p_of_shares = float(bounds_and_p(pivots)[2][0])
+    # Few draws beyond 0 say only that p is small; where all draws are 0 both rates are 0, or both are 1.
+    if p <= (_FEWEST_BEYOND + 1) / (iterations + 1):
+        p = min(p, p_of_shares)
+    clusters = sum(len(part.values) for part in known)
+    return PairedDifference(
+        float(values[0]), float(values[1]), float(values[0] - values[1]), low, high, p, clusters, CORRECTED
+    )
+
+
+def _bounds(drawn: Floats, possible: Any) -> tuple[float, float, float]:
+    """95 % bounds and p of reflected draws; ``nan`` where next to none of them can be."""
+    if np.mean(possible) < UNLIKELY:
+        return math.nan, math.nan, math.nan
+    ordered = np.sort(drawn[possible])
+    number = len(ordered) // 2
+    outside = max(0, math.ceil(0.05 * (number + 1)) - 2)
+    beyond = min(np.sum(ordered <= 0), np.sum(ordered >= 0))
+    low, high = (float(bound) if abs(bound) < _UNBOUNDED else math.nan for bound in ordered[[outside, -1 - outside]])
+    return low, high, float(min(1.0, (beyond + 1) / (number + 1)))
+
+
+class _Corrected(NamedTuple):
+    """Flagged shares of two models in a language, and how they are corrected.
+
+    Attributes:
+        values: (articles, 2) linearised flagged shares; `centred` about `shares`, their means.
+        observed: (2,) corrected rates.
+        slope: of the rate at the expected errors: what a difference of flagged shares is multiplied by.
+        errors: of the detector.
+        clipped: whether the rate is Rogan and Gladen's.
+        expected: see :class:`RateStratum`.
+    """
+
+    values: Floats
+    shares: Floats
+    observed: Floats
+    slope: float
+    errors: Errors
+    clipped: bool
+    expected: bool
+
+    @property
+    def centred(self) -> Floats:
+        return np.asarray(self.values - self.shares)
+
+    @classmethod
+    def of(cls, part: RateStratum, rate: str) -> _Corrected | None:
+        """``None`` where a rate is not defined."""
+        errors = part.errors
+        if errors is None:
+            return None
+        values = np.column_stack([linearised(counts[:, 0], counts[:, 1]) for counts in (part.first, part.second)])
+        shares = values.mean(axis=0) if len(values) else np.array([np.nan, np.nan])
+        clipped = rate == RATES[2]
+        gained = errors.true_positive_rate - errors.false_positive_rate
+        if clipped:
+            observed = np.array(
+                [rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate) for share in shares]
+            )
+            slope = 1 / gained if gained > 0 else math.nan
+        else:
+            observed, slope = errors.ratio * shares, errors.ratio
+        if np.isnan(observed).any() or math.isnan(slope):
+            return None
+        return cls(values, shares, observed, slope, errors, clipped, part.expected)
+
+    def rates(self, shares: Floats) -> tuple[Floats, Any]:
+        """Corrected rates of drawn shares (2 * iterations, 2), with the same draw of errors for both; and which can be."""
+        true_positives, false_positives, ratios = (
+            np.concatenate([column, column])[:, None] for column in self.errors.draws.T
+        )
+        if not self.clipped:
+            return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rates = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
+            fits = (false_positives <= shares) & (shares <= true_positives)
+        can_be = fits.all(axis=1) if self.expected else (true_positives > false_positives)[:, 0]
+        # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
+        return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)

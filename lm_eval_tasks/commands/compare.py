@@ -1,0 +1,80 @@
+"""Compare two models or more: paired differences with bounds and p.
+
+Joins the answers of runs by the content of their documents, and refuses runs whose documents, prompts or detectors differ.
+Prints both values of each headline metric, their paired difference with 95 % bounds, and p, corrected by Holm where there
+are several languages or pairs of models. A run is what `lm_eval --output_path DIR --log_samples`, a replay or
+`lm-eval-grounded score` wrote. --paper adds the published figures of the same tasks; one run is then enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lm_eval_tasks.commands import add_output
+
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="folder, results file or samples file; two runs or more in all",
+    )
+    parser.add_argument("--tasks", metavar="T,...", help="tasks and groups (default: all that two runs have)")
+    parser.add_argument("--metrics", metavar="M,...", help="default: the headline metrics of each benchmark")
+    parser.add_argument("--all", action="store_true", help="all metrics")
+    parser.add_argument("--filter", metavar="NAME", help="such as robust (default: the first filter of each task)")
+    parser.add_argument("--calibration", type=Path, metavar="FILE", help="file that the runs' rates were corrected by")
+    parser.add_argument(
+        "--paper",
+        action="store_true",
+        help="put the published figures beside; their difference where a run was measured as they were, else why there is "
+        "none (--format csv: these alone)",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    add_output(parser, metavar="FILE", help="default: standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from detector_plugin import calibration
+    from lm_eval_tasks.atomic import whole_file
+    from lm_eval_tasks.commands.work.comparing import compare_runs
+    from lm_eval_tasks.commands.work.comparing.beside_paper import asked_beside_paper, render_with_paper
+    from lm_eval_tasks.commands.work.comparing.rendering import render
+    from lm_eval_tasks.runs import labels, read_runs
+
+    if arguments.calibration is not None:
+        calibration.load(str(arguments.calibration))
+    runs = read_runs(arguments.runs)
+    tasks, metrics = _names(arguments.tasks), _names(arguments.metrics)
+    comparison = None
+    if not (arguments.paper and len(runs) == 1):
+        comparison = compare_runs(
+            runs,
+            tasks,
+            metrics,
+            arguments.all,
+            arguments.filter,
+            progress=lambda tasks: iter(tqdm(tasks, "compared", unit="task", disable=None, leave=False)),
+        )
+    if arguments.paper:
+        published = asked_beside_paper(runs, tasks, metrics, arguments.all)
+        text = render_with_paper(comparison, published, labels(runs), arguments.format)
+    elif comparison is not None:
+        text = render(comparison, arguments.format)
+    if arguments.output is None:
+        print(text, end="")
+        return 0
+    with whole_file(arguments.output) as partial:
+        partial.write_text(text, "utf-8")
+    return 0
+
+
+def _names(listed: str | None) -> list[str] | None:
+    return [name.strip() for name in listed.split(",") if name.strip()] if listed else None

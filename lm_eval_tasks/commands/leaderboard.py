@@ -1,0 +1,28 @@
+"""Many runs on one static page: a table of models by benchmark and language, with ranks by significance.
+
+Writes SITE/index.html, and a page for each run, from all runs below FOLDER (results and samples files of lm_eval, replay or
+score). The pages load nothing, and work without JavaScript. Models that cannot be told apart share a rank. What was read of
+a run is kept in SITE: after a run was added, that run alone is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lm_eval_tasks.commands import add_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of runs")
+    add_output(parser, "SITE", "folder of the site", required=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
+
+    site = write_leaderboard(arguments.folder, arguments.output)
+    print(f"{site.index}: {site.runs} runs, {site.read} folders read")
+    for one in site.unreadable:
+        print(f"not read: {one.folder}: {one.reason}")
+    return 0

@@ -1,0 +1,231 @@
+"""Runs compared pair by pair, over the documents that they have in common.
+
+:func:`compare_runs` takes runs (:func:`lm_eval_tasks.runs.read_runs`) and gives a
+:class:`~lm_eval_tasks.commands.work.comparing.comparison.Comparison`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference, Incomparable, Joined, Refusal
+from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
+from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join
+from lm_eval_tasks.commands.work.comparing.measured import Measured
+from lm_eval_tasks.commands.work.comparing.measuring import measure
+from lm_eval_tasks.commands.work.comparing.rows import corrected, group_rows, in_order, task_rows
+from lm_eval_tasks.runs import MeasuredBy, Run, TaskRun, labels
+
+__all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
+
+_REMEDIES = {
+    "documents": "Run both models on the same data: the same mirror or revision, the same retriever.",
+    "prompts": "Run both models with the same prompt, shots and system instruction.",
+    "detectors": "Tag the answers of both alike: `lm-eval-grounded score RUN --detector NAME -o DIR`.",
+    "calibrations": "Correct both alike: `lm-eval-grounded score RUN --calibration NAME -o DIR`.",
+    "answers": "",
+}
+
+
+def compare_runs(
+    runs: Sequence[Run],
+    tasks: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    every_metric: bool = False,
+    filter_name: str | None = None,
+    refuse: bool = True,
+    progress: Callable[[Sequence[str]], Iterator[str]] = iter,
+) -> Comparison:
+    """Compare runs, all pairs of them.
+
+    Args:
+        runs: two or more.
+        tasks: names of tasks and groups; default all that two runs have.
+        metrics: names; default the headlines of each benchmark.
+        every_metric: all metrics instead.
+        filter_name: the filter whose readings count, such as ``robust``; default the first of each task.
+        refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
+            answers were not logged.
+        progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
+
+    Raises:
+        Incomparable: documents, prompts, detectors or calibrations differ.
+        UsageError: there is nothing to compare: fewer than two runs, no common task, an unknown task, metric or filter.
+        MissingSource: a run's answers were not logged.
+        CorruptSource: a samples file is damaged.
+    """
+    if len(runs) < 2:
+        found = f"only one run was found ({runs[0].folder})" if runs else "no run was found"
+        raise UsageError(f"{found}; a comparison needs two or more")
+    models = labels(runs)
+    groups = _common_groups(runs)
+    names = _chosen_tasks(runs, models, groups, tasks)
+    refused: list[Refusal] = []
+    notes: list[tuple[str, str]] = []
+    joined: list[Joined] = []
+    measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
+    known: dict[str, tuple[TaskRun, tuple[MeasuredBy, ...]]] = {}
+    for name in progress(names):
+        of_task = [run.tasks.get(name) for run in runs]
+        if not refuse:
+            of_task, unlogged = _logged(name, of_task, models)
+            refused += unlogged
+            if sum(run is not None for run in of_task) < 2:
+                continue
+        task, refusals, said = join(name, of_task, models)
+        notes += [(name, note) for note in said]
+        refused += refusals
+        if task is None:
+            continue
+        joined.append(task.summary())
+        chosen = _chosen_metrics(task, metrics, every_metric)
+        read_by = _filter_of(task, filter_name)
+        known[name] = task.any_run, chosen
+        others = [other for other in task.filters if other != read_by]
+        if others and filter_name is None:
+            notes.append((name, f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)"))
+        for metric in chosen:
+            values = measure(task, metric.name, read_by, metric.aggregation)
+            if isinstance(values, str):
+                notes.append((name, f"{metric.name} is not compared: {values}"))
+            else:
+                measured[name, metric.name, read_by] = values
+    if refused and refuse:
+        raise Incomparable(_refusals(refused))
+    if metrics:
+        missing = [metric for metric in metrics if all(metric != name for _, name, _ in measured)]
+        if missing:
+            has = sorted({metric.name for run, _ in known.values() for metric in run.metrics})
+            raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
+    rows = [
+        *group_rows(groups, tasks, names, known, measured, len(runs)),
+        *task_rows(known, measured, len(runs)),
+    ]
+    return Comparison(
+        tuple(models),
+        tuple(in_order(corrected(rows))),
+        tuple(joined),
+        tuple(_gathered(notes) + _absent(runs, models, names)),
+        tuple(refused),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- what is compared
+
+
+def _common_groups(runs: Sequence[Run]) -> dict[str, tuple[str, ...]]:
+    """Groups that two runs or more have whole, with the same tasks."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one, other in combinations(runs, 2):
+        for name, members in one.groups.items():
+            if name in other.groups and {*other.groups[name]} == {*members}:
+                found.setdefault(name, members)
+    return found
+
+
+def _chosen_tasks(
+    runs: Sequence[Run], models: Sequence[str], groups: Mapping[str, Sequence[str]], asked: Sequence[str] | None
+) -> list[str]:
+    times: dict[str, int] = {}
+    for run in runs:
+        for name in run.tasks:
+            times[name] = times.get(name, 0) + 1
+    common = [name for name, number in times.items() if number > 1]
+    if not common:
+        has = "; ".join(f"{model} has {_few(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
+        raise UsageError(f"no task is in two runs: {has}")
+    if not asked:
+        return common
+    chosen: list[str] = []
+    for name in asked:
+        if name in groups:
+            chosen += groups[name]
+        elif name in common:
+            chosen.append(name)
+        else:
+            raise UsageError(f"no two runs have the task {name}; they have {_few([*groups, *common], 40)}")
+    return list(dict.fromkeys(chosen))
+
+
+def _logged(
+    name: str, runs: Sequence[TaskRun | None], models: Sequence[str]
+) -> tuple[list[TaskRun | None], list[Refusal]]:
+    """The runs of a task whose answers were logged, and what there is to say of the others."""
+    kept = [run if run is not None and run.samples is not None else None for run in runs]
+    refused = [
+        Refusal(name, "answers", f"the answers of {model} were not logged (--log_samples)")
+        for model, run in zip(models, runs, strict=True)
+        if run is not None and run.samples is None
+    ]
+    return kept, refused
+
+
+def _few(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) -> tuple[MeasuredBy, ...]:
+    known = {metric.name: metric for run in task.runs if run is not None for metric in run.metrics}
+    if not known:  # a task of a user's own, without its results file
+        names = dict.fromkeys(
+            name
+            for answers in task.answers
+            for answer in answers.values()
+            for reading in answer.readings.values()
+            for name in reading.values
+        )
+        known = {name: MeasuredBy(name) for name in names}
+    if asked:
+        return tuple(known[name] for name in asked if name in known)
+    headlines = headlines_of(task.any_run.benchmark)
+    first = [known[name] for name in headlines or known if name in known]
+    if every or not first:
+        return tuple(dict.fromkeys((*first, *known.values())))
+    return tuple(first)
+
+
+def _filter_of(task: JoinedTask, asked: str | None) -> str:
+    """The filter asked for, or the first; answers can be without any."""
+    names = task.filters
+    if asked is not None and asked in names:
+        return asked
+    if asked is not None and len(names) > 1:
+        raise UsageError(f"{task.name}: no filter {asked}; there are {', '.join(names)}")
+    return names[0] if names else "none"
+
+
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+def _refusals(refused: Sequence[Refusal]) -> str:
+    """All reasons, those of many tasks once."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for refusal in refused:
+        shown = refusal.reason if refusal.kind != "documents" and refusal.kind != "prompts" else ""
+        by_reason.setdefault((refusal.kind, shown), []).append(refusal.task)
+    lines = []
+    for (kind, _), names in by_reason.items():
+        first = next(refusal for refusal in refused if refusal.kind == kind and refusal.task == names[0])
+        others = f" (and {len(names) - 1} more tasks: {_few(names[1:])})" if len(names) > 1 else ""
+        lines.append(f"{first.task}: {first.reason}{others}. {_REMEDIES[kind]}".rstrip())
+    return "the runs cannot be compared. " + " ".join(lines)
+
+
+def _gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
+    """Notes with the tasks that they hold of, each note once."""
+    tasks: dict[str, list[str]] = {}
+    for task, note in notes:
+        tasks.setdefault(note, []).append(task)
+    return [f"{_few(names, 3)}: {note}" for note, names in tasks.items()]
+
+
+def _absent(runs: Sequence[Run], models: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Tasks that only one run has."""
+    found = []
+    for model, run in zip(models, runs, strict=True):
+        alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
+        if alone and not set(names) & set(alone):
+            found.append(f"only {model} has {_few(alone)}")
+    return found

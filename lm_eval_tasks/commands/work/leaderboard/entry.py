@@ -1,0 +1,199 @@
+"""What the leaderboard keeps of a run: its figures, what they were measured on, and a number for each document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lm_eval_tasks.commands.work.leaderboard.headlines import family_of, headlines_of
+from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
+from lm_eval_tasks.runs import Answer, Run, TaskRun
+from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+
+__all__ = ["Entry", "Measured", "TaskEntry", "entry_of"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure on the leaderboard.
+
+    Attributes:
+        metric, filter: of the task.
+        kind: ``share`` or ``mean``, what `numbers` are tested as; empty where there is no test for the metric.
+        higher_is_better: ``None`` where neither is: such figures have no rank.
+        value, low, high, standard_error: of the results file; ``None`` where not known.
+        n: documents in the denominator.
+        numbers: one for each document or article, in an order that all runs over the same documents share; ``None`` for
+            one that is not in the denominator. Empty where `kind` is.
+    """
+
+    metric: str
+    filter: str
+    kind: str
+    higher_is_better: bool | None
+    value: float
+    low: float | None
+    high: float | None
+    standard_error: float | None
+    n: int
+    numbers: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A task of a run.
+
+    Attributes:
+        task, benchmark, language: see :class:`lm_eval_tasks.runs.TaskRun`.
+        family: its name without the language.
+        conditions: what must be the same for two runs to be ranked together: name to what it is. ``documents`` is absent
+            where the answers were not logged.
+        measured: its headline figures.
+        figures: all of them, filter to name to figure.
+        doubts: why they are not comparable with the published ones.
+        unranked: why it cannot be ranked; empty where it can.
+    """
+
+    task: str
+    benchmark: str
+    language: str
+    family: str
+    conditions: dict[str, str]
+    measured: tuple[Measured, ...]
+    figures: dict[str, Any]
+    doubts: tuple[str, ...]
+    unranked: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run.
+
+    Attributes:
+        model: as the run names it.
+        folder: that its files lie in, below the leaderboard's; ``.`` for that itself.
+        date: of its newest file.
+        made: what is known of how it was made, in words: the model's arguments, versions.
+        tasks: with a figure on the leaderboard.
+        others: names of tasks without one: of other benchmarks, or not scored.
+        digest: of the files that it was read from.
+    """
+
+    model: str
+    folder: str
+    date: str
+    made: dict[str, str]
+    tasks: tuple[TaskEntry, ...]
+    others: tuple[str, ...] = ()
+    digest: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Entry:
+        """Raises KeyError, TypeError or ValueError where `said` is none."""
+        tasks = [
+            TaskEntry(
+                **{
+                    **task,
+                    "doubts": tuple(task["doubts"]),
+                    "measured": tuple(
+                        Measured(**{**one, "numbers": tuple(one["numbers"])}) for one in task["measured"]
+                    ),
+                }
+            )
+            for task in said["tasks"]
+        ]
+        return cls(**{**said, "tasks": tuple(tasks), "others": tuple(said["others"])})
+
+
+def entry_of(run: Run, folder: str) -> Entry:
+    """A run with all of its answers read."""
+    tasks = [_task(task) for task in run.tasks.values() if task.benchmark and headlines_of(task)]
+    shown = {task.task for task in tasks}
+    return Entry(
+        run.model, folder, run.date, _made(run), tuple(tasks), tuple(name for name in run.tasks if name not in shown)
+    )
+
+
+def _task(task: TaskRun) -> TaskEntry:
+    conditions = _conditions(task)
+    answers: Sequence[Answer] = ()
+    unranked = ""
+    try:
+        answers = sorted(task.answers(), key=lambda answer: (answer.content, answer.key))
+    except MissingSource:
+        unranked = "its answers were not logged (--log_samples)"
+    except CorruptSource as error:
+        unranked = str(error)
+    if answers:
+        conditions["documents"] = _digest(answer.content for answer in answers)
+    return TaskEntry(
+        task=task.task,
+        benchmark=task.benchmark,
+        language=task.language,
+        family=family_of(task),
+        conditions=conditions,
+        measured=tuple(_measured(task, *headline, answers) for headline in headlines_of(task)),
+        figures={name: dict(figures) for name, figures in task.figures.items()},
+        doubts=tuple(task.not_comparable),
+        unranked=unranked,
+    )
+
+
+def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) -> Measured:
+    figure = task.figures[name][metric]
+    by = next((measured for measured in task.metrics if measured.name == metric), None)
+    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers)
+    return Measured(
+        metric=metric,
+        filter=name,
+        kind=kind,
+        higher_is_better=by.higher_is_better if by else None,
+        value=float(figure["value"]),
+        **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
+        n=int(figure.get("n") or 0),
+        numbers=tuple(None if math.isnan(number) else number for number in numbers),
+    )
+
+
+def _known(part: Any) -> float | None:
+    return float(part) if isinstance(part, (int, float)) and math.isfinite(part) else None
+
+
+def _conditions(task: TaskRun) -> dict[str, str]:
+    settings = task.settings
+    found = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
+    if settings.system_instruction:
+        found["system instruction"] = _digest([settings.system_instruction])
+    if task.detector:
+        parts = {part: task.detector.get(part) for part in ("name", "version", "threshold", "options")}
+        found["detector"] = " ".join(_text(part) for part in parts.values() if part)
+        calibration = task.provenance.get("calibration")
+        found["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
+    return found
+
+
+def _made(run: Run) -> dict[str, str]:
+    found = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
+    first = next(iter(run.tasks.values()), None)
+    versions = first.provenance.get("versions") if first else None
+    if isinstance(versions, Mapping):
+        found["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return found
+
+
+def _text(part: Any) -> str:
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode("utf-8", "surrogatepass") + b"\n")
+    return found.hexdigest()[:12]

@@ -1,0 +1,30 @@
+// Orders a table by a column. Everything is on the page without this.
+(() => {
+  "use strict";
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const body = table.tBodies[0];
+    const heads = Array.from(table.tHead.rows[0].cells);
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const now = head.getAttribute("aria-sort");
+        const rising = now ? now === "descending" : head.dataset.first !== "descending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+        const key = (row) => row.cells[column].dataset.sort;
+        const rows = Array.from(body.rows).map((row, place) => ({ row, place, key: key(row) }));
+        rows.sort((a, b) => {
+          if ((a.key === undefined) !== (b.key === undefined)) return a.key === undefined ? 1 : -1; // what is missing is last
+          if (a.key === b.key) return a.place - b.place;
+          const [x, y] = [Number(a.key), Number(b.key)];
+          const order = Number.isNaN(x) || Number.isNaN(y) ? a.key.localeCompare(b.key) : x - y;
+          return rising ? order : -order;
+        });
+        body.append(...rows.map((each) => each.row));
+      });
+    });
+  }
+})();

@@ -1,0 +1,64 @@
+"""Copies of runs in which something is changed, for the tests of what compares them; and samples written by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+DATE = "2026-01-01T00-00-00.000000"
+
+Row = dict[str, Any]
+
+
+def copied_models(two_models: Path, folder: Path, tasks: Sequence[str]) -> tuple[Path, Path]:
+    """The folders of both models' files, with the samples of some tasks only."""
+    found = []
+    for results in sorted(two_models.rglob("results_*.json")):
+        target = folder / results.parent.name
+        target.mkdir(parents=True)
+        shutil.copy(results, target)
+        for task in tasks:
+            for samples in results.parent.glob(f"samples_{task}_2*.jsonl"):
+                shutil.copy(samples, target)
+        found.append(target)
+    first, second = found
+    return first, second
+
+
+def change_samples(folder: Path, task: str, change: Callable[[list[Row]], list[Row]]) -> None:
+    """Rewrite a samples file."""
+    (path,) = folder.glob(f"samples_{task}_2*.jsonl")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in change(rows)), "utf-8")
+
+
+def change_results(folder: Path, change: Callable[[Row], object]) -> None:
+    """Rewrite the results file."""
+    (path,) = folder.glob("results_*.json")
+    results = json.loads(path.read_text("utf-8"))
+    change(results)
+    path.write_text(json.dumps(results, ensure_ascii=False), "utf-8")
+
+
+def written_samples(folder: Path, task: str, values: Sequence[Row], docs: Sequence[Row] | None = None) -> Path:
+    """A samples file without a results file: the values of the metrics, document by document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"samples_{task}_{DATE}.jsonl"
+    rows = [
+        {
+            "doc_id": number,
+            "doc": {"id": f"q{number}", **(docs[number] if docs else {})},
+            "resps": [["an answer"]],
+            "filtered_resps": ["an answer"],
+            "filter": "none",
+            "prompt_hash": f"hash {number}",
+            "metrics": list(of_document),
+            **of_document,
+        }
+        for number, of_document in enumerate(values)
+    ]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    return path

@@ -1,0 +1,76 @@
+"""Runs made by hand: models whose figures a test writes down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lm_eval_tasks import catalogue
+from lm_eval_tasks.benchmark import Metric
+from lm_eval_tasks.runs import MeasuredBy, Run, Settings, TaskRun
+
+Values = Mapping[str, Any]
+SETTINGS = Settings("", 0, "", "", {}, None)
+
+
+def figure(value: float, low: float | None = None, high: float | None = None, n: int = 100) -> dict[str, Any]:
+    """A figure as a results file has it."""
+    return {"value": value, "low": low, "high": high, "standard_error": None, "n": n, "denominator": "questions"}
+
+
+def share(count: int, n: int) -> dict[str, Any]:
+    """A share with Wilson's bounds."""
+    from custom_metrics.figures import share_figure
+
+    return share_figure([1.0] * count + [0.0] * (n - count)).as_json("questions")
+
+
+def task(
+    name: str,
+    figures: Mapping[str, Values] | Values,
+    language: str = "",
+    provenance: Mapping[str, Any] | None = None,
+    metrics: Sequence[str] = (),
+    results: Values | None = None,
+) -> TaskRun:
+    """A task of a run.
+
+    Args:
+        name: of it.
+        figures: metric to figure, of the task's only filter; or filter to these.
+        language: code.
+        provenance: default one that finds nothing to doubt.
+        metrics: default those of the task's table, else of the figures.
+        results: ``metric,filter`` to value.
+    """
+    base = catalogue.base_of(name)
+    filters = tuple(base.filters) if base else ("none",)
+    by_filter = figures if {*figures} <= {*filters} else {filters[0]: figures}
+    listed = metrics or ([metric.name for metric in base.metrics] if base else [*next(iter(by_filter.values()), {})])
+    known = {metric.name: metric for metric in base.metrics} if base else {}
+    return TaskRun(
+        task=name,
+        benchmark=name.partition("_")[0],
+        language=language,
+        version=1,
+        config={"filter_list": [{"name": filter_name} for filter_name in filters]},
+        provenance={"split": "test", "not_comparable": []} if provenance is None else provenance,
+        figures=by_filter,
+        metrics=tuple(_measured(metric, known.get(metric)) for metric in listed),
+        settings=SETTINGS,
+        results=results or {},
+        samples=None,
+        results_file=None,
+    )
+
+
+def _measured(name: str, metric: Metric | None) -> MeasuredBy:
+    return (
+        MeasuredBy(name, metric.aggregation.rpartition(".")[2], metric.higher_is_better) if metric else MeasuredBy(name)
+    )
+
+
+def run(model: str, tasks: Sequence[TaskRun], config: Values | None = None) -> Run:
+    """A run of a model."""
+    return Run(model, Path("runs") / model.rpartition("/")[2], {one.task: one for one in tasks}, config=config or {})

@@ -1,0 +1,468 @@
+"""``lm-eval-grounded compare``: which runs are compared, and what is found."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics.paired_means import compare_means
+from custom_metrics.paired_shares import compare_shares
+from lm_eval_tasks.commands.work.comparing import Comparison, Difference, Incomparable, compare_runs
+from lm_eval_tasks.commands.work.scoring import score
+from lm_eval_tasks.runs import read_runs
+from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
+from tests.conftest import command, run
+from tests.logged_runs import copied, in_one_step, only_predicted
+from tests.shared_once import SharedOnce
+
+FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
+
+
+def compared(*places: Path, **options: Any) -> Comparison:
+    return compare_runs(read_runs(places), **options)
+
+
+def the(comparison: Comparison, metric: str, task: str) -> Difference:
+    (row,) = comparison.of(metric, task)
+    return row
+
+
+@pytest.fixture(scope="module")
+def whole(two_models: Path) -> Comparison:
+    """``baseline-answer`` against ``baseline-lexical`` on all tasks and metrics of the sample."""
+    return compared(two_models, every_metric=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- figures
+
+
+def test_every_value_is_that_of_the_run(two_models: Path, whole: Comparison) -> None:
+    runs = read_runs([two_models])
+    seen = 0
+    for row in whole.differences:
+        for model, own in ((row.first, row.first_own), (row.second, row.second_own)):
+            results = runs[model].group_results[row.task] if row.group else runs[model].tasks[row.task].results
+            reported = results.get(f"{row.metric},{row.filter}")
+            if reported is None:
+                assert math.isnan(own)
+            elif row.only_first == row.only_second == 0:
+                assert own == pytest.approx(reported), row
+                seen += 1
+    assert seen > 150
+
+
+def test_a_share_is_compared_by_mcnemar(two_models: Path, whole: Comparison) -> None:
+    values = [
+        [
+            math.nan if value is None else value
+            for answer in model.tasks["nomiracl_fi"].answers()
+            for value in [answer.readings["strict"].values["accuracy"]]
+        ]
+        for model in read_runs([two_models])
+    ]
+    expected, row = compare_shares(*values), the(whole, "accuracy", "nomiracl_fi")
+    assert (row.difference, row.low, row.high, row.p) == expected[2:6]
+    assert (row.n, row.unit, row.p_exact) == (8, "documents", expected.p_exact)
+    assert row.method.startswith("McNemar")
+
+
+def test_a_mean_is_compared_by_a_paired_bootstrap(two_models: Path, whole: Comparison) -> None:
+    first, second = (
+        {answer.key: answer.readings["answer"].values["rougeL"] for answer in model.tasks["clapnq_gold"].answers()}
+        for model in read_runs([two_models])
+    )
+    pairs = [(first[key], second[key]) for key in sorted(first) if first[key] is not None]
+    expected, row = compare_means(*zip(*pairs, strict=True)), the(whole, "rougeL", "clapnq_gold")
+    assert (row.n, row.method) == (len(pairs), "paired bootstrap-t")
+    assert row.difference == pytest.approx(expected.difference)
+    assert (row.low, row.high) == (pytest.approx(expected.low, abs=0.02), pytest.approx(expected.high, abs=0.02))
+
+
+def test_mfava_is_compared_over_articles_with_a_common_calibration(whole: Comparison) -> None:
+    detected, estimated = the(whole, "detected_rate", "mfava_de"), the(whole, "estimated_rate", "mfava_de")
+    assert (detected.n, detected.unit, detected.only_first, detected.only_second) == (5, "articles", 0, 0)
+    assert estimated.p == pytest.approx(detected.p)
+    assert estimated.difference / detected.difference == pytest.approx(0.671968 / 0.832102, rel=1e-4)
+
+
+def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
+    group = the(whole, "error_rate", "nomiracl")
+    tasks = [row for row in whole.of("error_rate") if not row.group]
+    assert (group.group, group.tasks, len(tasks), group.n) == (True, 18, 18, sum(row.n for row in tasks))
+    assert group.difference == pytest.approx(np.mean([row.difference for row in tasks]))
+    assert group.family == 1
+    assert {row.family for row in tasks} == {18}
+
+
+def test_holm_is_over_the_languages_and_pairs_of_a_metric(two_models: Path) -> None:
+    found = compared(two_models, two_models, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"])
+    assert len(found.models) == len(set(found.models)) == 4
+    rows = list(found.of("accuracy"))
+    assert len(rows) == 2 * 6
+    assert {row.family for row in rows} == {12}
+    smallest = min(rows, key=lambda row: row.p)
+    assert smallest.p_adjusted == pytest.approx(min(1.0, 12 * smallest.p))
+    assert {(row.first, row.second) for row in rows if row.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
+
+
+def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:
+    headlines = compared(two_models, tasks=["clapnq_rag", "nomiracl_de"])
+    assert [row.metric for row in headlines.differences] == [
+        *("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "length"),
+        *("hallucination_rate", "error_rate"),
+    ]
+    assert all(row.headline for row in headlines.differences)
+    of_clapnq = [row.headline for row in whole.differences if row.task == "clapnq_rag"]
+    assert of_clapnq == sorted(of_clapnq, reverse=True)
+    assert False in of_clapnq
+
+
+def test_documents_that_count_for_one_model_are_said(whole: Comparison, two_models: Path) -> None:
+    """NoMIRACL's Invalid answers are in no denominator: one that a model alone has is dropped for both."""
+    found = the(whole, "k_precision", "clapnq_gold")
+    counts = [
+        sum(a.readings["answer"].values["k_precision"] is not None for a in model.tasks["clapnq_gold"].answers())
+        for model in read_runs([two_models])
+    ]
+    assert [found.n + found.only_first, found.n + found.only_second] == counts
+    assert found.only_first or found.only_second
+
+
+def test_the_order_of_the_runs_changes_the_sign(two_models: Path) -> None:
+    folders = sorted({path.parent for path in two_models.rglob("results_*.json")})
+    there, back = compared(*folders, tasks=list(FEW)), compared(*reversed(folders), tasks=list(FEW))
+    assert back.models == there.models[::-1]
+    for one, other in zip(there.differences, back.differences, strict=True):
+        assert (one.task, one.metric) == (other.task, other.metric)
+        assert other.difference == pytest.approx(-one.difference, nan_ok=True)
+        assert (other.low, other.p) == (
+            pytest.approx(-one.high, nan_ok=True),
+            pytest.approx(one.p, nan_ok=True),
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------- documents
+
+
+def test_documents_are_joined_by_content_and_not_by_position(two_models: Path, tmp_path: Path) -> None:
+    first, second = copied_models(two_models, tmp_path, FEW)
+    before = compared(first, second, tasks=list(FEW))
+
+    def turn(rows: list[Row]) -> list[Row]:
+        last = max(row["doc_id"] for row in rows)
+        return [{**row, "doc_id": last - row["doc_id"]} for row in reversed(rows)]
+
+    for task in FEW:
+        change_samples(second, task, turn)
+    assert compared(first, second, tasks=list(FEW)).as_json() == before.as_json()
+
+
+def test_documents_of_one_run_alone_are_counted(two_models: Path, tmp_path: Path) -> None:
+    first, second = copied_models(two_models, tmp_path, ["clapnq_rag"])
+    change_samples(second, "clapnq_rag", lambda rows: [row for row in rows if row["doc_id"] < 20])  # --limit 20
+    found = compared(first, second, tasks=["clapnq_rag"])
+    (joined,) = found.joined
+    assert (joined.documents, joined.only) == (20, (12, 0))
+    row = the(found, "rougeL", "clapnq_rag")
+    assert row.n < 18
+    assert row.first_own != row.first_value
+    assert row.second_own == row.second_value
+
+
+def other_passages(row: Row) -> Row:
+    return {**row, "doc": {**row["doc"], "passages": [{"text": "Another corpus."}]}}
+
+
+def another_prompt(row: Row) -> Row:
+    return {**row, "prompt_hash": "0" * 64, "arguments": {"gen_args_0": {"arg_0": "Think step by step."}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (other_passages, ["32 of 32 documents differ; the first is", "passages", "Another corpus.", "same mirror"]),
+        (another_prompt, ["32 of 32 prompts differ", "Think step by step.", "same prompt, shots"]),
+        (lambda row: {**row, "doc": {**row["doc"], "id": f"x{row['doc_id']}"}}, ["no document is in two runs"]),
+    ],
+)
+def test_other_documents_or_prompts_are_refused(
+    two_models: Path, tmp_path: Path, change: Callable[[Row], Row], says: list[str]
+) -> None:
+    first, second = copied_models(two_models, tmp_path, ["clapnq_rag", "nomiracl_de"])
+    change_samples(second, "clapnq_rag", lambda rows: list(map(change, rows)))
+    with pytest.raises(Incomparable) as error:
+        compared(first, second, tasks=["clapnq_rag", "nomiracl_de"])
+    for part in ("clapnq_rag", *says):
+        assert part in str(error.value)
+    assert "nomiracl_de" not in str(error.value)
+    kept = compared(first, second, tasks=["clapnq_rag", "nomiracl_de"], refuse=False)
+    assert {row.task for row in kept.differences} == {"nomiracl_de"}
+    assert [refusal.task for refusal in kept.refused] == ["clapnq_rag"]
+
+
+def test_the_data_of_another_mirror_are_refused(two_models: Path, hub: str, tmp_path: Path) -> None:
+    arguments = (
+        "--model",
+        "grounded-baseline",
+        "--tasks",
+        "clapnq_gold",
+        "--metadata",
+        f"mirror={hub}",
+        "--limit",
+        "8",
+    )
+    run([command("lm_eval"), *arguments, "--log_samples", "--output_path", str(tmp_path)], tmp_path)
+    with pytest.raises(Incomparable, match=r"clapnq_gold: no document is in two runs .*the same mirror"):
+        compared(next(two_models.rglob("results_*.json")), tmp_path)
+
+
+def of_task(task: str, *path: str, value: Any) -> Callable[[Row], None]:
+    def change(results: Row) -> None:
+        place = results["configs"][task]
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = value
+
+    return change
+
+
+RECORD = ("metadata", "provenance")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            of_task("mfava_de", *RECORD, "detector", "version", value="0ther"),
+            ["the detector differs", "0ther", "score RUN"],
+        ),
+        (of_task("mfava_de", *RECORD, "detector", "threshold", value=0.9), ["the detector differs", "0.9"]),
+        (
+            of_task("mfava_de", *RECORD, "calibration", "file", value="mine.json@1"),
+            ["the calibration differs", "mine.json@1"],
+        ),
+        (of_task("mfava_de", *RECORD, "prompt", "template_sha256", value="f" * 64), ["the prompt's template differs"]),
+        (lambda results: results["n-shot"].update(mfava_de=2), ["the number of shots differs: 2 for", "0 for"]),
+        (
+            lambda results: results.update(system_instruction="Be brief."),
+            ["the system instruction differs", "Be brief."],
+        ),
+    ],
+)
+def test_other_settings_are_refused(
+    two_models: Path, tmp_path: Path, change: Callable[[Row], None], says: list[str]
+) -> None:
+    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
+    change_results(first, change)
+    with pytest.raises(Incomparable) as error:
+        compared(first, second, tasks=["mfava_de"])
+    for part in ("mfava_de", *says):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda results: results.update(chat_template_sha="c" * 64), "another chat template"),
+        (of_task("mfava_de", "generation_kwargs", value={"temperature": 0.0}), "another arguments of the generation"),
+    ],
+)
+def test_other_chat_templates_and_generation_are_a_note(
+    two_models: Path, tmp_path: Path, change: Callable[[Row], None], says: str
+) -> None:
+    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
+    change_results(first, change)
+    if "chat" in says:  # the prompts then differ, and must
+        change_samples(first, "mfava_de", lambda rows: list(map(another_prompt, rows)))
+    (note,) = (note for note in compared(first, second, tasks=["mfava_de"]).notes if says in note)
+    assert "mfava_de" in note
+
+
+def test_the_reason_of_many_tasks_is_said_once(two_models: Path, tmp_path: Path) -> None:
+    tasks = ["nomiracl_de", "nomiracl_fi", "nomiracl_ar"]
+    first, second = copied_models(two_models, tmp_path, tasks)
+    for task in tasks:
+        change_samples(second, task, lambda rows: list(map(another_prompt, rows)))
+    with pytest.raises(Incomparable) as error:
+        compared(first, second, tasks=tasks)
+    assert str(error.value).count("prompts differ") == 1
+    assert "and 2 more tasks: nomiracl_fi, nomiracl_ar" in str(error.value)
+
+
+# --------------------------------------------------------------------------------------------------------------- runs
+
+
+def test_what_score_wrote_is_a_run(shared_once: SharedOnce, tmp_path: Path) -> None:
+    folder = copied(only_predicted(shared_once), tmp_path / "predicted")
+    score(folder, output=tmp_path / "scored")
+    found = compared(in_one_step(shared_once), tmp_path / "scored", every_metric=True)
+    assert {row.task for row in found.differences} == {"mfava_de", "mfava_zh"}
+    assert {row.difference for row in found.differences if row.n} == {0.0}
+    assert all(not row.significant for row in found.differences)
+
+
+def test_what_replay_wrote_is_a_run(two_models: Path, tmp_path: Path) -> None:
+    (lexical,) = {path.parent for path in two_models.rglob("results_*.json") if "lexical" in path.parent.name}
+    arguments = ("--model", "replay", "--model_args", f"path={lexical}", "--metadata", "mirror=sample")
+    run(
+        [command("lm_eval"), *arguments, "--tasks", "nomiracl_de", "--log_samples", "--output_path", str(tmp_path)],
+        tmp_path,
+    )
+    row = the(compared(lexical, tmp_path, metrics=["accuracy"]), "accuracy", "nomiracl_de")
+    assert (row.n, row.difference, row.p) == (8, 0.0, 1.0)
+
+
+def test_samples_files_alone_are_runs(two_models: Path, tmp_path: Path) -> None:
+    whole = compared(two_models, tasks=["mfava_de"])
+    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
+    for folder in (first, second):
+        for results in folder.glob("results_*.json"):
+            results.unlink()
+    alone = compared(*(next(folder.glob("samples_*")) for folder in (first, second)))
+    assert [row.difference for row in alone.differences] == pytest.approx(
+        [row.difference for row in whole.differences], nan_ok=True
+    )
+
+    def of_another(row: Row) -> Row:
+        tagged = row["estimated_rate"]
+        return {**row, "estimated_rate": tagged and {**tagged, "calibration": "lexical.json@0|de||lexical|0ther"}}
+
+    change_samples(second, "mfava_de", lambda rows: list(map(of_another, rows)))
+    with pytest.raises(Incomparable, match=r"the detector, or its calibration, differs.*0ther"):
+        compared(first, second)
+
+
+def test_a_damaged_file_is_an_error_and_a_cut_one_is_used(
+    two_models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = copied_models(two_models, tmp_path, ["nomiracl_de"])
+    (path,) = second.glob("samples_*.jsonl")
+    whole = path.read_text("utf-8")
+    path.write_text(whole[:-20], "utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert the(compared(first, second, tasks=["nomiracl_de"], metrics=["accuracy"]), "accuracy", "nomiracl_de").n
+    assert "is cut in line" in caplog.text
+    rows = whole.splitlines()
+    path.write_text("\n".join([rows[0], rows[1][:50], *rows[2:]]) + "\n", "utf-8")
+    with pytest.raises(CorruptSource, match="line 2"):
+        compared(first, second, tasks=["nomiracl_de"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tasks": ["nomiracl_xx"]}, "no two runs have the task nomiracl_xx; they have nomiracl,"),
+        (
+            {"metrics": ["rouge"], "tasks": ["clapnq_gold"]},
+            "no common task has the metric rouge; there are answerable_",
+        ),
+        ({"filter_name": "loose", "tasks": ["nomiracl_de"]}, "nomiracl_de: no filter loose; there are strict, robust"),
+    ],
+)
+def test_what_is_not_there_is_named(two_models: Path, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        compared(two_models, **options)
+
+
+def test_two_runs_are_needed_with_a_task_in_common_and_answers(two_models: Path, tmp_path: Path) -> None:
+    first, second = copied_models(two_models, tmp_path, [])
+    with pytest.raises(ValueError, match="only one run was found"):
+        compared(first)
+    with pytest.raises(MissingSource, match="run it with --log_samples"):
+        compared(first, second, tasks=["nomiracl_de"])
+    unlogged = compared(first, second, tasks=["nomiracl_de"], refuse=False)
+    assert unlogged.differences == ()
+    assert [refusal.kind for refusal in unlogged.refused] == ["answers", "answers"]
+    one = written_samples(tmp_path / "one", "mine", [{"acc": 1.0}])
+    other = written_samples(tmp_path / "other", "theirs", [{"acc": 1.0}])
+    with pytest.raises(ValueError, match=r"no task is in two runs: .* has mine; .* has theirs"):
+        compared(one, other)
+
+
+# ------------------------------------------------------------------------------------------------------------- metrics
+
+
+def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
+    one = written_samples(
+        tmp_path / "one", "mine", [{"acc": float(i % 2), "bleu": i / 7, "said": "x"} for i in range(30)]
+    )
+    other = written_samples(tmp_path / "other", "mine", [{"acc": 0.0, "bleu": i / 9, "said": "y"} for i in range(30)])
+    found = compared(one, other)
+    acc, bleu = the(found, "acc", "mine"), the(found, "bleu", "mine")
+    assert (acc.first_value, acc.second_value, acc.method[:7]) == (0.5, 0.0, "McNemar")
+    assert (bleu.method, bleu.higher_is_better, bleu.better) == ("paired bootstrap-t", None, None)
+    assert bleu.significant
+    assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]
+
+
+def test_word_scores_are_ratios_of_sums(tmp_path: Path) -> None:
+    counts = [[[3, 1, 2, 40], [0, 2, 1, 30], [5, 0, 1, 20]], [[1, 1, 4, 40], [1, 0, 0, 32], [2, 0, 4, 20]]]
+    places = [
+        written_samples(
+            tmp_path / str(number),
+            "mfava_detection_de_gold",
+            [{"f1": 0.5, "precision": c, "recall": c} for c in of_model],
+        )
+        for number, of_model in enumerate(counts)
+    ]
+    found = compared(*places, every_metric=True)
+    values = {row.metric: (row.first_value, row.second_value) for row in found.differences}
+    assert values["f1"] == (pytest.approx(16 / 23), pytest.approx(8 / 17))
+    assert values["precision"] == (pytest.approx(8 / 11), pytest.approx(4 / 5))
+    assert values["recall"] == (pytest.approx(8 / 12), pytest.approx(4 / 12))
+
+
+def test_scores_by_category_are_means_over_categories_that_occur(tmp_path: Path) -> None:
+    none = [0, 0, 0, 10]
+    counts = [[3, 1, 2, 40], none, [1, 0, 1, 9], none, none, none]
+    rows = [{"f1": 0.5, "precision": counts, "recall": counts}] * 4
+    places = [written_samples(tmp_path / str(n), "mfava_detection_de_gold_category", rows) for n in (1, 2)]
+    found = the(compared(*places), "f1", "mfava_detection_de_gold_category")
+    assert found.first_value == pytest.approx(
+        (6 / 9 + 2 / 3) / 2
+    )  # as custom_metrics.detection: absent ones are left out
+
+
+def test_a_judges_f_plus_a_is_a_harmonic_mean_over_questions(tmp_path: Path) -> None:
+    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(20)]
+    values = [
+        [
+            {"f_plus_a": [doc["id"], ("faithfulness", "appropriateness")[n % 2], float(r)]}
+            for n, (doc, r) in enumerate(of)
+        ]
+        for of in (list(zip(docs, [4, 3, 2, 1] * 5, strict=True)), list(zip(docs, [1, 4, 2, 3] * 5, strict=True)))
+    ]
+    places = [written_samples(tmp_path / str(n), "clapnq_judge", of_judge, docs) for n, of_judge in enumerate(values)]
+    row = the(compared(*places), "f_plus_a", "clapnq_judge")
+    # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5
+    assert (row.first_value, row.second_value) == (
+        pytest.approx(2 / (1 / 3 + 1 / 2)),
+        pytest.approx(2 / (1 / 1.5 + 1 / 3.5)),
+    )
+    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), 10, "questions")
+
+
+def test_win_rates_count_each_question_the_same(tmp_path: Path) -> None:
+    docs = [{"id": f"q{question}", "subset": f"s{number}"} for number, question in enumerate([0, 0, 0, 1, 2])]
+    rows = [{"win_rate_x": [doc["id"], won]} for doc, won in zip(docs, [1.0, 1.0, 0.0, 0.0, None], strict=True)]
+    places = [written_samples(tmp_path / str(n), "clapnq_judge_pairs", rows, docs) for n in (1, 2)]
+    row = the(compared(*places), "win_rate_x", "clapnq_judge_pairs")
+    assert (row.first_own, row.n) == (pytest.approx((2 / 3 + 0) / 2), 2)
+
+
+def test_a_judges_shares_are_compared_over_questions(tmp_path: Path) -> None:
+    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(12)]
+    config = [{"unread_rate": [doc["id"], number % 3 == 0, 1]} for number, doc in enumerate(docs)]
+    others = [{"unread_rate": [doc["id"], 0, 1]} for doc in docs]
+    one = written_samples(tmp_path / "one", "clapnq_judge", config, docs)
+    other = written_samples(tmp_path / "other", "clapnq_judge", others, docs)
+    found = compared(one, other)
+    row = the(found, "unread_rate", "clapnq_judge")
+    assert (row.first_value, row.second_value, row.n, row.unit) == (pytest.approx(1 / 3), 0.0, 6, "questions")

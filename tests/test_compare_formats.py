@@ -1,0 +1,268 @@
+"""A comparison as a person reads it: text, Markdown, LaTeX, CSV, JSON, and in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.compare import FORMATS as OFFERED
+from lm_eval_tasks.commands.work.comparing import Comparison, Difference, Joined, Refusal
+from lm_eval_tasks.commands.work.comparing.rendering import FORMATS, render
+from lm_eval_tasks.commands.work.comparing.wording import number, p_value, sentences
+from tests.changed_runs import written_samples
+
+ROW = Difference(
+    task="nomiracl_de",
+    benchmark="nomiracl",
+    language="de",
+    group=False,
+    tasks=1,
+    metric="hallucination_rate",
+    filter="strict",
+    higher_is_better=False,
+    headline=True,
+    first=0,
+    second=1,
+    first_value=0.25,
+    second_value=0.5,
+    difference=-0.25,
+    low=-0.4,
+    high=-0.1,
+    p=0.0004,
+    p_exact=0.0008,
+    p_adjusted=0.0012,
+    family=3,
+    n=200,
+    unit="documents",
+    only_first=7,
+    only_second=2,
+    first_own=0.26,
+    second_own=0.5,
+    method="McNemar mid-p, Tango score interval",
+    denominator="non-relevant questions",
+)
+EQUAL = replace(ROW, task="nomiracl_fi", difference=0.02, low=-0.1, high=0.14, p=0.7, p_adjusted=1.0)
+UNKNOWN = replace(
+    ROW, task="nomiracl_ar", difference=math.nan, low=math.nan, high=math.nan, p=math.nan, p_adjusted=math.nan, n=0
+)
+GROUP = replace(ROW, task="nomiracl", group=True, tasks=18, language="", p_adjusted=0.0004, family=1)
+
+
+def comparison(*rows: Difference, **parts: Any) -> Comparison:
+    models = parts.pop("models", ("org/small", "org/large"))
+    return Comparison(models, rows, parts.pop("joined", ()), parts.pop("notes", ()), parts.pop("refused", ()))
+
+
+TABLE = """\
+task                   metric                            A      B               difference        p    n    only one
+---------------------  --------------------  -------------  -----  -----------------------  -------  ---  ----------
+nomiracl (mean of 18)  hallucination_rate ↓  0.250 (0.260)  0.500  -0.250 [-0.400, -0.100]  <0.001*  200       7 / 2
+nomiracl_de            hallucination_rate ↓  0.250 (0.260)  0.500  -0.250 [-0.400, -0.100]   0.001*  200       7 / 2
+nomiracl_fi            hallucination_rate ↓  0.250 (0.260)  0.500  +0.020 [-0.100, +0.140]    1.000  200       7 / 2
+nomiracl_ar            hallucination_rate ↓  0.250 (0.260)  0.500                        -        -    0       7 / 2"""
+
+
+def test_the_command_offers_every_format() -> None:
+    assert tuple(FORMATS) == OFFERED
+
+
+def test_text_for_a_terminal() -> None:
+    joined = (Joined("nomiracl_de", 207, (3, 0)),)
+    refused = (Refusal("clapnq_rag", "documents", "32 of 32 documents differ"),)
+    found = comparison(
+        GROUP, ROW, EQUAL, UNKNOWN, joined=joined, notes=("all: another chat template",), refused=refused
+    )
+    table, words = render(found).split("\n\n", 2)[1:]
+    assert render(found).startswith("A = org/small\nB = org/large\n\n")
+    assert table == TABLE
+    first, columns, holm, only, brackets, methods, alone, note, left_out = words.splitlines()
+    assert first == (
+        "hallucination_rate: small is better by 0.250 (0.100 to 0.400) over nomiracl (mean of 18 tasks), p < 0.001. "
+        "Of 3 tasks, small is better in 1, no difference is shown in 1, nothing can be said in 1."
+    )
+    assert columns == "Difference: first minus second, over what both models have, with 95 % bounds. * p < 0.05."
+    assert holm.startswith(
+        "p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark (3"
+    )
+    assert only == "Only one: documents that count for one of both models alone, and are left out of both values."
+    assert brackets == "In brackets: the run's own value, over all documents that count for that model."
+    assert methods == "Methods: McNemar mid-p, Tango score interval."
+    assert alone == "Documents that are not compared: nomiracl_de: 3 in A only."
+    assert (note, left_out) == (
+        "all: another chat template.",
+        "clapnq_rag is left out: 32 of 32 documents differ.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (ROW, "small is better by 0.250 (0.100 to 0.400) on nomiracl_de, p = 0.001."),
+        (replace(ROW, difference=0.25, low=0.1, high=0.4), "large is better by 0.250 (0.100 to 0.400) on"),
+        (replace(ROW, higher_is_better=True), "large is better by"),
+        (replace(ROW, higher_is_better=None), "large has 0.250 (0.100 to 0.400) more on nomiracl_de, p = 0.001."),
+        (EQUAL, "no difference is shown on nomiracl_fi: +0.020, 95 % bounds -0.100 to 0.140, p = 1.000."),
+        (UNKNOWN, "on nomiracl_ar nothing can be said: no document counts for both models."),
+        (replace(UNKNOWN, n=5), "nothing can be said of the difference: the detector's errors are too little known."),
+        (replace(EQUAL, low=math.nan, high=math.nan), "+0.020, no bounds, p = 1.000."),
+        # The bounds of a share may hold 0 where its p is under 0.05, and the other way round: p decides.
+        (replace(ROW, low=-0.4, high=0.01), "small is better by 0.250 on nomiracl_de, p = 0.001."),
+        (replace(ROW, p_adjusted=0.06), "no difference is shown on nomiracl_de: -0.250, 95 % bounds -0.400 to -0.100"),
+    ],
+)
+def test_a_sentence_says_who_is_better_or_that_nothing_was_shown(row: Difference, says: str) -> None:
+    (found,) = sentences(comparison(row), ["small", "large"])
+    assert found.startswith("hallucination_rate: ")
+    assert says in found
+
+
+def test_three_models_are_compared_in_pairs() -> None:
+    rows = [replace(ROW, first=one, second=other) for one, other in ((0, 1), (0, 2), (1, 2))]
+    text = render(comparison(*rows, models=("a", "b", "c")))
+    assert [line.split()[3:6] for line in text.splitlines() if line.startswith("nomiracl_de")] == [
+        [*"A-B"],
+        [*"A-C"],
+        [*"B-C"],
+    ]
+    assert "all languages or tasks of a benchmark and all pairs of models (3 comparisons)" in text
+    assert "c is better" not in text
+    assert "hallucination_rate: b and c, b is better by 0.250" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.12345, "0.123"), (-0.0001, "0.000"), (185.77, "185.8"), (math.nan, "-"), (math.inf, "-")]
+)
+def test_numbers(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_p_values() -> None:
+    assert [p_value(p) for p in (0.0004, 0.001, 0.25, math.nan)] == ["<0.001", "0.001", "0.250", "-"]
+
+
+HOSTILE = (
+    "\x1b[2J\x07evil",  # clears a terminal
+    "a|b\n| c | <script>alert(1)</script> ![x](http://x)",
+    r"\input{/etc/passwd} $x$ 100% #1 _y_ ^2 ~",
+    "=cmd|' /C calc'!A0",
+    "\u202egnirts",  # turns the direction of text
+    "\ud800",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_name_becomes_markup_or_a_command(name: str, form: str) -> None:
+    if form == "json" and name == "\ud800":
+        name = "plain"
+    found = comparison(replace(ROW, task=name), models=(name, "other"), notes=(name,))
+    text = render(found, form)
+    text.encode("utf-8")
+    if form == "json":
+        assert json.loads(text)["models"] == [name, "other"]
+        return
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e]", text)
+    if form == "markdown":
+        assert not re.search(r"(?<!\\)<", text)
+        assert not re.search(r"(?<!\\)!\[|(?<!\\)\]\(", text)
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        assert len(rows) == 3  # header, line, one row
+        assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {9}
+    if form == "latex":
+        allowed = r"begin|end|toprule|midrule|bottomrule|text\w+|downarrow|uparrow"
+        assert not re.sub(rf"\\(?:{allowed}|[&%$#_{{}}\\])", "", text).count("\\")
+    if form == "csv":
+        (row,) = csv.DictReader(io.StringIO(text))
+        assert row["first"][:1] not in ("=", "+", "-", "@")
+
+
+def test_markdown_is_a_table() -> None:
+    lines = render(comparison(ROW), "markdown").splitlines()
+    assert lines[0] == "- A = org/small"
+    assert lines[3].startswith("| task         | metric                ")
+    assert lines[4].startswith("|:-------------|:------")
+    assert r"| nomiracl\_de | hallucination\_rate ↓ |" in lines[5]
+
+
+def test_latex_is_a_table_of_booktabs() -> None:
+    text = render(comparison(ROW), "latex")
+    assert re.findall(r"\\(\w+rule)", text) == ["toprule", "midrule", "bottomrule"]
+    assert (
+        r"nomiracl\_de & hallucination\_rate $\downarrow$ & 0.250 (0.260) & 0.500 & -0.250 {[}-0.400, -0.100] &" in text
+    )
+
+
+def test_csv_and_json_hold_every_number_and_null_for_none() -> None:
+    found = comparison(ROW, UNKNOWN)
+    first, unknown = csv.DictReader(io.StringIO(render(found, "csv")))
+    assert (first["first"], first["second"], first["p"], first["significant"]) == (
+        "org/small",
+        "org/large",
+        "0.0004",
+        "True",
+    )
+    assert (unknown["p"], unknown["difference"], unknown["n"]) == ("", "", "0")
+    read = json.loads(render(found, "json"))
+    assert read["differences"][0]["low"] == -0.4
+    assert read["differences"][1]["low"] is None
+    assert set(read) == {"models", "differences", "joined", "notes", "refused"}
+
+
+# --------------------------------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[str, str]:
+    one = written_samples(tmp_path / "one", "mine", [{"acc": float(i % 4 > 0), "f": i / 40} for i in range(40)])
+    other = written_samples(tmp_path / "other", "mine", [{"acc": float(i % 4 == 0), "f": i / 50} for i in range(40)])
+    return str(one), str(other)
+
+
+def test_the_command_prints(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *runs, "--metrics", "acc"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("A = one\nB = other\n\n")
+    assert "acc: one has 0.500 (0.196 to 0.716) more on mine, p = 0.001." in text
+
+
+def test_the_command_writes_a_file(runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new" / "differences.json"
+    assert main(["compare", *runs, "--format", "json", "-o", str(file)]) == 0
+    assert capsys.readouterr().out == ""
+    found = json.loads(file.read_text("utf-8"))
+    assert [row["metric"] for row in found["differences"]] == ["acc", "f"]
+    assert found["models"] == ["one", "other"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--tasks", "yours"], "no two runs have the task yours; they have mine"),
+        (["--metrics", "bleu"], "no common task has the metric bleu"),
+        (["--calibration", "none.json"], "none.json"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    runs: tuple[str, str], arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *runs, *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_readme_shows_what_the_command_prints(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = {path.parent.name.rpartition("__")[2]: str(path.parent) for path in two_models.rglob("results_*.json")}
+    assert main(["compare", folders["baseline-lexical"], folders["baseline-answer"], "--tasks", "clapnq_rag"]) == 0
+    printed = capsys.readouterr().out
+    readme = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8")
+    shown = re.search(r"```text\n(A = lm-eval-grounded/.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    assert printed.startswith(shown[1])

@@ -1,0 +1,71 @@
+"""Correlations over languages: exact values, and scipy's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from custom_metrics.correlations import correlate, student_p
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pearson", "pearson_p", "spearman", "spearman_p", "n"),
+    [
+        ([1, 2], [2, 1], NAN, NAN, NAN, NAN, 2),  # fewer than three
+        ([], [], NAN, NAN, NAN, NAN, 0),
+        ([1, 2, 3], [5, 5, 5], NAN, NAN, NAN, NAN, 3),  # the same everywhere
+        ([1, 2, 3], [1, 2, 3], 1.0, 0.0, 1.0, 2 / 6, 3),  # two of six orders are as far from 0
+        ([1, 2, 3, NAN], [3, 2, 1, 0], -1.0, 0.0, -1.0, 2 / 6, 3),  # a pair with nan is left out
+        ([1, 2, 3], [1, 3, 2], 0.5, 2 / 3, 0.5, 1.0, 3),  # r of 1/2 with one degree of freedom: t = 1/sqrt(3), p = 2/3
+        ([1, 2, 3, 4], [1, 2, 4, 3], 0.8, 0.2, 0.8, 8 / 24, 4),  # with two: p = 1 - r
+        ([1, 1, 2, 2], [1, 1, 2, 2], 1.0, 0.0, 1.0, 8 / 24, 4),  # equal values share their rank
+    ],
+)
+def test_exact_correlations(
+    first: list[float],
+    second: list[float],
+    pearson: float,
+    pearson_p: float,
+    spearman: float,
+    spearman_p: float,
+    n: int,
+) -> None:
+    found = correlate(first, second)
+    assert found == pytest.approx((pearson, pearson_p, spearman, spearman_p, n), nan_ok=True)
+
+
+def test_unequal_numbers_are_an_error() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        correlate([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize("n", [3, 4, 9, 10, 18, 30, 31])
+def test_as_scipy_has_them(n: int) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy is not installed, against which this is checked")
+    rng = np.random.default_rng(n)
+    for slope in (0.0, 0.5, -2.0):
+        x = rng.normal(size=n)
+        y = np.round(slope * x + rng.normal(size=n), 1)  # with equal values among many
+        found = correlate([*x], [*y])
+        assert found[:2] == pytest.approx((stats.pearsonr(x, y).statistic, stats.pearsonr(x, y).pvalue), rel=1e-9)
+        ranked = stats.spearmanr(x, y)
+        assert found.spearman == pytest.approx(ranked.statistic)
+        if n > 8:
+            assert found.spearman_p == pytest.approx(ranked.pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 7, 28, 29])
+@pytest.mark.parametrize("t", [0.0, 0.3, 1.0, 2.5, -2.5, 8.0])
+def test_student(t: float, freedom: int) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy is not installed, against which this is checked")
+    assert student_p(t, freedom) == pytest.approx(2 * stats.t.sf(abs(t), freedom), abs=1e-14)
+
+
+def test_an_infinite_t_and_closed_forms() -> None:
+    assert student_p(math.inf, 5) == 0
+    assert student_p(1.0, 1) == pytest.approx(0.5)  # Cauchy's quartile
+    assert student_p(math.sqrt(2), 2) == pytest.approx(1 - 1 / math.sqrt(2))

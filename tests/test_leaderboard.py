@@ -1,0 +1,361 @@
+"""`leaderboard`: a folder of runs as a static page, each run read once, with hostile names and damaged files among them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import html
+
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.comparing import compare_runs
+from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
+from lm_eval_tasks.runs import read_runs
+from lm_eval_tasks.source_errors import MissingSource
+
+HOSTILE = [
+    '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
+    "org/\u202egnp.exe \u2066model",
+    "org/" + "m" * 300,
+    "{{ 7 * 7 }}{% raw %}",
+    "a\x00b\nc\td",
+    "نموذج/اللغة",
+]
+
+
+@pytest.fixture
+def folder(two_models: Path, tmp_path: Path) -> Path:
+    """A folder of two runs that may be changed."""
+    return Path(shutil.copytree(two_models, tmp_path / "runs"))
+
+
+def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    (results,) = run.glob("results_*.json")
+    content = json.loads(results.read_text("utf-8"))
+    change(content)
+    results.write_text(json.dumps(content), "utf-8")
+
+
+def named(run: Path, model: str) -> None:
+    changed(run, lambda content: content.update(model_name=model))
+
+
+def page_of(index: Path) -> Any:
+    return html.fromstring(index.read_bytes())
+
+
+def tables(page: Any, family: str) -> list[Any]:
+    (section,) = page.xpath(f"//section[h2[normalize-space(text())='{family}']]")
+    return list(section.iter("table"))
+
+
+def cells(table: Any) -> dict[str, dict[str, tuple[float, str, str]]]:
+    """Model to column to value, rank and bounds."""
+    columns = [head.text.strip() for head in table.xpath("./thead/tr/th")][1:]
+    return {
+        row.xpath("string(./th//bdi)"): {
+            column: (
+                float(cell.get("data-sort")),
+                cell.xpath("string(.//span[starts-with(@class, 'rank')])"),
+                cell.xpath("string(.//span[@class='bounds'])"),
+            )
+            for column, cell in zip(columns, row.xpath("./td"), strict=True)
+            if cell.get("data-sort")
+        }
+        for row in table.xpath("./tbody/tr")
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------- the page
+
+
+def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tmp_path: Path) -> None:
+    site = write_leaderboard(folder, tmp_path / "site")
+    assert (site.runs, site.read, site.unreadable) == (2, 2, ())
+    page = page_of(site.index)
+    assert [heading.text.strip() for heading in page.iter("h2")] == ["clapnq_gold", "clapnq_rag", "mfava", "nomiracl"]
+    runs = {run.model: run for run in read_runs([folder])}
+
+    hallucination, error = tables(page, "nomiracl")
+    assert (hallucination.find("caption").text.strip(), error.find("caption").text.strip()) == (
+        "hallucination_rate, robust",
+        "error_rate, robust",
+    )
+    found = cells(hallucination)
+    assert [*found] == ["lm-eval-grounded/baseline-lexical", "lm-eval-grounded/baseline-answer"]  # the best first
+    assert len(found["lm-eval-grounded/baseline-answer"]) == 1 + 18
+    for model, run in runs.items():
+        figure = run.tasks["nomiracl_de"].figures["robust"]["hallucination_rate"]
+        value, _, bounds = found[model]["de"]
+        assert value == figure["value"]
+        assert bounds == f"[{figure['low']:.3f}, {figure['high']:.3f}]"
+        mean = run.group_results["nomiracl"]["hallucination_rate,robust"]
+        assert found[model]["mean"][0] == pytest.approx(mean)
+
+    (gold,) = tables(page, "clapnq_gold")
+    assert [head.text.strip() for head in gold.xpath("./thead/tr/th")] == [
+        "model",
+        "rougeL",
+        "recall",
+        "rougeLp",
+        "unanswerable_accuracy",
+    ]
+    assert "sample" in page.text_content()
+
+
+def test_two_models_share_a_rank_where_compare_tells_nothing(folder: Path, tmp_path: Path) -> None:
+    page = page_of(write_leaderboard(folder, tmp_path / "site").index)
+    runs = read_runs([folder])
+    (gold,) = tables(page, "clapnq_gold")
+    found = cells(gold)
+    compared = compare_runs(runs, ["clapnq_gold"])
+    seen = set()
+    for row in compared.differences:
+        if row.metric not in found[runs[0].model]:
+            continue
+        models = [runs[row.first].model, runs[row.second].model]
+        ranks = [found[model][row.metric][1].removeprefix("#rank ") for model in models]
+        expected = ["1", "1"] if row.p >= 0.05 else ["1", "2"] if row.difference > 0 else ["2", "1"]
+        assert ranks == expected, row.metric
+        seen.add(tuple(sorted(expected)))
+    assert seen == {("1", "1"), ("1", "2")}
+
+
+def test_a_page_loads_nothing_and_says_what_a_screen_reader_needs(folder: Path, tmp_path: Path) -> None:
+    site = write_leaderboard(folder, tmp_path / "site")
+    for path in (site.index, *(site.index.parent / "runs").glob("*.html")):
+        text = path.read_text("utf-8")
+        page = page_of(path)
+        addresses = page.xpath("//@src | //@href")
+        assert all(re.match(r"#|runs/|\.\./index\.html", address) for address in addresses)
+        assert "url(" not in text
+        assert "@import" not in text
+        (policy,) = page.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert len(page.xpath("//script")) == 1
+        assert page.get("lang") == "en"
+        for table in page.iter("table"):
+            assert table.find("caption") is not None
+            assert all(head.get("scope") == "col" for head in table.xpath("./thead//th"))
+            assert all(head.get("scope") == "row" for head in table.xpath("./tbody//th"))
+        for region in page.xpath("//*[@role='region']"):
+            assert region.get("aria-label")
+            assert region.get("tabindex") == "0"
+        ids = page.xpath("//@id")
+        assert len(ids) == len({*ids})
+        assert {address[1:] for address in addresses if address.startswith("#")} <= {*ids}
+
+
+def test_a_row_leads_to_its_run_and_to_a_report_that_lies_beside(folder: Path, tmp_path: Path) -> None:
+    (folder / "baseline-answer" / "report.html").write_text("<p>mine</p>")
+    index = write_leaderboard(folder, tmp_path / "site").index
+    page = page_of(index)
+    row = tables(page, "clapnq_gold")[0].xpath(".//tr[th//bdi[contains(., 'answer')]]")[0]
+    own, report = row.xpath("./th//a/@href")
+    assert (index.parent / own).is_file()
+    assert (index.parent / report).resolve() == (folder / "baseline-answer" / "report.html").resolve()
+    details = page_of(index.parent / own)
+    assert details.xpath("string(//h1)") == "lm-eval-grounded/baseline-answer"
+    assert "answerable questions with a gold answer" in details.text_content()
+    assert len(page.xpath("//a[text()='report']")) == 6  # in each table that this run is in
+
+
+def test_hostile_names_stay_names(folder: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(HOSTILE):
+        run = folder / f"run{number}"
+        shutil.copytree(folder / "baseline-answer", run)
+        named(run, name)
+    index = write_leaderboard(folder, tmp_path / "site").index
+    text = index.read_text("utf-8")
+    page = page_of(index)
+    assert len(page.xpath("//script")) == 1
+    assert page.xpath("//img | //@onerror") == []
+    assert "\u202e" not in text
+    assert "\x00" not in text
+    shown = page.xpath("//tbody/tr/th//bdi")
+    names = {bdi.text_content() for bdi in shown}
+    assert {HOSTILE[0], HOSTILE[2], HOSTILE[3], HOSTILE[5], "a\ufffdb\ufffdc\ufffdd"} <= names
+    assert "49" not in names
+    for path in (index.parent / "runs").glob("*.html"):
+        assert len(page_of(path).xpath("//script")) == 1
+
+
+# ------------------------------------------------------------------------------------------------------ what is apart
+
+
+def test_runs_that_were_not_asked_the_same_are_ranked_apart(folder: Path, tmp_path: Path) -> None:
+    limited = shutil.copytree(folder / "baseline-answer", folder / "limited")
+    named(limited, "limited")
+    (samples,) = limited.glob("samples_clapnq_gold_*.jsonl")
+    lines = samples.read_text("utf-8").splitlines(keepends=True)
+    samples.write_text("".join(lines[:4]), "utf-8")
+    other_prompt = shutil.copytree(folder / "baseline-lexical", folder / "other-prompt")
+
+    def prompted(content: dict[str, Any]) -> None:
+        content["model_name"] = "prompted"
+        content["configs"]["clapnq_gold"]["metadata"]["provenance"]["prompt"]["template_sha256"] = "f" * 64
+
+    changed(other_prompt, prompted)
+    page = page_of(write_leaderboard(folder, tmp_path / "site").index)
+    groups = [heading.text_content() for heading in page.iter("h2")]
+    assert groups == [
+        "clapnq_gold group 1",
+        "clapnq_gold group 2",
+        "clapnq_gold group 3",
+        "clapnq_rag",
+        "mfava",
+        "nomiracl",
+    ]
+    found = [cells(table) for table in page.xpath("//section[h2[starts-with(., 'clapnq_gold')]]//table")]
+    assert [len(group) for group in found] == [2, 1, 1]
+    assert {*found[1], *found[2]} == {"limited", "prompted"}
+    assert found[1]["limited" if "limited" in found[1] else "prompted"]["rougeL"][1] == ""  # alone there is no rank
+    assert page.text_content().count("not asked the same as those of the other groups") == 3
+    assert len(cells(tables(page, "clapnq_rag")[0])) == 4
+
+
+def test_a_run_without_answers_is_shown_without_a_rank(folder: Path, tmp_path: Path) -> None:
+    without = shutil.copytree(folder / "baseline-answer", folder / "without")
+    named(without, "without")
+    for samples in without.glob("samples_*"):
+        samples.unlink()
+    page = page_of(write_leaderboard(folder, tmp_path / "site").index)
+    found = cells(tables(page, "clapnq_gold")[0])
+    assert {model: row["rougeL"][1] != "" for model, row in found.items()} == {
+        "lm-eval-grounded/baseline-lexical": True,
+        "lm-eval-grounded/baseline-answer": True,
+        "without": False,
+    }
+    assert "without has no rank: its answers were not logged (--log_samples)" in page.text_content()
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
+    ("no JSON", lambda path: path.write_text("{")),
+    ("a list", lambda path: path.write_text("[]")),
+    ("empty", lambda path: path.write_text("")),
+    ("configs of another kind", lambda path: path.write_text('{"results": {}, "configs": {"a": 1}, "config": {}}')),
+    ("figures of another kind", lambda path: path.write_text(path.read_text().replace('"value":', '"valu":'))),
+    ("no text", lambda path: path.write_bytes(b"\xff\xfe\x00")),
+]
+
+
+@pytest.mark.parametrize(("what", "damage"), DAMAGES, ids=[what for what, _ in DAMAGES])
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
+    folder: Path, tmp_path: Path, what: str, damage: Callable[[Path], object]
+) -> None:
+    damaged = shutil.copytree(folder / "baseline-answer", folder / "<damaged>")
+    (results,) = damaged.glob("results_*.json")
+    damage(results)
+    site = write_leaderboard(folder, tmp_path / "site")
+    assert site.runs == 2
+    (unreadable,) = site.unreadable
+    assert unreadable.folder == "<damaged>"
+    assert unreadable.reason
+    page = page_of(site.index)
+    (row,) = page.xpath("//section[@id='unreadable']//tbody/tr")
+    assert row.xpath("string(./th)") == "<damaged>"
+    assert str(tmp_path) not in page.text_content()
+
+
+def test_samples_that_are_damaged_cost_the_rank_of_their_task_alone(folder: Path, tmp_path: Path) -> None:
+    (samples,) = (folder / "baseline-answer").glob("samples_clapnq_gold_*.jsonl")
+    lines = samples.read_text("utf-8").splitlines(keepends=True)
+    samples.write_text("".join([lines[0], "{broken\n", *lines[2:]]), "utf-8")
+    page = page_of(write_leaderboard(folder, tmp_path / "site").index)
+    assert "baseline-answer has no rank:" in page.text_content()
+    assert "line 2: no sample" in page.text_content()
+    assert cells(tables(page, "clapnq_gold")[0])["lm-eval-grounded/baseline-answer"]["rougeL"][1] == ""
+    assert cells(tables(page, "clapnq_rag")[0])["lm-eval-grounded/baseline-answer"]["rougeL"][1] != ""
+
+
+# ------------------------------------------------------------------------------------------------------ many, and again
+
+
+def test_after_a_run_was_added_that_run_alone_is_read(folder: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    first = write_leaderboard(folder, site)
+    before = first.index.read_bytes()
+    pages = {path: path.stat().st_mtime_ns for path in (site / "runs").iterdir()}
+    assert write_leaderboard(folder, site).read == 0
+    assert first.index.read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in (site / "runs").iterdir()} == pages
+
+    new = shutil.copytree(folder / "baseline-answer", folder / "new")
+    named(new, "new")
+    added = write_leaderboard(folder, site)
+    assert (added.runs, added.read) == (3, 1)
+    assert {path: path.stat().st_mtime_ns for path in pages} == pages
+
+    for path in new.iterdir():  # copied to another machine: other times, the same content
+        os.utime(path, (1, 1))
+    assert write_leaderboard(folder, site).read == 0
+    named(new, "new name")
+    assert write_leaderboard(folder, site).read == 1
+    assert "new name" in first.index.read_text("utf-8")
+
+    shutil.rmtree(new)
+    assert write_leaderboard(folder, site).runs == 2
+    assert first.index.read_bytes() == before
+    assert {*(site / "runs").iterdir()} == {*pages}
+    assert len([*(site / ".runs").iterdir()]) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace("0.", "1.", 1),
+        lambda text: "\n".join(["0" * 64, "{}"]),
+        lambda text: "[" * 100_000,
+    ],
+)
+def test_what_was_kept_heals(folder: Path, tmp_path: Path, damage: Callable[[str], str]) -> None:
+    site = tmp_path / "site"
+    index = write_leaderboard(folder, site).index
+    before = index.read_bytes()
+    kept = sorted((site / ".runs").iterdir())[0]
+    whole = kept.read_text("utf-8")
+    kept.write_text(damage(whole), "utf-8")
+    assert write_leaderboard(folder, site).read == 1
+    assert index.read_bytes() == before
+    assert kept.read_text("utf-8") == whole
+    assert write_leaderboard(folder, site).read == 0
+
+
+def test_the_site_may_lie_among_the_runs(folder: Path) -> None:
+    assert write_leaderboard(folder, folder / "site").runs == 2
+    assert write_leaderboard(folder, folder / "site").read == 0
+
+
+def test_somebody_elses_page_is_not_overwritten(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "index.html").write_text("<h1>My own</h1>")
+    assert main(["leaderboard", str(folder), "-o", str(site)]) == 2
+    assert "index.html is not a leaderboard's; name another folder (-o)" in capsys.readouterr().err
+    assert (site / "index.html").read_text() == "<h1>My own</h1>"
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "baseline-answer" / "results_2030-01-01T00-00-00.0.json").write_text("{")
+    assert main(["leaderboard", str(folder), "-o", str(tmp_path / "site")]) == 0
+    out = capsys.readouterr().out
+    assert "index.html: 1 runs, 2 folders read" in out
+    assert "not read: baseline-answer: " in out
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingSource, match=r"no results_<date>\.json"):
+        write_leaderboard(tmp_path, tmp_path / "site")
+    with pytest.raises(MissingSource, match="no such file"):
+        write_leaderboard(tmp_path / "nowhere", tmp_path / "site")
+    assert not (tmp_path / "site").exists()

@@ -1,0 +1,118 @@
+"""The block for a model card: huggingface_hub reads it back, with revisions, bounds and doubts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from huggingface_hub import EvalResult, ModelCard
+from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
+
+from lm_eval_tasks.commands.work.reporting.model_card import eval_results, model_card
+from lm_eval_tasks.runs import Run, read_runs
+from tests.made_runs import figure, run, share, task
+
+PUBLIC = {
+    "versions": {"lm-eval-grounded": "9.9"},
+    "read_from": "hub",
+    "split": "test",
+    "not_comparable": [],
+    "files": [
+        {"host": "hub", "repository": "miracl/nomiracl", "revision": "ecd08778", "path": "a"},
+        {"host": "github", "repository": "o/r", "revision": "abc", "path": "b"},
+    ],
+}
+
+
+def parsed(card: str) -> tuple[str, list[EvalResult]]:
+    """As the hub reads a card whose front matter this is."""
+    assert card.startswith("---\n")
+    assert card.endswith("\n---\n")
+    found: list[EvalResult] = ModelCard(card + "# A model\n").data.eval_results
+    name, again = model_index_to_eval_results(yaml.safe_load(card.strip("-\n"))["model-index"])
+    assert again == found
+    return name, found
+
+
+def public(*languages: str) -> Run:
+    tasks = [
+        task(f"nomiracl_{code}", {"robust": {"error_rate": share(1, 4)}}, code, provenance=PUBLIC) for code in languages
+    ]
+    for one in tasks:
+        object.__setattr__(one, "config", {**one.config, "dataset_path": "miracl/nomiracl"})
+    return run("org/model", tasks)
+
+
+def test_the_sample_s_card_is_valid_and_says_that_it_is_no_published_data(two_models: Path) -> None:
+    lexical = read_runs([two_models])[1]
+    name, found = parsed(model_card(lexical))
+
+    assert name == "lm-eval-grounded/baseline-lexical"
+    assert eval_results_to_model_index(name, found) == eval_results_to_model_index(name, eval_results(lexical))
+    assert {one.dataset_type for one in found} == {
+        "miracl/nomiracl",
+        "PrimeQA/clapnq",
+        "WueNLP/mHallucination_Evaluation",
+    }
+    assert all(one.dataset_name.endswith("not the published data") for one in found)
+    assert all(one.dataset_revision is None for one in found)
+    assert len(found) == 2 * (18 + 1) + 4 + 5 + (2 + 1)
+    mean = next(one for one in found if (one.dataset_config, one.metric_type) == ("nomiracl", "hallucination_rate"))
+    assert mean.metric_value == pytest.approx(15 / 72, abs=1e-6)
+    assert mean.dataset_name.startswith("NoMIRACL (mean over 18 languages)")
+
+
+def test_every_entry_of_a_card() -> None:
+    name, (found,) = parsed(model_card(public("de"), "org/renamed"))
+
+    assert name == "org/renamed"
+    assert found == EvalResult(
+        task_type="text-generation",
+        task_name="nomiracl_de",
+        dataset_type="miracl/nomiracl",
+        dataset_name="NoMIRACL (German)",
+        dataset_config="nomiracl_de",
+        dataset_split="test",
+        dataset_revision="ecd08778",
+        dataset_args={"task_version": 1, "num_few_shot": 0, "github": ["o/r@abc"]},
+        metric_type="error_rate",
+        metric_name="error rate (robust)",
+        metric_value=0.25,
+        metric_args={
+            "bound_95_low": 0.045587,
+            "bound_95_high": 0.699358,
+            "documents": 4,
+            "denominator": "questions",
+            "doubts": [
+                "fewer than ten questions (4)",
+                "its bounds, 4.6 to 69.9 %, are so wide that it says next to nothing",
+            ],
+        },
+        source_name="lm-eval-grounded 9.9",
+        source_url="https://github.com/EleutherAI/lm-evaluation-harness",
+    )
+
+
+def test_languages_have_entries_of_their_own_and_a_mean() -> None:
+    _, found = parsed(model_card(public("de", "fr")))
+    assert [(one.dataset_config, one.metric_args["documents"]) for one in found] == [
+        ("nomiracl_de", 4),
+        ("nomiracl_fr", 4),
+        ("nomiracl", 8),
+    ]
+
+
+def test_what_is_not_defined_is_left_out() -> None:
+    assert model_card(run("m", [task("clapnq_gold", {})])) == "---\nmodel-index: []\n---\n"
+    (found,) = eval_results(run("m", [task("clapnq_gold", {"length": figure(200)}, provenance={})]))
+    assert (found.metric_value, found.dataset_revision, found.dataset_split) == (200, None, None)
+    assert found.metric_args["doubts"] == [
+        "the results do not say what it was measured on",
+        "the results have no bounds for it",
+    ]
+
+
+@pytest.mark.parametrize("name", ["a: b\n- c", "---", "'\"{}[]", "!!python/object:os.system", "日本 \u202e"])
+def test_names_stay_names(name: str) -> None:
+    assert parsed(model_card(run(name, [task("clapnq_gold", {"length": figure(200, 1, 2)})])))[0] == name

@@ -1,0 +1,330 @@
+"""Paired comparisons of two models against worked examples, scipy and statsmodels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from custom_metrics.hallucination import estimate
+from custom_metrics.multiple_comparisons import holm
+from custom_metrics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, detector_errors, linearised
+from custom_metrics.paired_shares import compare_share_groups, compare_shares, mcnemar, stratified_mcnemar, tango
+from custom_metrics.significance_ranks import all_pairs, ranks
+
+NAN = math.nan
+
+
+def table(both: int, first: int, second: int, neither: int) -> tuple[list[float], list[float]]:
+    """Two models' values from a table of two by two."""
+    pairs = [(1.0, 1.0)] * both + [(1.0, 0.0)] * first + [(0.0, 1.0)] * second + [(0.0, 0.0)] * neither
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+# ------------------------------------------------------------------------------------------------------------ shares
+
+
+def test_the_example_of_fagerland_lydersen_and_laake() -> None:
+    """Airway hyper-responsiveness before and after stem cell transplantation (2014, Table I and section 9.1)."""
+    found = compare_shares(*table(1, 1, 7, 12))
+    assert (found.first, found.second, found.n) == (pytest.approx(2 / 21), pytest.approx(8 / 21), 21)
+    assert found.difference == pytest.approx(-6 / 21)
+    assert (round(found.low, 3), round(found.high, 3)) == (-0.517, -0.026)
+    assert (round(found.p, 3), round(found.p_exact, 3)) == (0.039, 0.070)
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 0), (0, 1), (3, 3), (2, 9), (40, 61), (300, 260), (1200, 1300)])
+def test_exact_p_is_that_of_scipy_and_statsmodels(b: int, c: int) -> None:
+    mid, exact = map(float, mcnemar(b, c))
+    if b + c:
+        binomial = stats.binomtest(b, b + c)
+        assert exact == pytest.approx(binomial.pvalue)
+        below, at = stats.binom.cdf(min(b, c), b + c, 0.5), stats.binom.pmf(min(b, c), b + c, 0.5)
+        assert mid == pytest.approx(1 - at / 2 if b == c else 2 * below - at)
+    else:
+        assert (mid, exact) == (1.0, 1.0)
+    contingency = pytest.importorskip("statsmodels.stats.contingency_tables", reason="needs statsmodels")
+    if b + c:
+        assert exact == pytest.approx(contingency.mcnemar([[5, b], [c, 5]], exact=True).pvalue)
+        score = contingency.mcnemar([[5, b], [c, 5]], exact=False, correction=False).pvalue
+        assert float(stratified_mcnemar([b], [c], [b + c + 10])) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(("b", "c", "n"), [(1, 7, 21), (12, 3, 60), (5, 5, 30), (0, 4, 40), (30, 18, 400)])
+def test_tangos_bounds_are_where_the_score_statistic_is_196(b: int, c: int, n: int) -> None:
+    """The chance of c under a bound is found by scipy's maximum likelihood instead of the closed form."""
+
+    def score(delta: float) -> float:
+        def unlikely(chance: float) -> float:
+            parts = ((b, chance + delta), (c, chance), (n - b - c, 1 - 2 * chance - delta))
+            return -sum(k * math.log(max(share, 1e-300)) for k, share in parts if k)
+
+        lowest = max(0.0, -delta)
+        chance = optimize.minimize_scalar(
+            unlikely, bounds=(lowest, (1 - delta) / 2), method="bounded", options={"xatol": 1e-12}
+        ).x
+        return (b - c - n * delta) / math.sqrt(n * (2 * chance + delta * (1 - delta)))
+
+    low, high = map(float, tango(b, c, n))
+    assert score(low) == pytest.approx(1.959964, abs=2e-4)
+    assert score(high) == pytest.approx(-1.959964, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "n", "bounds"),
+    [
+        (0, 0, 10, (-0.2775, 0.2775)),  # no discordant pair: z²/(n + z²)
+        (5, 0, 5, (0.0, 1.0)),
+        (0, 0, 1, (-0.7935, 0.7935)),
+    ],
+)
+def test_tangos_bounds_at_the_edges(b: int, c: int, n: int, bounds: tuple[float, float]) -> None:
+    low, high = map(float, tango(b, c, n))
+    assert -1 <= low <= (b - c) / n <= high <= 1
+    if b == 0:
+        assert (low, high) == (pytest.approx(bounds[0], abs=1e-4), pytest.approx(bounds[1], abs=1e-4))
+    else:
+        assert high == 1.0
+        assert low > 0
+
+
+def test_documents_that_one_model_lacks_are_no_pair() -> None:
+    found = compare_shares([1, 1, 0, NAN, 1], [0, 1, 0, 1, NAN])
+    assert (found.n, found.first, found.second) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+def test_no_document_in_common_is_no_difference() -> None:
+    for found in (compare_shares([NAN], [1.0]), compare_means([], []), compare_rates([], "estimated_rate")):
+        assert found.n == 0
+        assert math.isnan(found.p)
+        assert set(found.as_json().values()) == {None, 0, ""}
+
+
+def test_a_group_of_shares_counts_each_language_the_same() -> None:
+    small, large = table(1, 3, 0, 0), table(50, 10, 10, 30)
+    found = compare_share_groups([small, large, ([NAN], [1.0])])
+    assert found.first == pytest.approx((1 + 0.6) / 2)
+    assert found.difference == pytest.approx(0.75 / 2)
+    assert found.n == 104
+    z = (3 / 4) / math.sqrt(3 / 16 + 20 / 10000)
+    assert found.p == pytest.approx(2 * stats.norm.sf(z))
+    assert found.low < found.difference < found.high
+    # MOVER: with equal languages, the distance to a bound falls with the root of their number.
+    one, four = compare_shares(*large), compare_share_groups([large] * 4)
+    assert four.difference - four.low == pytest.approx((one.difference - one.low) / 2)
+
+
+# ------------------------------------------------------------------------------------------------------------- means
+
+
+def test_bounds_of_normal_differences_are_those_of_the_t_test() -> None:
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(0.5, 1, 200), rng.normal(0.3, 1, 200)
+    found, usual = compare_means(first, second), stats.ttest_rel(first, second)
+    bounds = usual.confidence_interval()
+    assert found.difference == pytest.approx(first.mean() - second.mean())
+    assert found.low == pytest.approx(bounds.low, abs=0.02)
+    assert found.high == pytest.approx(bounds.high, abs=0.02)
+    assert found.p == pytest.approx(usual.pvalue, abs=0.02)
+
+
+def test_bounds_of_skewed_differences_are_near_those_of_scipys_bootstrap() -> None:
+    rng = np.random.default_rng(2)
+    first, second = rng.exponential(1, 300), rng.exponential(1.2, 300)
+    theirs = stats.bootstrap((first - second,), np.mean, method="basic", n_resamples=4999, rng=rng).confidence_interval
+    found = compare_means(first, second)
+    width = theirs.high - theirs.low
+    assert found.low == pytest.approx(theirs.low, abs=0.1 * width)
+    assert found.high == pytest.approx(theirs.high, abs=0.1 * width)
+
+
+@pytest.mark.parametrize("shift", [0.05, 0.1, 0.13, 0.14, 0.15, 0.2, 0.5])
+def test_p_and_bounds_agree(shift: float) -> None:
+    rng = np.random.default_rng(3)
+    second = rng.beta(2, 5, 120)
+    found = compare_means(second + rng.normal(shift, 0.75, 120), second)
+    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_the_order_of_the_models_changes_nothing_but_the_sign() -> None:
+    rng = np.random.default_rng(4)
+    one, other = rng.random(80), rng.random(80)
+    there, back = compare_means(one, other), compare_means(other, one)
+    assert (back.difference, back.p) == (pytest.approx(-there.difference), there.p)
+    assert (back.low, back.high) == (pytest.approx(-there.high), pytest.approx(-there.low))
+
+
+def test_p_below_what_resamples_can_tell_is_the_tail_of_t() -> None:
+    rng = np.random.default_rng(5)
+    second = rng.random(200)
+    noise = rng.normal(0, 1, 200)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    found = compare_means(second + noise + 0.5, second)  # t = 0.5 * sqrt(200) = 7.1
+    assert 1e-13 < found.p < 1e-9
+    assert 2 * stats.t.sf(0.5 * math.sqrt(200), 199) == pytest.approx(2.6e-11, rel=0.1)
+
+
+@pytest.mark.parametrize("freedom", [4, 10, 99, 1000])
+@pytest.mark.parametrize("t", [0.5, 2.0, 5.0])
+def test_students_tail(t: float, freedom: int) -> None:
+    tail = float(student_tail(t, freedom))
+    assert tail == pytest.approx(stats.t.sf(t, freedom), rel=0.07)
+    assert student_quantile(tail, freedom) == pytest.approx(t, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "p"),
+    [
+        ([0.5] * 6, [0.5] * 6, 1.0),  # not a difference
+        ([0.5] * 6, [0.25] * 6, 2.0**-5),  # each the same: the sign test
+        ([0.5], [0.25], 1.0),  # one document
+    ],
+)
+def test_without_variance_there_are_no_bounds(first: list[float], second: list[float], p: float) -> None:
+    found = compare_means(first, second)
+    assert found.p == pytest.approx(p)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+def test_one_document_that_differs_shows_nothing() -> None:
+    found = compare_means([0.0] * 7 + [1.0], [0.0] * 8)
+    assert found.p > 0.05
+    assert math.isnan(found.low)  # a third of the resamples lack the document
+
+
+def test_a_group_of_means_counts_each_language_the_same() -> None:
+    rng = np.random.default_rng(6)
+    small, large = (rng.random(20), rng.random(20)), (rng.random(400), rng.random(400))
+    found = compare_mean_groups([small, large])
+    assert found.first == pytest.approx((small[0].mean() + large[0].mean()) / 2)
+    error = math.sqrt(sum(np.var(a - b, ddof=1) / len(a) for a, b in (small, large))) / 2
+    assert found.high - found.difference == pytest.approx(2 * error, rel=0.15)
+    assert found.n == 420
+
+
+# ------------------------------------------------------------------------------------------------------------- rates
+
+
+def articles(seed: int, number: int = 60) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    total = rng.integers(20, 200, number)
+    return np.column_stack([rng.binomial(total, rng.beta(2, 6, number)), total]).astype(float)
+
+
+CALIBRATION = np.column_stack([np.arange(10, 50), np.full(40, 8), np.arange(40, 0, -1), np.full(40, 100)]).astype(float)
+
+
+def test_linearised_values_have_the_ratio_as_their_mean() -> None:
+    counts = articles(1)
+    values = linearised(counts[:, 0], counts[:, 1])
+    assert values.mean() == pytest.approx(counts[:, 0].sum() / counts[:, 1].sum())
+    assert linearised([1.0, 0.0], [1.0, 1.0]) == pytest.approx([1.0, 0.0])  # of shares: the documents' values
+    assert np.isnan(linearised([0.0], [0.0])).all()
+
+
+def test_rates_are_those_of_a_run() -> None:
+    first, second = articles(1), articles(2)
+    errors = detector_errors(CALIBRATION)
+    runs = [estimate(counts, CALIBRATION) for counts in (first, second)]
+    for rate, name in zip(RATES, ("detected", "estimated", "rogan_gladen"), strict=True):
+        found = compare_rates([RateStratum(first, second, errors)], rate)
+        assert found.first == pytest.approx(getattr(runs[0], name).value)
+        assert found.second == pytest.approx(getattr(runs[1], name).value)
+
+
+def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
+    first = articles(1)
+    second = first * [0.8, 1.0]
+    errors = detector_errors(CALIBRATION[:6])  # of six documents: very uncertain
+    alone = estimate(first, CALIBRATION[:6]).estimated
+    detected, estimated, rogan = (compare_rates([RateStratum(first, second, errors)], rate) for rate in RATES)
+    assert estimated.high - estimated.low < (alone.high - alone.low) / 2
+    assert detected.p == pytest.approx(estimated.p) == pytest.approx(rogan.p)
+    assert detected.p < 0.05
+    for found in (detected, estimated, rogan):
+        assert found.low > 0
+
+
+def test_rates_that_are_clipped_to_zero_do_not_differ() -> None:
+    few = articles(1) * [0.05, 1.0]  # fewer flagged words than the detector flags wrongly
+    found = compare_rates([RateStratum(few, few * [0.5, 1.0], detector_errors(CALIBRATION))], "rogan_gladen_rate")
+    assert (found.first, found.second, found.difference) == (0.0, 0.0, 0.0)
+    assert (found.p > 0.05) or math.isnan(found.p)
+
+
+def test_precision_and_recall_alone_scale_the_difference() -> None:
+    parts = RateStratum(articles(1), articles(2), detector_errors(precision=0.6, recall=0.5))
+    detected, estimated = (compare_rates([parts], rate) for rate in RATES[:2])
+    for name in ("first", "second", "difference", "low", "high"):
+        assert getattr(estimated, name) == pytest.approx(1.2 * getattr(detected, name))
+    assert compare_rates([parts], RATES[2]).n == 0  # there is no false positive rate
+
+
+def test_a_pooled_calibration_is_drawn_once_for_both() -> None:
+    rng = np.random.default_rng(9)
+    pooled = {
+        code: {f"m{k}": CALIBRATION[rng.integers(40, size=12)] for k in range(2)} for code in ("de", "fi", "it", "sv")
+    }
+    first = articles(1)
+    parts = RateStratum(first, first * [0.7, 1.0], detector_errors(pooled=pooled), expected=True)
+    alone = estimate(first, pooled=pooled).rogan_gladen
+    found = compare_rates([parts], "rogan_gladen_rate")
+    assert found.first == pytest.approx(alone.value)
+    assert found.low > 0
+    assert found.p < 0.05
+
+
+def test_f1_is_a_ratio_of_sums_and_macro_f1_a_mean_of_ratios() -> None:
+    counts = np.array([[3, 1, 2], [0, 2, 1], [5, 0, 1]], dtype=float)  # tp, fp, fn
+    tp, fp, fn = counts.T
+    f1 = np.column_stack([2 * tp, 2 * tp + fp + fn])
+    found = compare_ratios([(f1, f1 * [0.5, 1.0])])
+    assert (found.first, found.second) == (pytest.approx(16 / 23), pytest.approx(8 / 23))
+    macro = np.stack([f1, f1[::-1] * [0.25, 1.0]], axis=1)
+    assert compare_ratios([(macro, macro)]).first == pytest.approx((16 / 23 + 4 / 23) / 2)
+
+
+# ------------------------------------------------------------------------------------------------------ many at once
+
+
+def test_holm_is_that_of_statsmodels() -> None:
+    p = [0.01, 0.04, NAN, 0.03, 0.005, 0.9, 0.04]
+    assert holm(p) == pytest.approx([0.05, 0.12, NAN, 0.12, 0.03, 0.9, 0.12], nan_ok=True)
+    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs statsmodels")
+    known = [value for value in p if not math.isnan(value)]
+    assert holm(known) == pytest.approx(multitest.multipletests(known, method="holm")[1])
+    assert holm([]).size == 0
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("languages", [1, 3])
+def test_all_pairs_have_the_p_of_each(share: bool, languages: int) -> None:
+    rng = np.random.default_rng(7)
+    strata = [rng.random((40, 4)) for _ in range(languages)]
+    if share:
+        strata = [(values < 0.4).astype(float) for values in strata]
+        strata[0][3, 1] = NAN
+    p = all_pairs(strata)
+    for one in range(4):
+        for other in range(4):
+            pairs = [(values[:, one], values[:, other]) for values in strata]
+            if one == other:
+                assert math.isnan(p[one, other])
+            else:
+                alone = (compare_share_groups if share else compare_mean_groups)(pairs)
+                assert p[one, other] == pytest.approx(alone.p)
+
+
+def test_models_that_do_not_differ_share_a_rank() -> None:
+    p = np.array([[NAN, 0.5, 0.001], [0.5, NAN, 0.02], [0.001, 0.02, NAN]])
+    assert ranks([0.9, 0.8, 0.2], p, higher_is_better=True) == [1, 1, 3]
+    assert ranks([0.9, 0.8, 0.2], p, higher_is_better=False) == [2, 2, 1]
+    assert ranks([0.9, 0.8, 0.2], p, higher_is_better=True, corrected=False) == [1, 1, 3]
+    weak = np.where(p == 0.02, 0.03, p)
+    weak[0, 1] = weak[1, 0] = 0.04
+    assert ranks([0.9, 0.8, 0.2], weak, higher_is_better=True) == [1, 1, 2]  # Holm: 0.003, 0.06, 0.06
+    assert ranks([0.9, NAN, 0.2], p, higher_is_better=True) == [1, None, 2]

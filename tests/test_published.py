@@ -1,0 +1,289 @@
+"""Which published figures a run is held against, in what it differs from them, and by how much."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.independent_shares import newcombe
+from lm_eval_tasks.published import PublishedRow, answered_otherwise, differs, rows_for
+from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, beside_paper
+from lm_eval_tasks.published.rows import family_of
+from lm_eval_tasks.runs import Settings, TaskRun, read_runs
+from tests.conftest import command, run
+from tests.test_published_tables import figure
+
+SAMPLE = "the files are the bundled miniature, which this project wrote (mirror=sample)"
+
+# ---------------------------------------------------------------------------------------------------------- which rows
+
+
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [
+        ("nomiracl_de", "nomiracl_de"),
+        ("nomiracl_de_role", "nomiracl_de"),
+        ("nomiracl_zh_explanation", "nomiracl_zh"),
+        ("nomiracl", "nomiracl"),
+        ("clapnq_gold_gpt", "clapnq_gold"),
+        ("clapnq_rag_bge_llama", "clapnq_rag"),
+        ("clapnq_golden", "clapnq_golden"),
+        ("mfava_de", "mfava_de"),
+        ("mfava_detection_de_gold_category", "mfava_detection_de_gold_category"),
+    ],
+)
+def test_what_a_task_is_held_against(task: str, family: str) -> None:
+    assert family_of(task) == family
+
+
+def test_tasks_and_metrics_that_no_paper_has_have_no_rows() -> None:
+    assert rows_for("nomiracl_th", "error_rate") == []
+    assert rows_for("nomiracl_bn", "error_rate") == []
+    assert rows_for("clapnq_gold", "k_precision") == []
+    assert rows_for("my_own_task", "rougeL") == []
+    assert len(rows_for("clapnq_gold_llama", "rougeL")) == 26
+
+
+# --------------------------------------------------------------------------------------------------------- what differs
+
+BY_GPT = ("nomiracl_released", "gpt-4-azure", "nomiracl_en")
+IN_TABLE_5 = ("clapnq_table5", "Mistral-7B-Instruct", "clapnq_gold")
+IN_TABLE_6 = ("clapnq_table6", "Mistral-7B-Instruct", "clapnq_rag_e5")
+IN_FIGURE_4 = ("mfava_figure4", "Llama-3-8B", "mfava_de")
+WORDS = (
+    "the paper counts sub-word tokens and takes the mean over three detectors and five parts, this project counts words of "
+    "all answers"
+)
+STRINGS = "the paper looks for strings chosen for each model, which it does not list"
+
+
+def task_run(task: str, provenance: dict[str, Any] | None = None, shots: int = 0, **generation: Any) -> TaskRun:
+    split = {"split": "test" if task.startswith("nomiracl") else "validation"}
+    settings = Settings("", shots, "", "", generation, None)
+    record = {**split, **provenance} if provenance is not None else {}
+    return TaskRun(task, "", "", 1, {}, record, {}, (), settings, {}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "metric", "run", "reasons"),
+    [
+        (BY_GPT, "error_rate", task_run("nomiracl_en", {}), []),
+        (
+            BY_GPT,
+            "error_rate",
+            task_run("nomiracl_en"),
+            ["the results do not say what they were measured on: they have no provenance"],
+        ),
+        (BY_GPT, "accuracy", task_run("nomiracl_en", {"not_comparable": [SAMPLE]}), [SAMPLE]),
+        (BY_GPT, "error_rate", task_run("nomiracl_en_role", {}), ["prompt role, theirs for this model is vanilla"]),
+        (BY_GPT, "error_rate", task_run("nomiracl_en", {}, shots=2), ["2 shots, theirs are 0"]),
+        (
+            BY_GPT,
+            "error_rate",
+            task_run("nomiracl_en", {"split": "dev", "not_comparable": ["split dev, where the paper has test"]}),
+            ["split dev, where the paper has test"],
+        ),
+        (
+            BY_GPT,
+            "error_rate",
+            task_run("nomiracl_en", {"not_comparable": ["the first 4 of 500 documents (--limit)"]}),
+            ["the first 4 of 500 documents (--limit)"],
+        ),
+        # What is lacking of the one subset changes nothing over the other.
+        (BY_GPT, "error_rate", task_run("nomiracl_en", {"not_comparable": ["193 of 217 non-relevant questions"]}), []),
+        (
+            BY_GPT,
+            "hallucination_rate",
+            task_run(
+                "nomiracl_en", {"not_comparable": ["193 of 217 non-relevant questions", "76 of 250 relevant questions"]}
+            ),
+            ["193 of 217 non-relevant questions"],
+        ),
+        (
+            BY_GPT,
+            "accuracy",
+            task_run("nomiracl_en", {"not_comparable": ["193 of 217 non-relevant questions"]}),
+            ["193 of 217 non-relevant questions"],
+        ),
+        (BY_GPT, "error_rate", task_run("nomiracl_en", {"options": {"subset": "relevant"}}), []),
+        (
+            BY_GPT,
+            "invalid_rate",
+            task_run("nomiracl_en", {"options": {"subset": "relevant"}}),
+            ["the relevant questions alone"],
+        ),
+        (IN_TABLE_5, "rougeL", task_run("clapnq_gold", {}), []),
+        (IN_TABLE_5, "unanswerable_accuracy", task_run("clapnq_gold", {}), [STRINGS]),
+        (IN_TABLE_5, "rougeL", task_run("clapnq_gold_gpt", {}), ["prompt GPT's, theirs for this model is FLAN-T5's"]),
+        (("clapnq_table5", "Full Passage", "clapnq_gold"), "rougeL", task_run("clapnq_gold_gpt", {}, shots=1), []),
+        (IN_TABLE_6, "rougeL", task_run("clapnq_rag_e5", {"options": {"retriever": "e5", "top_k": 3}}), []),
+        (
+            IN_TABLE_6,
+            "rougeL",
+            task_run(
+                "clapnq_rag_llama",
+                {
+                    "options": {"retriever": "bm25", "top_k": 5},
+                    "not_comparable": ["the corpus holds 5,494 of 178,891 passages"],
+                },
+            ),
+            [
+                "the corpus holds 5,494 of 178,891 passages",
+                "prompt Llama's, theirs for this model is FLAN-T5's",
+                "retriever bm25, theirs is e5",
+                "top 5 passages, theirs are 3",
+            ],
+        ),
+        # A retriever is what Table 4 compares, whatever prompt came after it.
+        (("clapnq_table4", "E5-base-v2", "clapnq_rag_e5"), "ndcg@10", task_run("clapnq_rag_gpt", {}), []),
+        (
+            IN_FIGURE_4,
+            "estimated_rate",
+            task_run("mfava_de", {"detector": {"name": "lexical"}}),
+            ["detector lexical, theirs is mfava-llama-3-8b-multi-bidirect", WORDS],
+        ),
+        (
+            IN_FIGURE_4,
+            "estimated_rate",
+            task_run("mfava_de", {"detector": {"name": "mfava-llama-3-8b-multi-bidirect"}}),
+            [WORDS],
+        ),
+        (("mushroom_ranking", "MSA", "mushroom_ar"), "iou", task_run("mushroom_ar", {"split": "test"}), []),
+    ],
+)
+def test_what_differs(row: tuple[str, str, str], metric: str, run: TaskRun, reasons: list[str]) -> None:
+    found = next(figure for figure in rows_for(row[2], metric) if (figure.source.name, figure.model) == row[:2])
+    assert differs(found, run) == reasons
+
+
+def test_a_figure_of_a_split_that_is_not_public_says_so() -> None:
+    row = figure(*IN_TABLE_5, "rougeL", split="test")
+    assert differs(row, task_run("clapnq_gold", {})) == ["split validation, this figure is of split test"]
+
+
+@pytest.mark.parametrize(
+    ("generation", "model", "said"),
+    [
+        ({"do_sample": True, "temperature": 0.2}, "vllm", []),
+        ({"do_sample": False}, "vllm", ["decoding is greedy, theirs was sampled"]),
+        ({"do_sample": True, "temperature": 0}, "vllm", ["decoding is greedy, theirs was sampled"]),
+        ({"do_sample": False}, "replay", []),
+    ],
+)
+def test_how_answers_were_made_is_said_beside_the_difference(
+    generation: dict[str, Any], model: str, said: list[str]
+) -> None:
+    row = figure(*BY_GPT, "error_rate")
+    found = answered_otherwise(row, task_run("nomiracl_en", {}, **generation), model)
+    assert [reason.partition(" (")[0] for reason in found] == said
+    unknown = figure(*IN_TABLE_5, "rougeL", split="validation")
+    assert answered_otherwise(unknown, task_run("clapnq_gold", {}, **generation), model) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ beside runs
+
+
+def test_the_bundled_sample_is_held_against_nothing(two_models: Path) -> None:
+    found = beside_paper(read_runs([two_models]))
+    assert {one.task.partition("_")[0] for one in found} == {"nomiracl", "clapnq", "mfava"}
+    for one in found:
+        assert len(one.own) == 2
+        assert one.rows
+        for _, against in one.rows:
+            assert [list(a.why_none)[:1] for a in against] == [[SAMPLE], [SAMPLE]]
+            assert all(math.isnan(a.difference) and math.isnan(a.low) and math.isnan(a.high) for a in against)
+    german = next(one for one in found if (one.task, one.metric) == ("nomiracl_de", "error_rate"))
+    assert len(german.rows) == german.of == 11
+    assert german.filter == "strict"
+    gold = next(one for one in found if (one.task, one.metric) == ("clapnq_gold", "rougeL"))
+    assert len(gold.rows) == 13  # of the split that the run has
+
+
+def test_of_a_long_ranking_the_ends_the_middle_and_the_neighbours_are_shown(two_models: Path) -> None:
+    run_ = read_runs([two_models])[0]
+    task = dataclasses.replace(
+        task_run("mushroom_de", {"split": "test"}),
+        figures={"tags": {"iou": {"value": 0.5, "low": 0.45, "high": 0.55, "n": 148}}},
+    )
+    (found,) = beside_paper([dataclasses.replace(run_, tasks={"mushroom_de": task})])
+    values = [row.value for row, _ in found.rows]
+    assert found.of == 28
+    assert len(values) == 5
+    assert values == sorted(values, reverse=True)
+    above = max(value for value in values if value < 0.5)
+    ranking = [row.value for row in rows_for("mushroom_de", "iou")]
+    assert above == max(value for value in ranking if value < 0.5)
+    assert {max(ranking), min(ranking)} <= {*values}
+    for row, (against,) in found.rows:
+        assert against.by == OWN_BOUNDS
+        assert (against.difference, against.low, against.high) == pytest.approx(
+            (0.5 - row.value, 0.45 - row.value, 0.55 - row.value)
+        )
+
+
+@pytest.mark.parametrize(
+    ("counts", "bounds"),
+    [  # Newcombe 1998, Table II, method 10
+        ((56, 70, 48, 80), (0.0524, 0.3339)),
+        ((9, 10, 3, 10), (0.1705, 0.8090)),
+        ((6, 7, 2, 7), (0.0582, 0.8062)),
+        ((5, 56, 0, 29), (-0.0381, 0.1926)),
+        ((0, 10, 0, 20), (-0.1611, 0.2775)),
+        ((0, 10, 0, 10), (-0.2775, 0.2775)),
+        ((10, 10, 0, 20), (0.6791, 1.0)),
+        ((10, 10, 0, 10), (0.6075, 1.0)),
+    ],
+)
+def test_newcombes_interval(counts: tuple[int, int, int, int], bounds: tuple[float, float]) -> None:
+    successes, trials, other, others = counts
+    assert newcombe(*counts) == pytest.approx((successes / trials - other / others, *bounds), abs=5e-5)
+    difference, low, high = newcombe(other, others, successes, trials)
+    assert (-difference, -high, -low) == pytest.approx(newcombe(*counts))
+
+
+def test_newcombes_interval_is_not_defined_without_documents() -> None:
+    assert all(math.isnan(value) for value in newcombe(0, 0, 1, 2))
+    with pytest.raises(ValueError, match="successes"):
+        newcombe(3, 2, 0, 2)
+
+
+def of_model(found: list[BesidePaper], model: str) -> dict[str, tuple[PublishedRow, Any]]:
+    return {one.metric: (row, against[0]) for one in found for row, against in one.rows if row.model == model}
+
+
+@pytest.mark.slow("scores the released answers to 500 questions")
+def test_released_answers_scored_again_differ_by_nothing_from_the_published_row(
+    shared: Path, hub: str, tmp_path: Path
+) -> None:
+    answers = shared / "reference" / "nomiracl_outputs" / "en.jsonl.gz"
+    arguments = ["--model", "replay", "--model_args", f"path={answers},model=gpt-4-azure"]
+    into = ["--output_path", ".", "--metadata", f"mirror={hub}"]
+    run([command("lm_eval"), "--tasks", "nomiracl_en", *arguments, *into], tmp_path)
+    found = beside_paper(read_runs([tmp_path]))
+    same = of_model(found, "gpt-4-azure")
+    assert {*same} == {"hallucination_rate", "error_rate", "accuracy", "invalid_rate"}
+    for row, against in same.values():
+        assert (against.why_none, against.said, against.by) == ((), (), NEWCOMBE)
+        assert against.difference == 0
+        assert against.low == pytest.approx(-against.high)
+        own = next(one.own[0] for one in found if one.metric == row.metric)
+        assert (own.value, own.n) == (row.value, row.n)
+    other = of_model(found, "flan-t5-xxl")["hallucination_rate"][1]
+    assert other.high < 0  # every question answered
+
+
+@pytest.mark.slow("600 questions of CLAPnq")
+def test_the_whole_passage_is_the_papers_row(hub: str, tmp_path: Path) -> None:
+    arguments = ["--model", "grounded-baseline", "--model_args", "strategy=full_passage", "--tasks", "clapnq_gold"]
+    run([command("lm_eval"), *arguments, "--output_path", ".", "--metadata", f"mirror={hub}"], tmp_path)
+    same = of_model(beside_paper(read_runs([tmp_path])), "Full Passage")
+    assert {*same} == {"rougeL", "recall", "rougeLp", "length", "unanswerable_accuracy"}
+    assert same["unanswerable_accuracy"][1].why_none == (STRINGS,)
+    for metric in ("rougeL", "recall", "rougeLp"):
+        assert abs(same[metric][1].difference) < 0.0005  # the paper's rounding
+    assert abs(same["length"][1].difference) < 0.5
+    assert abs(same["unanswerable_accuracy"][0].value) == 0

@@ -1,0 +1,249 @@
+"""The shipped tables of published figures, against ../shared and against the averages that a paper prints beside them."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks import catalogue
+from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.published import PublishedRow, all_rows, rows_for, sources
+
+
+def figure(source: str, model: str, task: str, metric: str, **more: Any) -> PublishedRow:
+    (found,) = (
+        row
+        for row in all_rows()
+        if (row.source.name, row.model, row.task, row.metric) == (source, model, task, metric)
+        and all(getattr(row, name) == value for name, value in more.items())
+    )
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- the tables
+
+
+@pytest.mark.parametrize(
+    ("row", "value", "spread", "count", "n"),
+    [
+        (("clapnq_table4", "BM25", "clapnq_rag", "ndcg@10", "validation"), 0.40, None, None, None),
+        (("clapnq_table5", "Full Passage", "clapnq_gold", "rougeL", "validation"), 0.495, None, None, None),
+        (("clapnq_table5", "Full Passage", "clapnq_gold", "length", "test"), 1039.0, None, None, None),
+        (("clapnq_table6", "GPT 3.5", "clapnq_rag_e5_gpt", "rougeLp", "validation"), 0.30, None, None, None),
+        (("mfava_figure4", "Gemma-2-2B", "mfava_it", "estimated_rate", ""), 0.0656, 0.0385, None, None),
+        (("mfava_figure4", "Mistral-v0.3-7B", "mfava_de", "estimated_rate", ""), 0.1210, 0.0691, None, None),
+        (
+            ("mfava_table10", "mfava-llama-3-8b-multi-bidirect", "mfava_detection_ar_gold", "f1", ""),
+            0.6163,
+            *[None] * 3,
+        ),
+        (
+            ("mfava_table10", "mfava-llama-3-8b-multi-bidirect", "mfava_detection_ar_gold", "recall", ""),
+            0.534,
+            *[None] * 3,
+        ),
+        (("mushroom_ranking", "MSA", "mushroom_ar", "iou", "test"), 0.669976, None, None, None),
+        (("nomiracl_released", "gpt-4-azure", "nomiracl_de", "error_rate", "test"), 26 / 247, None, 26, 247),
+    ],
+)
+def test_a_figure_is_in_the_scale_of_our_metrics(
+    row: tuple[str, ...], value: float, spread: float | None, count: int | None, n: int | None
+) -> None:
+    *names, split = row
+    found = figure(*names, split=split)
+    assert (found.value, found.spread, found.count, found.n) == (pytest.approx(value), spread, count, n)
+
+
+def test_every_row_names_a_task_and_a_metric_of_ours() -> None:
+    catalogued = [catalogue.benchmark_of(folder) for folder in catalogue.folders()]
+    tasks = {task.name: {m.name for m in task.base.metrics} for benchmark in catalogued for task in benchmark.tasks}
+    groups = {group.name: tasks[group.tasks[0].name] for benchmark in catalogued for group in benchmark.groups}
+    finer = {f"ndcg@{k}" for k in (1, 3, 5)}  # stand beside the table
+    for row in all_rows():
+        if row.task == "mfava_detection_ja_silver":  # not public
+            continue
+        assert row.metric in ({**tasks, **groups}[row.task] | finer)
+        assert row.value >= (-1 if row.metric == "rho" else 0)
+        assert row.value <= 1 or row.metric == "length"
+        assert row in rows_for(row.task, row.metric)
+    keys = Counter((row.source.name, row.model, row.task, row.split, row.num_fewshot, row.metric) for row in all_rows())
+    assert set(keys.values()) == {1}
+
+
+def test_every_source_says_where_it_stands() -> None:
+    assert [*sources()] == sorted(sources())
+    for name, source in sources().items():
+        assert source.unit in ("percent", "share")
+        assert source.of in ("model", "retriever", "detector")
+        assert source.url.startswith("https://arxiv.org/abs/")
+        assert "(20" in source.citation
+        assert source.counting.keys() <= {row.metric for row in all_rows() if row.source.name == name}
+
+
+@pytest.fixture
+def published(shared: Path) -> Any:
+    def rows(name: str) -> list[dict[str, str]]:
+        with (shared / "reference" / "published" / f"{name}.csv").open(encoding="utf-8") as stream:
+            return list(csv.DictReader(stream))
+
+    return rows
+
+
+SPLIT = {"dev": "validation", "test": "test"}
+NAMES = {"length_chars": "length", "unanswerable_acc": "unanswerable_accuracy"}
+SHOTS = {"": 0, "1/0": 1, "1/1": 2}
+
+
+def test_the_tables_of_clapnq_are_the_papers(published: Any) -> None:
+    found = {
+        (row.source.name, row.model, row.split, row.num_fewshot, row.task, row.metric): row.value for row in all_rows()
+    }
+    expected = {}
+    retrievers = {"BM25": "", "all-MiniLM-L6": "_minilm", "BGE": "_bge", "E5": "_e5", "GOLD": ""}
+    for table, name in (
+        ("table4", "clapnq_table4_retrieval"),
+        ("table5", "clapnq_table5_gold"),
+        ("table6", "clapnq_table6_rag"),
+    ):
+        for row in published(name):
+            if row.get("retriever") == "GOLD":  # Table 5's, said to be the same
+                continue
+            shots = SHOTS[row["few_shot"]] if "few_shot" in row else 0 if "model" in row else None
+            model = row.get("model") or row["retriever"]
+            which = next(
+                (found for start, found in retrievers.items() if row.get("retriever", "").startswith(start)), ""
+            )
+            prompt = "_gpt" if model.startswith("GPT") else "_llama" if model.startswith("Llama") else ""
+            task = f"clapnq_{'gold' if table == 'table5' else 'rag'}{which}{prompt}"
+            for column, cell in row.items():
+                split, _, metric = column.partition("_")
+                if split in SPLIT:
+                    metric = NAMES.get(metric, metric)
+                    value = float(cell) / (1 if metric == "length" else 100)
+                    expected[f"clapnq_{table}", model, SPLIT[split], shots, task, metric] = pytest.approx(value)
+    assert len(expected) == 240
+    assert {key: value for key, value in found.items() if key[0].startswith("clapnq")} == expected
+
+
+def test_the_gold_rows_of_table_6_are_those_of_table_5_but_for_what_the_readme_lists(published: Any) -> None:
+    gold = {row["model"]: row for row in published("clapnq_table5_gold") if not row["few_shot"]}
+    other = {
+        (row["model"], column): (cell, gold[row["model"]][column])
+        for row in published("clapnq_table6_rag")
+        if row["retriever"] == "GOLD"
+        for column, cell in row.items()
+        if column not in ("retriever", "model") and float(cell) != float(gold[row["model"]][column])
+    }
+    assert other == {
+        ("CLAPnq-T5-lg", "dev_rougeL"): ("57.3", "57.2"),
+        ("CLAPnq-T5-lg", "dev_length_chars"): ("317", "318"),
+        ("CLAPnq-T5-lg", "dev_unanswerable_acc"): ("89.5", "89.2"),
+        ("CLAPnq-T5-lg", "test_rougeL"): ("57.8", "57.7"),
+    }
+
+
+def test_table_10_is_the_papers(published: Any) -> None:
+    code = {language.name.lower(): code for code, language in LANGUAGES.items()}
+    expected = {
+        (
+            f"mfava_detection_{'' if row['language'] == 'average' else code[row['language']] + '_'}{row['annotations']}",
+            metric,
+        ): (pytest.approx(float(row[metric]) / 100))
+        for row in published("mfava_table10_detector_prf")
+        for metric in ("precision", "recall", "f1")
+    }
+    assert {(row.task, row.metric): row.value for row in all_rows() if row.source.name == "mfava_table10"} == expected
+
+
+def rates() -> dict[str, dict[str, tuple[float, float]]]:
+    """Task to model to value and spread, in percent, of Figure 4."""
+    found: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for row in all_rows():
+        if row.source.name == "mfava_figure4" and row.spread is not None:
+            found[row.task][row.model] = (100 * row.value, 100 * row.spread)
+    return found
+
+
+AVERAGE = "average of the eleven models"
+
+
+def test_figure_4_is_the_papers_where_shared_has_it(published: Any) -> None:
+    found = rates()
+    rows = published("mfava_figure4_rates")
+    assert len(rows) == 19
+    for row in rows:
+        language = row.pop("language")
+        expected = {
+            AVERAGE if model == "Average" else model: tuple(map(float, cell.split("±"))) for model, cell in row.items()
+        }
+        task = "mfava" if language == "average" else f"mfava_{language}"
+        assert found[task] == {model: pytest.approx(cell) for model, cell in expected.items()}
+
+
+def test_figure_4_agrees_with_its_own_averages() -> None:
+    """Its spread of an average is the standard deviation over models, with n - 1. Of a row with one cell that cannot be
+    read, the average gives the cell, and the spread confirms the others; columns without such a cell confirm the rest."""
+    found = rates()
+    averages = found.pop("mfava")
+    assert len(found) == len([language for language in LANGUAGES.values() if language.in_paper]) == 30
+    models = [model for model in averages if model != AVERAGE]
+    assert len(models) == 11
+    unread = Counter()
+    for cells in found.values():
+        average, spread = cells[AVERAGE]
+        values = [cells[model][0] for model in models if model in cells]
+        unread[len(models) - len(values)] += 1
+        if len(values) == 10:
+            values.append(11 * average - sum(values))
+            assert stdev(values) == pytest.approx(spread, abs=0.02)  # eleven roundings of half a hundredth
+        elif len(values) == 11:
+            assert fmean(values) == pytest.approx(average, abs=0.01)
+            assert stdev(values) == pytest.approx(spread, abs=0.01)
+    assert unread == {0: 18, 1: 9, 2: 2, 4: 1}
+    whole = [model for model in models if all(model in cells for cells in found.values())]
+    assert len(whole) == 6
+    for model in (*whole, AVERAGE):
+        values = [cells[model][0] for cells in found.values()]
+        assert fmean(values) == pytest.approx(averages[model][0], abs=0.01)
+
+
+def test_the_ranking_of_mushroom_is_the_shared_tasks(published: Any) -> None:
+    tasks = {task.name for folder in catalogue.folders() for task in catalogue.benchmark_of(folder).tasks}
+    expected = {
+        (f"mushroom_{row['language']}", row["team"], metric): float(row[metric])
+        for row in published("mushroom_rankings")
+        if f"mushroom_{row['language']}" in tasks
+        for metric in ("iou", "rho")
+    }
+    found = {
+        (row.task, row.model, row.metric): row.value for row in all_rows() if row.source.name == "mushroom_ranking"
+    }
+    assert found == expected
+    assert len(expected) == 584
+
+
+def test_the_released_answers_of_nomiracl_are_counted_as_shared_has_them(published: Any) -> None:
+    found = {
+        (row.model, row.task, row.metric): (row.count, row.n)
+        for row in all_rows()
+        if row.source.name == "nomiracl_released"
+    }
+    expected = {}
+    for row in published("nomiracl_released_rates"):
+        fp, tn, tp, fn = (int(row[name]) for name in ("fp", "tn", "tp", "fn"))
+        invalid = int(row["invalid_relevant"]) + int(row["invalid_non_relevant"])
+        key = (row["model"], f"nomiracl_{row['language']}")
+        every = fp + tn + tp + fn + invalid
+        counts = {
+            "hallucination_rate": (fp, fp + tn),
+            "error_rate": (fn, fn + tp),
+            "accuracy": (tp + tn, every),
+            "invalid_rate": (invalid, every),
+        }
+        expected |= {(*key, metric): count for metric, count in counts.items() if count[1]}
+    assert found == expected

@@ -1,0 +1,385 @@
+"""Headlines: numbers of real runs with their bounds, what is said of them, and doubts beside the number they concern."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.figures import Figure
+from lm_eval_tasks.commands.work.reporting.doubts import Doubt
+from lm_eval_tasks.commands.work.reporting.families import families, figure_of
+from lm_eval_tasks.commands.work.reporting.headlines import Headline, headlines, headlines_of
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, unit_of
+from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.runs import TaskRun, read_runs
+from tests.made_runs import figure, run, share, task
+
+CALIBRATION = {
+    "annotations": "real",
+    "detector_version": "1",
+    "recall": 0.8,
+    "false_positive_rate": 0.2,
+    "prevalence": 0.5,
+}
+TAGGED = {"not_comparable": [], "calibration": CALIBRATION, "detector": {"name": "lexical", "version": "1"}}
+
+
+def only(found: list[Headline], metric: str) -> Headline:
+    (headline,) = [one for one in found if one.metric == metric]
+    return headline
+
+
+def doubts(found: Headline) -> dict[str, str]:
+    return {doubt.kind: doubt.text for doubt in found.doubts}
+
+
+def of(tasks: list[TaskRun], metric: str) -> Headline:
+    return only(headlines_of(run("m", tasks)), metric)
+
+
+# ------------------------------------------------------------------------------------------------------------ real runs
+
+
+@pytest.mark.parametrize(
+    ("model", "family", "metric", "text", "says"),
+    [
+        (
+            "lexical",
+            "nomiracl",
+            "hallucination_rate",
+            "20.8 % [16.5 to 25.9 %]",
+            "It claims to see an answer in 20.8 % of the cases where no passage holds one (15 of 72 questions; 95 % bounds "
+            "16.5 to 25.9 %; mean over all 18 languages).",
+        ),
+        (
+            "answer",
+            "nomiracl",
+            "error_rate",
+            "0.0 % [0.0 to 5.1 %]",
+            "It says that it does not know in 0.0 % of the cases where a passage holds the answer (0 of 72 questions; 95 % "
+            "bounds 0.0 to 5.1 %; mean over all 18 languages).",
+        ),
+        (
+            "lexical",
+            "clapnq_gold",
+            "rougeL",
+            "0.374 [0.244 to 0.502]",
+            "Its answers overlap with the best reference answer by RougeL 0.374 on average, where 1 is word for word (18 "
+            "questions; 95 % bounds 0.244 to 0.502).",
+        ),
+        (
+            "lexical",
+            "clapnq_rag",
+            "gold_retrieved",
+            "94.4 % [74.2 to 99.0 %]",
+            "Retrieval found the gold passage for 94.4 % of the answerable questions (17 of 18 questions; 95 % bounds 74.2 "
+            "to 99.0 %).",
+        ),
+        (
+            "answer",
+            "clapnq_rag",
+            "length",
+            "107 [97 to 117]",
+            "An answer to an answerable question has 107 characters on average (18 questions; 95 % bounds 97 to 117).",
+        ),
+        (
+            "lexical",
+            "mfava",
+            "rogan_gladen_rate",
+            "0.0 % [0.0 to 70.7 %]",
+            "About 0.0 % of the words that it writes are made up, as corrected for the detector's errors (Rogan-Gladen); "
+            "the detector flagged 1.0 % (18 answers; 95 % bounds 0.0 to 70.7 %; mean over 2 of 30 languages: de, ar).",
+        ),
+    ],
+)
+def test_headlines_of_the_sample(two_models: Path, model: str, family: str, metric: str, text: str, says: str) -> None:
+    found = headlines(read_runs([two_models]))
+    (one,) = [
+        h for h in found if (h.model, h.family, h.metric) == (f"lm-eval-grounded/baseline-{model}", family, metric)
+    ]
+
+    assert (one.text, one.says) == (text, says)
+    assert "the bundled miniature" in doubts(one)["not_comparable"]
+
+
+def test_headlines_stand_family_by_family_and_models_beside_each_other(two_models: Path) -> None:
+    found = headlines(read_runs([two_models]))
+
+    assert [one.family for one in found[::2]] == [
+        *["nomiracl"] * 2,
+        *["clapnq_gold"] * 4,
+        *["clapnq_rag"] * 5,
+        "mfava",
+    ]
+    assert {one.model for one in found[::2]} == {"lm-eval-grounded/baseline-answer"}
+    assert [one.metric for one in found[::2]] == [one.metric for one in found[1::2]]
+
+
+def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
+    lexical = read_runs([two_models])[1]
+    one = only(headlines_of(lexical), "hallucination_rate")
+
+    assert one.is_whole
+    assert one.filter == "robust"
+    assert one.figure.value == pytest.approx(lexical.group_results["nomiracl"]["hallucination_rate,robust"])
+    assert [*one.languages] == [lexical.tasks[name].language for name in lexical.groups["nomiracl"]]
+    assert one.languages["zh"] == figure_of(lexical.tasks["nomiracl_zh"], "hallucination_rate", "robust")
+    assert one.beside["invalid_rate"].value == 0
+
+
+def test_samples_alone_have_no_numbers(two_models: Path, tmp_path: Path) -> None:
+    (samples,) = (two_models / "baseline-lexical").glob("samples_clapnq_gold_*.jsonl")
+    shutil.copy(samples, tmp_path)
+    one = only(headlines(read_runs([tmp_path])), "rougeL")
+
+    assert one.says == "The RougeL is undefined: there is no results file beside the samples."
+    assert doubts(one) == {
+        "not_comparable": "the results do not say what it was measured on",
+        "undefined": "there is no results file beside the samples",
+    }
+
+
+def test_a_broken_run_is_said_where_answers_show_it(two_models: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(two_models / "baseline-answer", tmp_path / "broken"))
+    (samples,) = folder.glob("samples_mfava_de_*.jsonl")
+    lines = samples.read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row["resps"] = [["<|im_start|>"]]
+    samples.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    one = only(headlines(read_runs([folder])), "rogan_gladen_rate")
+
+    assert doubts(one)["broken"].startswith("the run looks broken (9 of 9 answers are no answers (9 empty).")
+    assert doubts(one)["broken"].endswith(", in 1 of 2 languages: de)")
+    assert "broken" not in doubts(only(headlines(read_runs([folder]), read=None), "rogan_gladen_rate"))
+
+
+# -------------------------------------------------------------------------------------------------------- hand-made runs
+
+ANSWERS = {"rougeL": figure(0.4, 0.3, 0.5), "length": figure(200, 150, 250)}
+
+
+def rates(rate: float, low: float, high: float, detected: float = 0.5, n: int = 100) -> dict[str, Any]:
+    return {"rogan_gladen_rate": figure(rate, low, high, n), "detected_rate": figure(detected, 0, 1, n)}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "metric", "found"),
+    [
+        ([task("clapnq_gold", ANSWERS)], "rougeL", {}),
+        (
+            [task("clapnq_gold", {"rougeL": figure(0.4, 0.1, 0.7, n=9)})],
+            "rougeL",
+            {
+                "few": "fewer than ten questions (9)",
+                "wide": "its bounds, 0.100 to 0.700, are so wide that it says next to nothing",
+            },
+        ),
+        ([task("clapnq_gold", {"rougeL": figure(0.4)})], "rougeL", {"unbounded": "the results have no bounds for it"}),
+        (
+            [task("clapnq_gold", {}, results={"rougeL,answer": 0.4})],
+            "rougeL",
+            {"unbounded": "the results have no bounds for it"},
+        ),
+        (
+            [task("clapnq_gold", {"length": figure(3, 1, 4)})],
+            "rougeL",
+            {"undefined": "no document is in its denominator, or nothing corrects it"},
+        ),
+        (
+            [task("clapnq_gold", ANSWERS, provenance={"not_comparable": ["half of the corpus", "--limit 9"]})],
+            "length",
+            {"not_comparable": "not comparable with published figures: --limit 9"},  # the last of two
+        ),
+        (
+            [task("clapnq_gold", ANSWERS, provenance={})],
+            "rougeL",
+            {"not_comparable": "the results do not say what it was measured on"},
+        ),
+        (
+            [
+                task(
+                    "nomiracl_de",
+                    {
+                        "strict": {"hallucination_rate": share(10, 100)},
+                        "robust": {"hallucination_rate": share(30, 100), "invalid_rate": share(42, 200)},
+                    },
+                    "de",
+                )
+            ],
+            "hallucination_rate",
+            {
+                "invalid": "many answers are Invalid, and in no denominator (42 of 200)",
+                "readings": "the strict reading of the same answers gives another number (10.0 %, not 30.0 %)",
+            },
+        ),
+        ([task("mfava_de", rates(0.5, 0.4, 0.6), "de", TAGGED)], "rogan_gladen_rate", {}),
+        (
+            [task("mfava_de", rates(0.0, 0.0, 0.2, detected=0.15), "de", TAGGED)],
+            "rogan_gladen_rate",
+            {
+                "clipped": "the corrected rate is cut off at 0: the detector flags less than it does where nothing is made "
+                "up (15.0 %, there 20.0 %)",
+                "unlike": "the correction is far from where it was measured (15.0% of the words are flagged, 50.0% in the "
+                "calibration corpus: the answers are unlike the texts that the detector was measured on, and the estimated "
+                "rate assumes they are alike)",
+            },
+        ),
+        (
+            [task("mfava_de", rates(1.0, 0.9, 1.0, detected=0.9), "de", TAGGED)],
+            "rogan_gladen_rate",
+            {
+                "clipped": "the corrected rate is cut off at 100 %: the detector flags more than it does where everything "
+                "is (90.0 %, there 80.0 %)"
+            },
+        ),
+        (
+            [
+                task(
+                    "mfava_de",
+                    {"estimated_rate": figure(1.2, 1.0, 1.4), "detected_rate": figure(0.9, 0.8, 1.0)},
+                    "de",
+                    {**TAGGED, "calibration": {"annotations": "gold", "detector_version": "0"}},
+                )
+            ],
+            "estimated_rate",
+            {
+                "calibration": "its correction was measured on another version of the detector (0)",
+                "clipped": "the estimated rate is above 100 %, as Equation 1 has no upper bound",
+            },
+        ),
+        (
+            [task("mfava_de", {**rates(0.5, 0.4, 0.6), "abstention_rate": share(30, 100)}, "de", TAGGED)],
+            "rogan_gladen_rate",
+            {"abstains": "it declines many questions, and of what it does not say nothing can be made up (30 of 100)"},
+        ),
+        (
+            [task("clapnq_judge", {"f_plus_a": figure(3, 2.5, 3.5), "unread_rate": share(30, 100)})],
+            "f_plus_a",
+            {"invalid": "many replies of the judge could not be read, and are in no denominator (30 of 100)"},
+        ),
+    ],
+)
+def test_doubts_of_one_task(tasks: list[TaskRun], metric: str, found: dict[str, str]) -> None:
+    assert doubts(of(tasks, metric)) == found
+
+
+def test_a_doubt_of_a_mean_says_in_which_languages_it_holds() -> None:
+    pooled = {**TAGGED, "calibration": {**CALIBRATION, "annotations": "pooled"}}
+    tasks = [
+        task("mfava_de", rates(0.4, 0.3, 0.5, n=9), "de", TAGGED),
+        task("mfava_fr", rates(0.4, 0.3, 0.5, n=5), "fr", pooled),
+        task("mfava_it", rates(0.4, 0.3, 0.5, n=7), "it", pooled),
+        task("mfava_es", rates(0.4, 0.3, 0.5, n=8), "es", {**pooled, "not_comparable": ["--limit"]}),
+        task("mfava_pl", rates(0.4, 0.3, 0.5, n=50), "pl", pooled),
+    ]
+    one = of(tasks, "rogan_gladen_rate")
+
+    assert (one.figure.value, one.figure.low) == pytest.approx((0.4, 0.4 - 0.1 / math.sqrt(5)))
+    assert one.says.endswith("mean over 5 of 30 languages: de, fr, it, es, pl).")
+    assert one.doubts == (
+        Doubt("few", "fewer than ten questions (in 4 of 5 languages: de 9; fr 5; it 7; 1 more)"),
+        Doubt(
+            "calibration",
+            "its correction rests on real answers in other languages, as none are annotated in this one (pooled) (in 4 of "
+            "5 languages: fr, it, es, 1 more)",
+        ),
+        Doubt("not_comparable", "not comparable with published figures: --limit (in 1 of 5 languages: es)"),
+    )
+
+
+def test_a_language_without_a_rate_is_said_and_not_counted_as_0() -> None:
+    tasks = [
+        task("nomiracl_de", {"robust": {"error_rate": share(5, 10)}}, "de"),
+        task("nomiracl_sw", {"robust": {}}, "sw"),
+    ]
+    one = of(tasks, "error_rate")
+
+    assert one.figure.value == 0.5
+    assert one.says.endswith(
+        "(5 of 10 questions; 95 % bounds 23.7 to 76.3 %; mean over 1 of 18 languages: de, undefined in sw)."
+    )
+    assert doubts(one)["undefined"].endswith("(in 1 of 2 languages: sw)")
+    undefined = of(tasks, "hallucination_rate")
+    assert undefined.text == "undefined"
+    assert (
+        undefined.says
+        == "The mean over 2 languages of hallucination rate is undefined: no document is in its denominator."
+    )
+
+
+def test_without_a_correction_the_detected_rate_is_the_headline() -> None:
+    tasks = [task("mfava_la", {"detected_rate": figure(0.3, 0.2, 0.4)}, "la", {"not_comparable": []})]
+    (one,) = headlines_of(run("m", tasks))
+
+    assert one.says == (
+        "The detector flags 30.0 % of the words that it writes; nothing corrects this for the detector's errors (100 "
+        "answers; 95 % bounds 20.0 to 40.0 %)."
+    )
+
+
+def test_prompts_are_families_of_their_own_and_a_further_language_does_not_change_the_group() -> None:
+    tasks = [task(f"mfava_{code}", rates(0.4, 0.3, 0.5), code) for code in LANGUAGES]
+    tasks += [task("nomiracl_de", {}, "de"), task("nomiracl_de_role", {}, "de"), task("nomiracl_fr_role", {}, "fr")]
+    found = {family.name: [*family.tasks] for family in families(run("m", tasks))}
+
+    assert found == {
+        "mfava": [code for code in LANGUAGES if code != "fa"],
+        "mfava_fa": ["fa"],
+        "nomiracl": ["de"],
+        "nomiracl_role": ["de", "fr"],
+    }
+
+
+def test_a_detector_s_headlines() -> None:
+    tasks = [
+        task(
+            "mushroom_de",
+            {
+                **{"iou": figure(0.45, 0.4, 0.5), "rho": figure(0.3, 0.2, 0.4), "f1": figure(0.5, 0.4, 0.6)},
+                **{"precision": figure(0.4, 0.3, 0.5), "recall": figure(0.7, 0.6, 0.8), "lost_rate": share(30, 100)},
+            },
+            "de",
+        )
+    ]
+    found = headlines_of(run("m", tasks))
+
+    assert [one.metric for one in found] == ["iou", "rho", "f1"]
+    assert found[2].says == (
+        "It finds 0.700 of the hallucinated words, and 0.400 of what it flags is hallucinated: F1 is 0.500 (100 answers; "
+        "95 % bounds 0.400 to 0.600)."
+    )
+    assert {doubt.kind for one in found for doubt in one.doubts} == {"invalid"}
+
+
+def test_comparisons_of_a_judge_name_the_systems() -> None:
+    tasks = [task("clapnq_judge_pairs", {"win_rate_{value} {0}": figure(0.6, 0.5, 0.7)})]
+    (one,) = headlines_of(run("m", tasks))
+
+    assert one.says == (
+        "The judge prefers the answers of {value} {0} in 60.0 % of the comparisons (100 questions; 95 % bounds 50.0 to "
+        "70.0 %)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("hallucination_rate", 0.2083, "20.8 %"),
+        ("gold_retrieved", 1.0, "100.0 %"),
+        ("rougeL_missed", 0.30049, "0.300"),
+        ("ndcg@10", 0.5, "0.500"),
+        ("length", 190.6, "191"),
+        ("response_words", 37.1, "37"),
+        ("faithfulness", 3.456, "3.46"),
+        ("error_rate", math.nan, "undefined"),
+    ],
+)
+def test_numbers(metric: str, value: float, text: str) -> None:
+    assert shown(value, unit_of(metric)) == text
+    assert bounds(Figure(value), unit_of(metric)) == ""

@@ -1,0 +1,104 @@
+"""The summary in Markdown: exact text for hand-made runs, and names that stay text."""
+
+from __future__ import annotations
+
+import pytest
+
+from lm_eval_tasks.commands.work.reporting.headlines import headlines
+from lm_eval_tasks.commands.work.reporting.markdown import code_block, escaped, summary
+from tests.made_runs import figure, run, share, task
+
+ONE = run(
+    "org/a_b",
+    [
+        task("nomiracl_de", {"robust": {"error_rate": share(1, 4)}}, "de"),
+        task("clapnq_gold", {"rougeL": figure(0.4, 0.35, 0.45)}),
+    ],
+)
+OTHER = run("org/c", [task("nomiracl_de", {"robust": {"error_rate": share(2, 40)}}, "de")])
+
+SUMMARY = """\
+## Grounded generation
+
+| benchmark | number, 95 % bounds | org/a\\_b | org/c |
+|---|---|---:|---:|
+| nomiracl | hallucination rate ↓ | *undefined* <sup>1</sup> | *undefined* <sup>1</sup> |
+| nomiracl | error rate ↓ | 25.0 % \\[4.6 to 69.9 %\\] <sup>2, 3</sup> | 5.0 % \\[1.4 to 16.5 %\\] |
+| clapnq\\_gold | RougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |
+| clapnq\\_gold | unanswerable accuracy ↑ | *undefined* <sup>1</sup> | – |
+| clapnq\\_gold | answerable abstention rate ↓ | *undefined* <sup>1</sup> | – |
+| clapnq\\_gold | length in characters | *undefined* <sup>1</sup> | – |
+
+1. no document is in its denominator, or nothing corrects it.
+2. fewer than ten questions (4).
+3. its bounds, 4.6 to 69.9 %, are so wide that it says next to nothing.
+
+<details><summary>What the numbers mean</summary>
+
+- **org/a\\_b**, nomiracl: The hallucination rate is undefined: no document is in its denominator.
+"""
+
+
+def test_the_whole_summary() -> None:
+    found = summary(headlines([ONE, OTHER]), "| a | b |\n", "lm-eval-grounded report runs\n")
+
+    assert found.startswith(SUMMARY)
+    assert found.endswith(
+        "\n</details>\n\n### Differences\n\n| a | b |\n\nMade with\n\n```\nlm-eval-grounded report runs\n```\n"
+    )
+    assert (
+        "- **org/c**, nomiracl: It says that it does not know in 5.0 % of the cases where a passage holds the answer (2 of "
+        "40 questions; 95 % bounds 1.4 to 16.5 %)."
+    ) in found
+
+
+def test_without_differences_and_command_there_is_neither() -> None:
+    found = summary(headlines([OTHER]))
+    assert found.endswith("</details>\n")
+    assert "Differences" not in found
+
+
+def test_a_mean_says_over_what() -> None:
+    tasks = [task(f"nomiracl_{code}", {"robust": {"error_rate": share(20, 40)}}, code) for code in ("de", "fr")]
+    assert "| nomiracl (mean over 2 languages) | error rate ↓ | 50.0 % \\[39.2 to 60.8 %\\] |" in summary(
+        headlines([run("m", tasks)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("plain-name 1.5 (x)", "plain-name 1.5 (x)"),
+        ("a|b", "a\\|b"),
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("*x* _y_ ~z~ `c` \\", "\\*x\\* \\_y\\_ \\~z\\~ \\`c\\` \\\\"),
+        ("[t](http://evil) ![i](x)", "\\[t\\](http&#58;//evil) !\\[i\\](x)"),
+        ("https://x www.y.org FTP://z", "https&#58;//x www&#46;y.org FTP&#58;//z"),
+        ("@team #12 $x$", "&#64;team \\#12 \\$x\\$"),
+        ("&amp; &", "&amp;amp; &amp;"),
+        ("a\r\n| b\u2028c\x00", "a \\| b c "),
+        ("- item", "\\- item"),
+        ("", ""),
+    ],
+)
+def test_what_runs_say_stays_text(text: str, markdown: str) -> None:
+    assert escaped(text) == markdown
+
+
+def test_a_hostile_name_stays_in_its_cell() -> None:
+    rows = summary(headlines([run("a|b\n\n# c <img src=x onerror=y>", list(OTHER.tasks.values()))])).splitlines()
+
+    assert rows[2] == "| benchmark | number, 95 % bounds | a\\|b \\# c &lt;img src=x onerror=y&gt; |"
+    assert not [row for row in rows if row.startswith("# ") or "<img" in row]
+
+
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ("a", "```\na\n```"),
+        ("a ``` b", "````\na ``` b\n````"),
+        ("````", "`````\n````\n`````"),
+    ],
+)
+def test_code_cannot_leave_its_block(text: str, block: str) -> None:
+    assert code_block(text) == block

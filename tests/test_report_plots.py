@@ -1,0 +1,237 @@
+"""The data of plots: exact rows of real and of hand-made runs, which plots there are, and what their captions say."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from custom_metrics.figures import Figure
+from custom_metrics.intervals import wilson
+from lm_eval_tasks.commands.work.reporting.families import families
+from lm_eval_tasks.commands.work.reporting.plots import (
+    Plot,
+    clapnq_retrieval,
+    mfava_correlations,
+    mfava_rates,
+    mushroom_detectors,
+    nomiracl_rates,
+    plots_of,
+)
+from lm_eval_tasks.commands.work.reporting.plots.resources import web_share
+from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.runs import Run, TaskRun, read_runs
+from tests.made_runs import figure, run, share, task
+
+Named = list[tuple[str, object]]
+
+
+def by_name(runs: list[Run]) -> dict[str, Plot]:
+    return {plot.name: plot for plot in plots_of(runs)}
+
+
+def family(*tasks: TaskRun):  # type: ignore[no-untyped-def]
+    (found,) = families(run("m", tasks))
+    return [("m", found)]
+
+
+def test_the_plots_of_the_sample(two_models: Path) -> None:
+    runs = read_runs([two_models])
+
+    assert [*by_name(runs)] == [
+        *("nomiracl_rates", "nomiracl_languages"),
+        *("mfava_rates", "mfava_languages", "mfava_resources", "mfava_length", "mfava_words"),
+        *("clapnq_length", "clapnq_caution", "clapnq_retrieval"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "names"),
+    [
+        ([], []),
+        ([task("clapnq_gold", {})], ["clapnq_length", "clapnq_caution"]),
+        ([task("clapnq_rag_bge", {})], ["clapnq_length", "clapnq_caution", "clapnq_retrieval"]),
+        ([task("nomiracl_de_role", {}, "de")], ["nomiracl_role_rates", "nomiracl_role_languages"]),
+        ([task("mfava_de", {}, "de")], ["mfava_rates", "mfava_languages"]),  # a correlation needs languages
+        ([task("mushroom_de", {}, "de")], ["mushroom_detectors"]),
+        ([task("mfava_detection_de_gold", {}, "de")], []),
+        ([task("clapnq_judge", {"f_plus_a": 1, "faithfulness": 1, "appropriateness": 1})], ["clapnq_judge_ratings"]),
+        ([task("clapnq_judge_pairs", {"win_rate_a": figure(1)})], ["clapnq_judge_pairs_wins"]),
+        ([task("hellaswag", {"acc": figure(1)})], []),
+    ],
+)
+def test_a_plot_is_there_where_its_tasks_are(tasks: list[TaskRun], names: list[str]) -> None:
+    assert [*by_name([run("m", tasks)])] == names
+
+
+def test_rates_of_the_sample(two_models: Path) -> None:
+    plot = by_name(read_runs([two_models]))["nomiracl_rates"]
+    rows = {row[:2]: row[2:] for row in plot.rows}
+
+    assert len(rows) == 2 * (18 + 1)
+    assert all(len(row) == len(plot.columns) for row in plot.rows)
+    assert plot.columns[:4] == ("model", "language", "hallucination_rate", "hallucination_rate_low")
+    assert rows["lm-eval-grounded/baseline-lexical", "de"] == pytest.approx(
+        (0, *wilson(0, 4), 4, 0.25, *wilson(1, 4), 4)
+    )
+    assert rows["lm-eval-grounded/baseline-lexical", "mean"][0:8:4] == pytest.approx((15 / 72, 12 / 72))
+    assert rows["lm-eval-grounded/baseline-lexical", "mean"][3:8:4] == (72, 72)
+    assert plot.rows[18][1] == "mean"
+
+
+def test_a_rate_that_is_not_defined_is_no_number_and_is_said() -> None:
+    (plot, _) = plots_of([run("m", [task("nomiracl_sw", {"robust": {"error_rate": share(1, 2)}}, "sw")])])
+
+    assert plot.rows == (("m", "sw", None, None, None, 0, 0.5, *wilson(1, 2), 2),)
+    assert plot.caption.endswith("Not drawn, because a rate is undefined: sw of m.")
+    assert nomiracl_rates.points(family(task("nomiracl_sw", {"robust": {}}, "sw")))[0].error.n == 0
+
+
+def test_a_language_that_one_model_lacks() -> None:
+    rate = {"robust": {"hallucination_rate": share(1, 4), "error_rate": share(0, 4)}}
+    runs = [
+        run("a", [task("nomiracl_de", rate, "de"), task("nomiracl_ar", rate, "ar")]),
+        run("b", [task("nomiracl_de", rate, "de")]),
+    ]
+    plot = by_name(runs)["nomiracl_languages"]
+
+    assert [row[:5] for row in plot.rows[:6]] == [
+        ("hallucination_rate", "ar", "Arabic", "a", 0.25),
+        ("hallucination_rate", "ar", "Arabic", "b", None),
+        ("hallucination_rate", "de", "German", "a", 0.25),
+        ("hallucination_rate", "de", "German", "b", 0.25),
+        ("hallucination_rate", "mean", "mean", "a", 0.25),
+        ("hallucination_rate", "mean", "mean", "b", 0.25),
+    ]
+
+
+def test_rates_of_mfava_side_by_side() -> None:
+    tasks = [
+        task(
+            "mfava_fr",
+            {
+                "detected_rate": figure(0.3, 0.2, 0.4, 50),
+                "estimated_rate": figure(0.25, 0.1, 0.4, 50),
+                "rogan_gladen_rate": figure(0.2, 0, 0.5, 50),
+            },
+            "fr",
+            {"calibration": {"annotations": "pooled"}},
+        ),
+        task("mfava_de", {"detected_rate": figure(0.1, 0.0, 0.2, 40)}, "de"),
+    ]
+    found = mfava_rates.rates(family(*tasks))
+    plot = mfava_rates.plot(family(*tasks))
+
+    assert [(one.language, one.calibration) for one in found] == [("de", ""), ("fr", "pooled"), ("mean", "")]
+    assert plot.rows[0][4:] == (0.1, 0.0, 0.2, 40, *[None, None, None, 0] * 2)
+    assert plot.rows[1][4:8] == (0.3, 0.2, 0.4, 50)
+    assert plot.rows[2][4] == pytest.approx(0.2)
+    assert "rest on pooled annotations" in plot.caption
+
+
+def test_correlations_with_resources_and_length() -> None:
+    tasks = [
+        task(
+            f"mfava_{code}",
+            {"rogan_gladen_rate": figure(0.1 * place, 0, 1), "response_words": figure(100.0 - place * place)},
+            code,
+        )
+        for place, code in enumerate(("sd", "eu", "fi", "de"), 1)  # from few pages to many
+    ]
+    found = mfava_correlations.spoken(family(*tasks), "web_share", "rate")
+    logarithms = [math.log(web_share(code)) for code in ("de", "eu", "fi", "sd")]
+
+    assert [(one.language, one.x.value, one.y.value) for one in found] == [
+        ("de", 5.9575, pytest.approx(0.4)),
+        ("eu", 0.0365, pytest.approx(0.2)),
+        ("fi", 0.3632, pytest.approx(0.3)),
+        ("sd", 0.0022, pytest.approx(0.1)),
+    ]
+    correlation = mfava_correlations.correlation_of(found, log=True)
+    import numpy as np
+
+    assert correlation.pearson == pytest.approx(np.corrcoef(logarithms, [0.4, 0.2, 0.3, 0.1])[0, 1])
+    assert (correlation.spearman, correlation.n) == (pytest.approx(1), 4)
+    length = mfava_correlations.plots(family(*tasks))[1]
+    assert "m: r = −0.98 (p = 0.016), ρ = −1.00 (p = 0.083), n = 4." in length.caption
+    assert length.columns[3:8] == (
+        "response_words",
+        "response_words_low",
+        "response_words_high",
+        "response_words_n",
+        "rogan_gladen_rate",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ({"sd": 0.1, "de": 0.2}, "correlation undefined, fewer than 3 languages (n = 2)"),
+        ({"sd": 0.1, "de": 0.1, "fi": 0.1}, "correlation undefined, one of the two is the same everywhere (n = 3)"),
+        ({"sd": 0.1, "yue": 0.2, "fi": 0.3, "de": 0.4}, "n = 3"),  # Common Crawl has no Cantonese
+    ],
+)
+def test_correlations_that_say_nothing(rates: dict[str, float], said: str) -> None:
+    tasks = [task(f"mfava_{code}", {"rogan_gladen_rate": figure(rate)}, code) for code, rate in rates.items()]
+    assert said in mfava_correlations.plots(family(*tasks))[0].caption
+
+
+def test_every_language_but_cantonese_has_its_share_of_the_web() -> None:
+    assert [code for code in LANGUAGES if math.isnan(web_share(code))] == ["yue"]
+    assert web_share("de") > web_share("fi") > web_share("eu") > web_share("eo") > web_share("sd") > 0
+
+
+def test_retrieved_and_missed() -> None:
+    figures = {
+        **{"rougeL_retrieved": figure(0.4, 0.3, 0.5, 60), "rougeL_missed": figure(0.1, 0.0, 0.2, 40)},
+        **{"answerable_abstention_rate_retrieved": share(6, 60), "gold_retrieved": share(60, 100)},
+    }
+    (found,) = clapnq_retrieval.parted(family(task("clapnq_rag", figures)))
+
+    assert (found.rouge[0].value, found.rouge[1].n, found.abstained[0].value) == (0.4, 40, 0.1)
+    assert math.isnan(found.abstained[1].value)
+    plot = clapnq_retrieval.plot(family(task("clapnq_rag", figures)))
+    assert plot.rows[0][2:10] == (0.4, 0.3, 0.5, 60, 0.1, 0.0, 0.2, 40)
+    assert plot.rows[0][14:18] == (None, None, None, 0)
+
+
+def test_detectors_beside_the_teams() -> None:
+    provenance = {"split": "test", "not_comparable": [], "detector": {"name": "mine"}}
+    found = mushroom_detectors.ranked(family(task("mushroom_de", {"iou": figure(0.6, 0.5, 0.7)}, "de", provenance)))
+    iou, rho = found
+
+    assert iou.teams == tuple(sorted(iou.teams, reverse=True))
+    assert len(iou.teams) > 20
+    assert iou.better == sum(team > 0.6 for team in iou.teams)
+    assert math.isnan(rho.figure.value)
+    plot = mushroom_detectors.plot(
+        family(task("mushroom_de", {"iou": figure(0.6)}, "de", {"split": "test", "not_comparable": ["a part"]}))
+    )
+    assert plot.caption.endswith("Measured otherwise than the teams: a part.")
+    assert plot.rows[0][-1] is None  # and so it has no place among them
+
+
+def test_a_judge_s_ratings_and_comparisons() -> None:
+    provenance = {"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]}
+    figures = {"f_plus_a": figure(3, 2, 4), "faithfulness": figure(3.5, 3, 4), "appropriateness": figure(2.6, 2, 3)}
+    ratings, wins = plots_of(
+        [
+            run(
+                "judge",
+                [
+                    task("clapnq_judge", figures, provenance=provenance),
+                    task("clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9)}),
+                ],
+            )
+        ]
+    )
+
+    assert ratings.rows[0][:6] == ("judge", "llama", 3.5, 3, 4, 100)
+    assert wins.rows == (("judge", "a", 0.5, 0.4, 0.6, 9),)
+
+
+def test_a_figure_without_bounds_has_none_in_the_table() -> None:
+    length, _ = plots_of([run("m", [task("clapnq_gold", {"rougeL": figure(0.5), "length": figure(9)})])])
+    assert length.rows == (("m", "clapnq_gold", 0.5, None, None, 100, 9, None, None, 100),)
+    assert Figure(0.5).n == 0

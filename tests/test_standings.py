@@ -1,0 +1,202 @@
+"""Tables of a leaderboard from made-up runs: who is in which column, mean and bounds, ranks, what is apart."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
+from lm_eval_tasks.commands.work.leaderboard.entry import Entry, Measured, TaskEntry, entry_of
+from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
+from lm_eval_tasks.commands.work.leaderboard.standings import MEAN_COLUMN, sections_of
+from lm_eval_tasks.runs import Answer, Reading, read_runs
+from tests.many_runs import many_runs
+
+ASKED = {"documents": "d", "prompt": "p"}
+
+
+def task(
+    language: str, numbers: list[float | None], conditions: dict[str, str] | None = None, **more: Any
+) -> TaskEntry:
+    known = [number for number in numbers if number is not None]
+    value = sum(known) / len(known)
+    one = Measured("error_rate", "robust", "share", False, value, 0.1, 0.9, 0.05, len(known), tuple(numbers))
+    return TaskEntry(
+        task=f"nomiracl_{language}",
+        benchmark="nomiracl",
+        language=language,
+        family="nomiracl",
+        conditions=dict(ASKED if conditions is None else conditions),
+        measured=(one,),
+        figures={},
+        doubts=(),
+        **more,
+    )
+
+
+def entry(model: str, *tasks: TaskEntry) -> Entry:
+    return Entry(model, model, "2026-01-01", {}, tasks)
+
+
+GOOD: list[float | None] = [0.0] * 38 + [1.0] * 2
+FAIR: list[float | None] = [0.0] * 36 + [1.0] * 4
+BAD: list[float | None] = [0.0] * 5 + [1.0] * 35
+
+
+def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
+    (section,) = sections_of(
+        [entry("bad", task("de", BAD)), entry("fair", task("de", FAIR)), entry("good", task("de", GOOD))]
+    )
+    (table,) = section.tables
+    assert (table.title, table.columns, table.higher_is_better) == ("", ("error_rate, robust",), (False,))
+    found = [(row.entry, row.cells["error_rate, robust"].rank) for row in table.rows]
+    assert found == [(2, 1), (1, 1), (0, 3)]
+    cell = table.rows[0].cells["error_rate, robust"]
+    assert (cell.value, cell.low, cell.high, cell.n) == (0.05, 0.1, 0.9, 40)
+
+
+def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
+    (section,) = sections_of(
+        [
+            entry("good", task("de", GOOD), task("fr", GOOD)),
+            entry("bad", task("de", BAD), task("fr", FAIR)),
+            entry("half", task("fr", GOOD)),
+        ]
+    )
+    (table,) = section.tables
+    assert (table.title, table.columns) == ("error_rate, robust", (MEAN_COLUMN, "de", "fr"))
+    rows = {row.entry: row.cells for row in table.rows}
+    assert [row.entry for row in table.rows] == [0, 1, 2]
+    assert (rows[0][MEAN_COLUMN].rank, rows[1][MEAN_COLUMN].rank) == (1, 2)
+    assert rows[1][MEAN_COLUMN].value == pytest.approx((35 / 40 + 4 / 40) / 2)
+    error = math.hypot(0.05, 0.05) / 2
+    assert rows[1][MEAN_COLUMN].high == pytest.approx(rows[1][MEAN_COLUMN].value + 1.959964 * error)
+    assert rows[1][MEAN_COLUMN].n == 80
+    assert {*rows[2]} == {"fr"}
+    assert {number: cells["fr"].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
+
+
+def test_more_pairs_need_smaller_p() -> None:
+    """A difference that is significant alone is not beside twenty models: Holm."""
+    better: list[float | None] = [0.0] * 40
+    worse: list[float | None] = [0.0] * 33 + [1.0] * 7
+    (alone,) = sections_of([entry("a", task("de", better)), entry("b", task("de", worse))])
+    assert [row.cells["error_rate, robust"].rank for row in alone.tables[0].rows] == [1, 2]
+    (many,) = sections_of([entry("b", task("de", worse)), *(entry(f"a{n}", task("de", better)) for n in range(20))])
+    assert {row.cells["error_rate, robust"].rank for row in many.tables[0].rows} == {1}
+
+
+@pytest.mark.parametrize("condition", ["documents", "prompt", "shots", "detector", "version"])
+def test_runs_under_other_conditions_are_apart(condition: str) -> None:
+    other = {**ASKED, condition: "other"}
+    first = {**ASKED, condition: "first"}
+    found = sections_of(
+        [
+            entry("a", task("de", GOOD, first)),
+            entry("b", task("de", BAD, other)),
+            entry("c", task("de", FAIR, first)),
+            entry("elsewhere", task("fr", GOOD, other)),
+        ]
+    )
+    assert [section.number for section in found] == [1, 2]
+    members = [sorted({row.entry for table in section.tables for row in table.rows}) for section in found]
+    assert members == [[0, 2, 3], [1]]
+    assert all(row.cells["error_rate, robust"].rank is None for row in found[1].tables[0].rows)
+
+
+def test_a_run_whose_answers_are_unknown_stands_with_those_that_fit_otherwise() -> None:
+    without = task("de", GOOD, {"prompt": "p"}, unranked="its answers were not logged (--log_samples)")
+    (section,) = sections_of([entry("a", task("de", GOOD)), entry("b", task("de", BAD)), entry("c", without)])
+    assert section.unranked == {2: "its answers were not logged (--log_samples)"}
+    ranks = {row.entry: row.cells["error_rate, robust"].rank for row in section.tables[0].rows}
+    assert ranks == {0: 1, 1: 2, 2: None}
+
+
+def test_an_entry_is_what_was_kept_of_it(two_models: Path) -> None:
+    for run in read_runs([two_models]):
+        made = entry_of(run, ".")
+        assert Entry.from_json(made.to_json()) == made
+        assert [found.task for found in made.tasks] == [*run.tasks]
+
+
+def answers(values: list[dict[str, Any]], articles: list[int] | None = None) -> list[Answer]:
+    return [
+        Answer(
+            str(place),
+            str(place),
+            {"article": articles[place]} if articles else {},
+            "",
+            "",
+            "",
+            {"tags": Reading("", one)},
+        )
+        for place, one in enumerate(values)
+    ]
+
+
+def test_the_numbers_of_a_figure_have_it_as_their_mean(two_models: Path) -> None:
+    for run in read_runs([two_models]):
+        for found in entry_of(run, ".").tasks:
+            for one in found.measured:
+                known = [number for number in one.numbers if number is not None]
+                if one.metric in ("rogan_gladen_rate", "estimated_rate"):
+                    value = found.figures["answer"]["detected_rate"]["value"]  # what ranks are by
+                else:
+                    value = one.value
+                assert np.mean(known) == pytest.approx(value), (found.task, one.metric)
+
+
+@pytest.mark.parametrize(("metric", "value"), [("precision", 4 / 6), ("recall", 4 / 8), ("f1", 8 / 14)])
+def test_the_numbers_of_ratios_of_sums(metric: str, value: float) -> None:
+    counted = answers([{metric: 0.5, "precision": counts} for counts in ([1, 0, 3, 4], [3, 2, 1, 0], [0, 0, 0, 9])])
+    kind, numbers = numbers_of(metric, metric, "tags", counted)
+    assert kind == "mean"
+    assert np.mean(numbers) == pytest.approx(value)
+    by_category = answers(
+        [{metric: 0.5, "precision": [[1, 0, 3, 4], [1, 1, 0, 0]]}, {metric: 0.0, "precision": [[3, 2, 1, 0]] * 2}]
+    )
+    kind, numbers = numbers_of(metric, metric, "tags", by_category)
+    assert (kind, len(numbers)) == ("mean", 2)
+
+
+def test_answers_about_one_article_are_one_number() -> None:
+    values = [{"estimated_rate": {"flagged": f, "words": w}} for f, w in ((1, 10), (2, 10), (5, 20))]
+    kind, numbers = numbers_of(
+        "estimated_rate", "estimated_rate", "tags", answers([*values, {"estimated_rate": None}], [0, 0, 1, 2])
+    )
+    assert (kind, len(numbers)) == ("mean", 3)
+    assert np.mean(numbers) == pytest.approx(8 / 40)
+
+
+@pytest.mark.parametrize("values", [[{}], [{"f1": 0.5, "precision": 0.5}], [{"estimated_rate": None}]])
+def test_without_a_test_there_are_no_numbers(values: list[dict[str, Any]]) -> None:
+    assert numbers_of("f1", "f1", "tags", answers(values)) == ("", ())
+    assert numbers_of("f1", "f1", "tags", []) == ("", ())
+
+
+@pytest.mark.slow("a site of sixteen runs, and one more")
+def test_of_many_runs_only_the_new_one_is_read(two_models: Path, tmp_path: Path) -> None:
+    folder = many_runs(two_models, tmp_path / "runs", 16)
+    site = tmp_path / "site"
+    assert write_leaderboard(folder, site).read == 16
+    (tmp_path / "one").mkdir()
+    many_runs(two_models, tmp_path / "one", 1, seed=2)
+    (tmp_path / "one" / "run000").rename(folder / "new")
+    opened: list[str] = []
+    read = Path.open
+
+    def noted(self: Path, *arguments: Any, **more: Any) -> Any:
+        opened.append(self.name if self.parent.name.startswith(("run", "new")) and "runs" in self.parts[-3:] else "")
+        return read(self, *arguments, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", noted)
+        found = write_leaderboard(folder, site)
+    assert (found.runs, found.read) == (17, 1)
+    samples = [name for name in opened if name.startswith("samples_")]
+    assert len({*samples}) == 22  # of the new run, each for its checksum and for its answers
+    assert len(samples) == 2 * 22
