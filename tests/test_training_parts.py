@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
@@ -82,6 +84,33 @@ def test_lines_that_are_no_labelled_answers(tmp_path: Path, change: dict[str, An
     path = write_lines(tmp_path / "own.jsonl", [row, {**row, **change}])
     with pytest.raises(CorruptSource, match=f"own.jsonl, line 2: no labelled answer: .*{why}"):
         read_labelled_lines(path, Counter())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda value: st.lists(value, max_size=4) | st.dictionaries(st.text(max_size=3), value, max_size=2),
+    max_leaves=8,
+)
+KEYS = ("question", "reference", "answer", "spans", "language", "model", "article", "soft", "annotations")
+
+
+@given(row=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=9), usual=st.booleans())
+def test_any_line_is_a_labelled_answer_or_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any], usual: bool
+) -> None:
+    whole = {"reference": "r", "answer": "a b c", "spans": [[0, 1, "entity"]], "language": "de"}
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    path.write_text(json.dumps({**whole, **row} if usual else row) + "\n", "utf-8")
+    try:
+        found = read_labelled_lines(path, Counter())
+    except CorruptSource:  # whose message has the line, as above
+        return
+    for document in found:
+        assert document.answer.strip()
+        for span in (*document.spans, *(document.soft or ())):
+            assert 0 <= span.start <= span.end <= len(document.answer)
+            assert 0 <= span.probability <= 1
+        split([document], 0.2)
 
 
 # Split by article
