@@ -51,13 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
 
 
+_OF_TRANSFORMERS = (
+    *("base", "data", "languages", "without", "synthetic", "attention", "labels", "seeds", "calibrate", "show"),
+)
+
+
 def run(arguments: argparse.Namespace) -> int:
     if arguments.detector == "transformers":
         return _transformers(arguments)
-    if arguments.unknown:
-        raise ValueError(
-            f"train --detector lexical has no option {arguments.unknown[0]}; recipes are for --detector transformers"
-        )
+    meant = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
+    if meant:
+        raise ValueError(f"train --detector lexical has no option {meant[0]}; recipes are for --detector transformers")
     from lm_eval_tasks.commands.work.training import train_lexical
 
     for path in train_lexical(arguments.mirror, arguments.output):
