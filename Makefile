@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --cpu-budget 10
 
-.PHONY: demo test test-all test-pythons lint bench test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo test test-all test-pythons test-report lint bench test-vllm test-leaderboard train-lexical train-tiny clean
 
 # An evaluation without model weights, on the bundled sample.
 demo: $(DEMO)/.done
@@ -25,14 +25,16 @@ demo: $(DEMO)/.done
 	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
 	@echo "The results and every answer lie in $(RESULTS)/:"
 	@ls -t $(RESULTS)/*/*.json* | head -3
+	@$(DEMO)/bin/lm-eval-grounded report $(RESULTS)/baseline-lexical -o $(RESULTS)/report.html > /dev/null
+	@echo "The report of this run, a page for your browser: $(RESULTS)/report.html"
 
 # What a change may break, in minutes.
 test: $(DEV)/.done
-	$(DEV)/bin/python $(PYTEST) -m 'not slow and not vllm'
+	$(DEV)/bin/python $(PYTEST) -m 'not slow and not vllm and not browser'
 
 # Everything but vLLM: with the tests that are marked slow, each with its reason.
 test-all: $(DEV)/.done
-	$(DEV)/bin/python $(PYTEST) -m 'not vllm'
+	$(DEV)/bin/python $(PYTEST) -m 'not vllm and not browser'
 
 # The fast tests on the other Pythons that the machine has, without torch.
 test-pythons: $(DEV)/.done
@@ -64,6 +66,17 @@ train-tiny: $(DEV)/.done
 	$(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de --log_samples \
 	  --metadata mirror=sample detector=$(TINY)/detector --output_path $(TINY)/wild
 
+# The pages of reports in a browser: Debian's Chromium, which root installs where it is missing; skipped, with the reason, without
+# it. SCREENSHOTS=DIR keeps a picture of each page.
+test-report: $(DEV)/.browser
+	@command -v chromium google-chrome > /dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
+	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || true
+	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py
+
+$(DEV)/.browser: $(DEV)/.done
+	$(DEV)/bin/python -m pip install -q -e '.[browser]'
+	touch $@
+
 # The user's command on vLLM itself, on CPU.
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python -m pytest -m vllm tests/test_backends.py
@@ -75,7 +88,7 @@ test-leaderboard: $(DEV)/.done
 
 $(DEMO)/.done: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install -q -e .
+	$(DEMO)/bin/python -m pip install -q -e '.[report]'
 	touch $@
 
 $(DEV)/.done: $(SOURCES)
@@ -114,7 +127,7 @@ $(MUTANTS)/.done: $(SOURCES) tests/mutation/requirements.txt
 # Inputs to every parser of foreign text, and how its time grows; FUZZ is the number of inputs of each.
 FUZZ ?= 100000
 fuzz: $(DEV)/.done
-	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm' -n 2
+	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm and not browser' -n 2
 
 # The same, guided by coverage (atheris, which has builds for Python 3.11 to 3.13 on Linux).
 fuzz-guided: $(DEV)/.done

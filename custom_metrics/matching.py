@@ -1,7 +1,12 @@
 """Find the patterns of phrase tables in a text.
 
-All words of all patterns stand in one Aho-Corasick automaton, so a text is read once, whatever the number of
-patterns. Patterns are then followed from their last word to the first: most words begin some pattern, few end one.
+One Aho-Corasick automaton holds the words of all patterns, so a text is read once, whatever the number of patterns. Each
+word that can end a pattern is then followed back to the pattern's first word: most words begin some pattern, few end one.
+
+Terms: a *literal* is a string of the automaton; a *class* is the set of literals that fit at one place of a pattern
+(`word_classes.py`); the *borders* of a literal say whether a word of the text begins and ends with it; a *joint* is what
+stands between two places: nothing, a space, or a gap. The patterns form a trie, last place first. A *state* is a set of
+its nodes that a text has reached.
 """
 
 from __future__ import annotations
@@ -13,13 +18,12 @@ from typing import Any, NamedTuple
 from unicodedata import category
 
 from custom_metrics.folding import BEGINS, ENDS, boundaries, is_word
-from custom_metrics.patterns import GAP, JOINED, SPACE, Pattern, Word
+from custom_metrics.patterns import GAP, JOINED, SPACE, Pattern
+from custom_metrics.word_classes import WordClass, WordClasses
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 
-MOST = 200
-"""Words that two neighbours may make together. A long word is found for nothing, and costs a microsecond to compile."""
-LONGEST = 40  # characters that an open end of a word may have; so no text takes more than linear time
+LONGEST = 40  # characters that an open end of a word may have; this bounds the time for each word of a text
 _CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
 _REST = re.compile(rf"[\w{''.join(c for c in map(chr, range(0x300, 0x1B00)) if category(c)[0] == 'M')}]*")
 _KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
@@ -43,93 +47,68 @@ class Place(NamedTuple):
     literal: str
 
 
-Found = tuple[Pattern, tuple[Place, ...], tuple["_Class", ...]]
-"""A pattern, the places that it was found by, and the words that fit there."""
-
-
-@dataclass(slots=True, eq=False)
-class _Class:
-    """The literals that fit at one place of a pattern: words of a part, or the product of two neighbours."""
-
-    literals: set[str]
-    open_left: bool
-    open_right: bool
-    """Whether a word of a text may go on beyond these ends of a literal; the same for all of a class."""
-    words: dict[str, list[Word]] = field(default_factory=dict)
-    factors: tuple[_Class, str, _Class] | None = None  # and what stands between them
-
-    def sources(self, literal: str) -> Iterator[tuple[str, str]]:
-        """The part and the item of each word that makes a literal."""
-        if self.factors is None:
-            for word in self.words[literal]:
-                yield from word.sources
-            return
-        first, joint, second = self.factors
-        for before in first.literals:
-            behind = literal.removeprefix(before + joint)
-            if literal == before + joint + behind and behind in second.literals:
-                yield from first.sources(before)
-                yield from second.sources(behind)
+Found = tuple[Pattern, tuple[Place, ...], tuple[WordClass, ...]]
+"""A pattern, the places of its literals in the text, and the class of each."""
 
 
 class _Edge(NamedTuple):
-    """What leads from one node of the trie to the one before: a class, and how it stands to its neighbours."""
+    """A step of the trie: the class of a place, and how that place stands to its neighbours."""
 
-    words: _Class
-    joint: str  # to the element before
-    first: bool
-    joined_behind: bool
+    words: WordClass
+    joint: str  # to the place before
+    first: bool  # no place stands before
+    joined_behind: bool  # the joint to the place behind is empty
     starts_clause: bool
     script: Script
 
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """Where all patterns stand that end with the same elements."""
+    """A node of the trie: all patterns that share their last places."""
 
-    begun: list[tuple[Pattern, tuple[_Class, ...]]] = field(default_factory=list)
-    """Patterns that have no element before."""
+    begun: list[tuple[Pattern, tuple[WordClass, ...]]] = field(default_factory=list)
+    """Patterns that are whole here: they have no place before."""
     steps: dict[_Edge, _Node] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """The nodes that one place of a text stands at, and what stands between it and the word before."""
+    """Nodes that a literal of a text leads to, all with the same joint to the place before."""
 
     nodes: tuple[_Node, ...]
     joint: str
-    least: int  # characters between the words
+    least: int  # fewest characters between the literal and the one before
     most: int
-    starts_clause: bool
-    grows_left: bool  # the word that led here goes on to its beginning
-    grows_right: bool
-    kinds: tuple[str, ...]  # of patterns that are whole
+    starts_clause: bool  # the literal counts only at the start of a clause
+    grows_left: bool  # the literal stands inside a word of the text, all of which counts, from its beginning
+    grows_right: bool  # to its end
+    kinds: tuple[str, ...]  # of the patterns that are whole
     before: frozenset[str]  # literals that may stand before
-    reach: int  # characters within which one of these ends
+    reach: int  # most characters between the literal and the end of one before
 
 
 class _Plan(NamedTuple):
-    """What follows from a word of a pattern. Laid out for the loop of :func:`search`."""
+    """What :func:`search` does with a literal that has certain borders."""
 
-    kinds: tuple[str, ...]  # of patterns that it makes whole, whatever stands around it
-    leads: bool  # some pattern has a word behind it
-    conditional: tuple[_State, ...]  # those it makes whole only at the start of a clause, or with the rest of its word
-    before: frozenset[str]  # the literals that may stand before it
-    states: tuple[_State, ...]
+    kinds: tuple[str, ...]  # of the patterns that are this literal alone, wherever it stands
+    leads: bool  # some pattern has a literal behind it
+    conditional: tuple[_State, ...]  # as `kinds`, but only at the start of a clause, or with the rest of the word
+    before: frozenset[str]  # literals that may stand before it
+    states: tuple[_State, ...]  # of the patterns that end with it
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """What the automaton knows of a literal."""
+    """A literal of the automaton."""
 
     literal: str
-    bound_left: bool  # every pattern wants a word to begin with it
-    bound_right: bool  # or to end
-    leads: bool = False  # some pattern has a word behind it
+    bound_left: bool  # every pattern wants a word of the text to begin with it
+    bound_right: bool  # or to end with it
+    leads: bool = False  # some pattern has a literal behind it
     plans: list[_Plan | tuple[()] | None] = field(default_factory=list)
-    """What follows from it, by its borders: `None` where no pattern takes them, `()` until a text asks."""
+    """By borders: the plan, `()` until a text needs it, `None` where no pattern takes these borders."""
     before: tuple[dict[_State, tuple[_State, ...]], ...] = ()
-    """The states that it leads to before others, by its borders and the state behind it; filled when a text asks."""
+    """By borders and the state behind it: the states that it leads to; filled when a text needs them."""
 
 
 _UNMADE: dict[tuple[bool, bool], tuple[tuple[()] | None, ...]] = {
@@ -140,7 +119,7 @@ _UNMADE: dict[tuple[bool, bool], tuple[tuple[()] | None, ...]] = {
     for bound_left in (False, True)
     for bound_right in (False, True)
 }
-"""Plans of a literal that no text has asked for, by what its patterns want of its borders."""
+"""The plans of a literal before any text: by whether it is bound at the left and at the right, see :class:`_Entry`."""
 
 _Seen = tuple[int, int, _Entry, int]  # start, end, what it is, and its borders
 _Found = tuple[int, int, str]  # a :class:`Place`; a bare tuple takes a third of the time
@@ -149,7 +128,7 @@ _Found = tuple[int, int, str]  # a :class:`Place`; a bare tuple takes a third of
 class Matcher:
     """A compiled set of patterns, for :func:`search`.
 
-    States are made when a text first needs them, so compiling costs little more than listing the words.
+    Plans and states are made when a text first needs them, so compiling costs little more than listing the literals.
     """
 
     __slots__ = ("_root", "_states", "automaton")
@@ -162,8 +141,8 @@ class Matcher:
         self._states: dict[Any, _State] = {}
         entries: dict[str, _Entry] = {}
         entered: set[_Edge] = set()
-        led: set[_Class] = set()
-        classes = _Classes()
+        led: set[WordClass] = set()
+        classes = WordClasses()
         for pattern, script in patterns:
             for row in classes.rows(pattern):
                 node = self._root
@@ -191,9 +170,11 @@ class Matcher:
         self.automaton.make_automaton()
 
     def states_before(self, state: _State | None, entry: _Entry, borders: int) -> tuple[_State, ...]:
-        """The states before a word, given the one behind it.
+        """The states that a literal leads to.
 
         Args:
+            state: the one behind the literal; `None` at the end of a pattern.
+            entry: the literal.
             borders: :data:`BEGINS` where a word of the text begins with it, plus :data:`ENDS` where one ends with it.
         """
         left, right = bool(borders & BEGINS), borders >= ENDS
@@ -219,7 +200,7 @@ class Matcher:
         return states
 
     def plan(self, entry: _Entry, borders: int) -> _Plan:
-        """What follows from a word at the end of a pattern; see :meth:`states_before` for the borders."""
+        """The plan of a literal; see :meth:`states_before` for the borders."""
         states = self.states_before(None, entry, borders)
         if not entry.before:
             entry.before = ({}, {}, {}, {})
@@ -255,54 +236,6 @@ class Matcher:
         return state
 
 
-class _Classes:
-    """The classes of a matcher's patterns: one for the words of a part that have the same ends, one for each product."""
-
-    def __init__(self) -> None:
-        self._parts: dict[frozenset[Word], tuple[_Class, ...]] = {}
-        self._products: dict[tuple[_Class, str, _Class], _Class] = {}
-
-    def rows(self, pattern: Pattern) -> list[tuple[tuple[str, _Class], ...]]:
-        """The joints and classes of a pattern, small products of neighbours without a gap written out.
-
-        What a word with an open end goes on with is not known, so it stays apart from what it opens to.
-        """
-        rows: list[tuple[tuple[str, _Class], ...]] = [()]
-        for joint, words in pattern.elements:
-            rows = [self._grown(row, joint, part) for row in rows for part in self._part(words)]
-        return rows
-
-    def _grown(self, row: tuple[tuple[str, _Class], ...], joint: str, part: _Class) -> tuple[tuple[str, _Class], ...]:
-        if not row or joint == GAP or part.open_left:
-            return (*row, (joint, part))
-        before, last = row[-1]
-        if last.open_right or len(last.literals) * len(part.literals) > MOST:
-            return (*row, (joint, part))
-        return (*row[:-1], (before, self._product(last, joint, part)))
-
-    def _part(self, words: frozenset[Word]) -> tuple[_Class, ...]:
-        """The words of an element, by which of their ends are open."""
-        found = self._parts.get(words)
-        if found is None:
-            classes: dict[tuple[bool, bool], _Class] = {}
-            for word in words:
-                ends = word.open_left, word.open_right
-                if ends not in classes:
-                    classes[ends] = _Class(set(), *ends)
-                classes[ends].literals.add(word.literal)
-                classes[ends].words.setdefault(word.literal, []).append(word)
-            found = self._parts[words] = tuple(classes.values())
-        return found
-
-    def _product(self, first: _Class, joint: str, second: _Class) -> _Class:
-        found = self._products.get((first, joint, second))
-        if found is None:
-            literals = {a + joint + b for a in first.literals for b in second.literals}
-            found = _Class(literals, first.open_left, second.open_right, factors=(first, joint, second))
-            self._products[first, joint, second] = found
-        return found
-
-
 def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
     """Add the literals of a class to those of the automaton."""
     for literal in edge.words.literals:
@@ -316,7 +249,7 @@ def _enter(edge: _Edge, entries: dict[str, _Entry]) -> None:
 
 
 def _grows(edge: _Edge) -> tuple[bool, bool]:
-    """Whether a word of the text may begin before a literal, and end behind it."""
+    """Whether a word of the text may begin before a literal of a class, and end behind it."""
     joined = edge.joint == JOINED and not edge.first
     return (
         edge.script.spaces and edge.words.open_left and not joined,
@@ -325,7 +258,7 @@ def _grows(edge: _Edge) -> tuple[bool, bool]:
 
 
 def _bounds(literal: str, edge: _Edge) -> tuple[bool, bool]:
-    """Whether a word of the text must begin and end where one of a class does. A mark at its end stands beside any word."""
+    """Whether a word of the text must begin and end with a literal of a class. A mark at its end stands beside any word."""
     if not edge.script.spaces:
         return False, False
     joined = edge.joint == JOINED and not edge.first
@@ -336,10 +269,15 @@ def _bounds(literal: str, edge: _Edge) -> tuple[bool, bool]:
 
 
 def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hits:
-    """The patterns in a folded text.
+    """Find the patterns in a folded text.
 
     Args:
-        trace: filled with every pattern found and the words it was found by, for explanations.
+        text: folded as the patterns are, see :meth:`custom_metrics.phrases.Lexicon.fold`.
+        matcher: the patterns.
+        trace: filled with every pattern found and its literals, for explanations.
+
+    Returns:
+        The places of each kind of pattern.
     """
     hits: Hits = {}
     words: list[_Seen] = []
@@ -382,7 +320,7 @@ def search(text: str, matcher: Matcher, trace: list[Found] | None = None) -> Hit
 
 
 def _grown(text: str, start: int, end: int, state: _State) -> tuple[int, int]:
-    """A place with the rest of its word, where the pattern takes any beginning or ending."""
+    """A place, with the rest of the word of the text where the pattern takes any beginning or ending."""
     return _word_start(text, start) if state.grows_left else start, _word_end(text, end) if state.grows_right else end
 
 
@@ -395,12 +333,16 @@ def _look_back(
     hits: Hits,
     trace: list[Found] | None,
 ) -> None:
-    """Find the patterns that end with a word, whose earlier words stand before it.
+    """Find the patterns of several places that end with a literal, and add them to `hits` and `trace`.
 
-    Before a gap the nearest place of each word counts, so the work stays linear.
+    Before a gap, only the nearest place of each literal counts, so the time is linear in the text's length.
 
     Args:
-        words: those that may begin a pattern, in order of their ends.
+        text: the folded text.
+        place: of the literal.
+        state: that it leads to.
+        words: the literals before it that have one behind them in some pattern, in order of their ends.
+        matcher, hits, trace: of :func:`search`.
     """
     last = place[1]
     found: set[str | tuple[str, int]] = set()
@@ -445,11 +387,18 @@ def _look_back(
 
 
 def _follows(words: list[_Seen], edge: int, state: _State) -> bool:
-    """Whether a word stands where a state that begins at a place wants one."""
+    """Whether a literal that the state takes ends where the state wants it, or stands inside a word that may end there.
+
+    Args:
+        words: of :func:`_look_back`.
+        edge: where the state's own literal begins.
+        state: one whose joint is no gap.
+    """
+    nearest = edge - state.least
     for _, end, entry, borders in reversed(words):
         if end < edge - state.reach:
             break
-        if (end == edge - state.least or borders < ENDS) and entry.literal in state.before:
+        if (end == nearest or (end < nearest and borders < ENDS)) and entry.literal in state.before:
             return True
     return False
 
@@ -460,19 +409,20 @@ def _whole(state: _State, found: tuple[_Found, ...]) -> Iterator[Found]:
 
 
 def sources(found: Found) -> Iterator[tuple[str, str]]:
-    """The part and the item of every word that a pattern was found by."""
+    """The part of the table, and the item in it, of every word that a pattern was found by."""
     _, places, classes = found
     for place, words in zip(places, classes, strict=True):
         yield from words.sources(place.literal)
 
 
 def _word_end(text: str, end: int) -> int:
-    """Where a word ends that goes on at a place."""
+    """Where the word of the text ends that goes on at a place, at most :data:`LONGEST` characters behind it."""
     rest = _REST.match(text, end, end + LONGEST)
     return rest.end() if rest else end
 
 
 def _word_start(text: str, start: int) -> int:
+    """Where the word of the text begins that goes on at a place, at most :data:`LONGEST` characters before it."""
     for at in range(start, max(0, start - LONGEST), -1):
         if not is_word(text[at - 1]):
             return at
@@ -489,7 +439,7 @@ def _at_clause_start(text: str, start: int, hits: Hits) -> bool:
     for _, stop in reversed(hits.get("openers", ())):
         if stop == end:
             return True
-        if stop < end - LONGEST:  # those before end before, but for the rest of a word
+        if stop < end - LONGEST:  # earlier ones end earlier: only the rest of a word can put them out of order
             return False
     return False
 

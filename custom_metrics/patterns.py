@@ -1,7 +1,8 @@
 """Patterns over words, as a phrase table writes them: ``{material} ... {tell} {not}``.
 
-A pattern is a row of elements. An element is one word of a class, and a class is a part of the table, written once.
-:func:`parse` reads a pattern; `matching.py` finds patterns in a text.
+``abstention_phrases/README.md`` describes the notation. A pattern is a row of elements. An element is a set of words, one
+of which must stand there; most often it is a part of the table. :func:`parse` reads a pattern; `matching.py` finds
+patterns in a text.
 """
 
 from __future__ import annotations
@@ -24,29 +25,32 @@ _ALTERNATIVES = re.compile(r"\|(?![^{]*\})")  # not within braces
 
 
 class Word(NamedTuple):
-    """A literal, which of its ends a word may go on beyond, and the parts of the table that it comes from."""
+    """A word or phrase of a pattern.
+
+    An end is open where a word of the text may go on beyond it: ``erwähn*`` is open at the right.
+    """
 
     literal: str
     open_left: bool
     open_right: bool
     sources: tuple[tuple[str, str], ...] = ()
-    """Name of a part, and the item of it as the table writes it."""
+    """The parts that it comes from: name, and item as the table writes it."""
 
 
 class Element(NamedTuple):
-    """One place of a pattern: what stands between it and the place before, and the words that fit."""
+    """One place of a pattern."""
 
-    joint: str  # JOINED, SPACE or GAP
-    words: frozenset[Word]
+    joint: str  # to the element before: JOINED, SPACE or GAP
+    words: frozenset[Word]  # that fit; none where an optional element was left out
 
 
 class Pattern(NamedTuple):
-    """A row of elements, with the place in the table that it was written at."""
+    """A pattern of a table, read."""
 
-    kind: str
-    written: str
+    kind: str  # the key of the table
+    written: str  # the phrase under that key
     elements: tuple[Element, ...]
-    starts_clause: bool
+    starts_clause: bool  # written with "^"
 
 
 Row = tuple[Element, ...]
@@ -56,14 +60,14 @@ Fold = Callable[[str], str]
 def parse(
     kind: str, written: str, parts: Mapping[str, Sequence[str]], folded: Fold, read: dict[str, list[Row]]
 ) -> list[Pattern]:
-    """Read a pattern; optional elements and parts that hold patterns make several.
+    """Read a phrase of a table. Optional elements and parts that hold patterns make several patterns of it.
 
     Args:
-        kind: what it stands for in the table.
-        written: the pattern.
+        kind: the key of the table.
+        written: the phrase.
         parts: the table's parts, by name.
         folded: folds a word.
-        read: parts that were read already, filled on the way.
+        read: the parts that were read already, by name; those that the phrase needs are added.
 
     Raises:
         ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
@@ -77,7 +81,7 @@ def parse(
 
 @dataclass
 class _Reader:
-    """Reads what is written with one table's parts."""
+    """Reads phrases with the parts of one table. `within` names the parts that are being read, to find circles."""
 
     parts: Mapping[str, Sequence[str]]
     folded: Fold
@@ -130,7 +134,7 @@ class _Reader:
 
 
 def _opened(row: Row) -> Row:
-    """The same words with any ending."""
+    """A row whose last word takes any ending."""
     joint, words = row[-1]
     return (*row[:-1], Element(joint, frozenset(word._replace(open_right=True) for word in words)))
 
@@ -150,7 +154,7 @@ _WIDTH = {JOINED: 0, SPACE: 1, GAP: 2}
 
 
 def _merged(row: Row) -> Row:
-    """Drop the elements that were left out, and merge neighbours that are single words into one literal."""
+    """Drop the elements that were left out, and join neighbours of one word each into one literal."""
     kept: list[Element] = []
     joint = JOINED
     for element in row:
@@ -172,7 +176,7 @@ def _merged(row: Row) -> Row:
 
 
 def _classed(rows: Iterable[Row]) -> list[Row]:
-    """Alternatives of one element each become one class."""
+    """Merge the alternatives of one element each into one alternative."""
     words: set[Word] = set()
     longer: list[Row] = []
     for row in rows:

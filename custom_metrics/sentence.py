@@ -1,7 +1,8 @@
-"""What one sentence of an answer says: an abstention, an answer, or neither.
+"""Read one sentence of an answer: does it abstain, and why?
 
 A sentence abstains when it *is* a ``bare`` phrase ("unknown."), when it holds a phrase that ``abstains`` by itself, or when
-it speaks of the ``material`` and finds it ``silent``. A turn or a concession in it makes it an answer again.
+it speaks of the ``material`` and finds it ``silent``. A turn ("..., but it was Paris") or a concession ("Paris, although
+the text does not say so") makes it an answer.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ CONCEDED = Reading("the abstention is a concession: an answer stands beside it",
 
 @dataclass(slots=True)
 class Sentence:
-    text: str
+    """A sentence and the phrases in it."""
+
+    text: str  # folded
     hits: Hits
     bare: bool  # it is a bare phrase
     asks: bool  # it ends with a question mark
@@ -63,13 +66,17 @@ class Sentence:
 
 
 def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
+    """Find the phrases of a sentence, as :func:`custom_metrics.sentences.split` gives it."""
     hits = search(text, lexicon.matcher)
     bare = "bare" in hits and is_bare(text, hits)
     return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits))
 
 
 def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
-    """Whether a sentence that does not abstain could be an answer: no mere "no", and not about material or user."""
+    """Whether a sentence that does not abstain could be an answer.
+
+    A mere "no" could not, nor an opener alone, nor a sentence about the material or to the user.
+    """
     if sentence.text.strip(EDGE) in lexicon.no:
         return False
     if "present" in sentence.hits:
@@ -96,7 +103,7 @@ def cites(sentence: Sentence) -> bool:
 
 
 def is_bare(text: str, hits: Hits) -> bool:
-    """Whether a sentence is a bare phrase, behind at most three openers."""
+    """Whether a sentence is a bare phrase, with at most three openers in front."""
     if "bare" not in hits:
         return False
     ends = len(text.rstrip(EDGE))
@@ -117,18 +124,23 @@ def is_bare(text: str, hits: Hits) -> bool:
 
 
 def _skip_edge(text: str, start: int) -> int:
-    """Where the first character from a place on stands that is no mark."""
+    """The place of the first character, from a place on, that is no mark."""
     return len(text) - len(text[start:].lstrip(EDGE))
 
 
 def _only_openers(text: str, end: int, hits: Hits) -> bool:
-    """Whether a sentence up to some place is an opener and no more."""
+    """Whether a sentence, up to a place, is one opener."""
     openers = hits.get("openers")
     return openers is not None and (_skip_edge(text, 0), len(text[:end].rstrip(EDGE))) in openers
 
 
 def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
-    """How one sentence is read, given whether one before it spoke of the material."""
+    """Read a sentence.
+
+    Args:
+        sentence: of :func:`read`.
+        spoke_of_material: whether a sentence before it did.
+    """
     if sentence.bare:
         return BARE
     text, hits = sentence.text, sentence.hits
@@ -190,7 +202,7 @@ def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
 
 
 def numbered(text: str) -> set[int]:
-    """Where words end that a number follows."""
+    """The places where a word ends that a number follows ("passage 3")."""
     return {match.start(1) for match in _NUMBERED.finditer(text)}
 
 

@@ -1,4 +1,7 @@
-"""Cut an answer into sentences, and leave out what it does not say for itself: quotations, titles, earlier steps."""
+"""Cut an answer into sentences.
+
+First, what the answer does not say for itself is left out: quotations, titles, and the steps before a last "Answer:".
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from custom_metrics.phrases import Lexicon
 __all__ = ["MASK", "mask_titles", "sentences_of", "split", "stated"]
 
 MASK = "\x00"  # stands for what was quoted
-_ENDS = r".!?。؟۔।॥\n;؛｡…"
-_MARKS = re.compile(f"[{_ENDS}]+")
-_PIECE = re.compile(f"[^{_ENDS}]*([{_ENDS}]*)")
+_CLOSING = r".!?。؟۔।॥\n;؛｡…"
+_MARKS = re.compile(f"[{_CLOSING}]+")
+_PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 # "[A-Z](?<!\w[A-Z])" is "\b[A-Z]", found three times as fast: the search can go by the first character
@@ -21,7 +24,8 @@ _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:
 
 
 def stated(text: str, lexicon: Lexicon) -> str:
-    """What a folded text says for itself: behind the last "Answer:", without what it quotes."""
+    """The part of a folded text that the speaker states: what stands behind the last "Answer:", or the whole text where
+    nothing does. Quotations are replaced by :data:`MASK`, unless they are the speaker's own verdict."""
     text = (_last_answer(text, lexicon) if ":" in text else text).strip()
     if '"' in text or "'" in text:
         text = _mask_quotes(_unquote(text), lexicon)
@@ -29,14 +33,23 @@ def stated(text: str, lexicon: Lexicon) -> str:
 
 
 def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
-    """The folded sentences that decide about a text, and the text as a whole."""
+    """The folded sentences of a text, as :func:`custom_metrics.abstention.decide` searches them.
+
+    Returns:
+        The sentences; where there are several, also the text as a whole, which can be one bare phrase ("n. a.").
+    """
     own = stated(lexicon.fold(text), lexicon)
     sentences = [sentence for sentence, _ in split(own)]
     return [*sentences, own] if len(sentences) > 1 else sentences
 
 
 def split(text: str) -> list[tuple[str, bool]]:
-    """Sentences without their ends, and whether each asks."""
+    """Cut a text into sentences.
+
+    Returns:
+        Each sentence without its closing marks, and whether it ends with a question mark. Those of one character are left
+        out.
+    """
     found = []
     start, end, size = 0, 0, len(text)
     while end < size and (piece := _PIECE.match(text, end)):
@@ -49,7 +62,7 @@ def split(text: str) -> list[tuple[str, bool]]:
 
 
 def _ends_sentence(text: str, start: int, end: int) -> bool:
-    """Whether a run of marks ends a sentence: not in "3.5", and not behind "J.", "15." or "V." ("V. mendean")."""
+    """Whether the marks at [start, end) end a sentence: not in "3.5", and not behind "J.", "15." or "V." ("V. mendean")."""
     marks = text[start:end]
     if marks != "." and marks.strip(".!?"):
         return True
@@ -76,7 +89,7 @@ def _last_answer(text: str, lexicon: Lexicon) -> str:
 
 
 def _unquote(text: str) -> str:
-    """An answer that stands in quotation marks as a whole, without them."""
+    """Take the quotation marks off a text that stands in them as a whole."""
     if text[:1] not in ("'", '"'):
         return text
     inner = text.rstrip(".")[1:-1]
@@ -103,6 +116,11 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def mask_titles(text: str) -> str:
+    """Replace three and more capitalised words in a row by :data:`MASK`, unless they are the whole text.
+
+    Args:
+        text: as the model wrote it, not folded.
+    """
     if not _TITLE.search(text):
         return text
     alone = text.strip(" .!*\"'“”")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
 
-__all__ = ["SURE", "Guess", "code_of", "guess"]
+__all__ = ["SURE", "Guess", "are_near", "code_of", "guess", "identifiable", "identified"]
 
 SURE = 0.8
 """A guess below this probability is not used."""
@@ -63,6 +63,25 @@ def guess(answer: str, reference: str) -> Guess:
     code, probability = _identifier().classify(f"{answer}\n{reference}")
     sure = probability >= SURE and code not in _NO_LANGUAGE
     return Guess(code_of(code) if sure else None, float(probability), "the answer and its reference")
+
+
+def are_near(code: str, other: str) -> bool:
+    """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese."""
+    import langcodes
+
+    return bool(langcodes.tag_distance(code, other) <= _NEAR)
+
+
+def identified(text: str) -> tuple[str, float]:
+    """The likeliest language of a text by py3langid, as ISO 639 code, and its probability."""
+    code, probability = _identifier().classify(text)
+    return str(code), float(probability)
+
+
+@lru_cache(maxsize=1)
+def identifiable() -> frozenset[str]:
+    """The languages that py3langid knows, as ISO 639 codes."""
+    return frozenset(map(str, _identifier().nb_classes))
 
 
 @lru_cache(maxsize=1)

@@ -267,6 +267,24 @@ def test_other_settings_are_refused(
         assert part in str(error.value)
 
 
+def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
+    two_models: Path, shared_once: SharedOnce, tmp_path: Path
+) -> None:
+    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
+
+    def without(results: Row) -> None:
+        config = results["configs"]["mfava_de"]
+        del config["metadata"]["provenance"]["detector"], config["metadata"]["provenance"]["calibration"]
+        config["metric_list"] = [entry for entry in config["metric_list"] if "_words" in entry["metric"]]
+
+    change_results(first, without)
+    found = compared(first, second, tasks=["mfava_de"], every_metric=True)
+    assert [row.metric for row in found.differences] == ["response_words", "hallucinated_words"]
+    unscored = compared(only_predicted(shared_once), second, tasks=["mfava_de"])
+    assert unscored.differences == ()
+    assert unscored.notes == ("mfava_de: no metric is in two runs (answers of --predict_only are scored by `score`)",)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -166,6 +166,27 @@ def test_a_row_leads_to_its_run_and_to_a_report_that_lies_beside(folder: Path, t
     assert len(page.xpath("//a[text()='report']")) == 6  # in each table that this run is in
 
 
+def test_reports_are_written_for_runs_without_one(folder: Path, tmp_path: Path) -> None:
+    for run in folder.iterdir():  # two tasks are enough
+        for samples in run.glob("samples_nomiracl_*"):
+            samples.unlink()
+    (folder / "baseline-lexical" / "report.html").write_text("<p>mine</p>")
+    site = tmp_path / "site"
+    page = page_of(write_leaderboard(folder, site, reports=True).index)
+    (written,) = (site / "runs").glob("report-*.html")
+    addresses = {*page.xpath("//a[text()='report']/@href")}
+    assert addresses == {f"runs/{written.name}", "../runs/baseline-lexical/report.html"}
+    assert "baseline-answer" in written.read_text("utf-8")
+    before = written.stat().st_mtime_ns
+    write_leaderboard(folder, site, reports=True)
+    assert written.stat().st_mtime_ns == before
+    assert f"runs/{written.name}" in (site / "index.html").read_text("utf-8")
+    named(folder / "baseline-answer", "changed")
+    page = page_of(write_leaderboard(folder, site).index)  # the report of what was is gone
+    assert not written.exists()
+    assert {*page.xpath("//a[text()='report']/@href")} == {"../runs/baseline-lexical/report.html"}
+
+
 def test_hostile_names_stay_names(folder: Path, tmp_path: Path) -> None:
     for number, name in enumerate(HOSTILE):
         run = folder / f"run{number}"

@@ -34,6 +34,8 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"mfava_{language}" for language in MFAVA),
         *(f"mfava_detection_{language}_gold{variant}" for language in GOLD for variant in VARIANTS),
         *(f"mfava_detection_{language}_silver{variant}" for language in SILVER for variant in VARIANTS),
+        *(f"mfava_make_{step}_{language}" for step in MAKING for language in ("en", *MFAVA)),
+        *(f"mfava_translate_{language}" for language in ("en", *MFAVA)),
         *(f"mushroom_{language}" for language in MUSHROOM),
     }
     assert set(manager.all_groups) == {
@@ -46,6 +48,7 @@ MFAVA = ("ar zh de ru tr eu yue ca cs eo fi fr he hi hu id it ja ko la lt ms pl 
 GOLD = ("ar", "zh", "de", "ru", "tr")
 SILVER = [language for language in MFAVA if language != "ja"]
 VARIANTS = ("", "_category")
+MAKING = ("queries", "answers", "silver")
 MUSHROOM = ("ar", "de", "en", "es", "fi", "fr", "hi", "it", "sv", "zh")
 
 

@@ -17,8 +17,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-__all__ = ["add_detector", "add_mirror", "add_output"]
+__all__ = ["add_detector", "add_mirror", "add_output", "add_retriever_options", "retriever_options"]
+
+_OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one of which is `run`
 
 
 def add_mirror(parser: argparse.ArgumentParser, reads: str = "folder of the public files") -> None:
@@ -41,3 +44,25 @@ def add_output(
 ) -> None:
     """``-o``, ``--output``: a path to write to."""
     parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)
+
+
+def add_retriever_options(parser: argparse.ArgumentParser) -> None:
+    """The options of CLAPnq's retrievers; :func:`retriever_options` reads them."""
+    from lm_eval_tasks.clapnq.retrieval import OPTIONS
+
+    options = parser.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
+    for name, (of, means) in OPTIONS.items():
+        what = f"{', '.join(of)}: {means}"
+        spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+        if name == "bm25_split":
+            options.add_argument(*spelt, dest=_OF_RETRIEVER + name, action="store_true", default=None, help=what)
+        else:
+            kind = int if name == "encoder_batch_size" else str
+            options.add_argument(*spelt, dest=_OF_RETRIEVER + name, type=kind, metavar="VALUE", help=what)
+
+
+def retriever_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of a retriever that were given."""
+    from lm_eval_tasks.clapnq.retrieval import OPTIONS
+
+    return {name: value for name in OPTIONS if (value := getattr(arguments, _OF_RETRIEVER + name)) is not None}

@@ -15,13 +15,14 @@ from lm_eval_tasks.commands import add_output
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of runs")
+    parser.add_argument("--reports", action="store_true", help="write a report of each run too (some seconds each)")
     add_output(parser, "SITE", "folder of the site", required=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
 
-    site = write_leaderboard(arguments.folder, arguments.output)
+    site = write_leaderboard(arguments.folder, arguments.output, arguments.reports)
     print(f"{site.index}: {site.runs} runs, {site.read} folders read")
     for one in site.unreadable:
         print(f"not read: {one.folder}: {one.reason}")

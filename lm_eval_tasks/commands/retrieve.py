@@ -8,35 +8,24 @@ from __future__ import annotations
 
 import argparse
 
-from lm_eval_tasks.commands import add_mirror, add_output
-
-_OPTION = "retriever_"  # before the names of the retrievers' options, one of which is `run`
+from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from lm_eval_tasks.clapnq.retrieval import OPTIONS, names
+    from lm_eval_tasks.clapnq.retrieval import names
 
     parser.add_argument("--retriever", required=True, choices=names())
     parser.add_argument("--split", default="validation", help="validation (also dev; the default) or train")
     parser.add_argument("-k", type=int, default=10, help="passages a question in the run (default: 10)")
     add_output(parser, "RUN", "where the run goes (default: nowhere)")
     add_mirror(parser, "folder of the public files, or `sample`")
-    options = parser.add_argument_group("options of the retrievers", "in lm_eval: --metadata NAME=VALUE")
-    for name, (of, means) in OPTIONS.items():
-        what = f"{', '.join(of)}: {means}"
-        spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
-        if name == "bm25_split":
-            options.add_argument(*spelt, dest=_OPTION + name, action="store_true", default=None, help=what)
-        else:
-            kind = int if name == "encoder_batch_size" else str
-            options.add_argument(*spelt, dest=_OPTION + name, type=kind, metavar="VALUE", help=what)
+    add_retriever_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.clapnq.retrieval import OPTIONS
     from lm_eval_tasks.commands.work.retrieving import retrieve, table
 
-    options = {name: value for name in OPTIONS if (value := getattr(arguments, _OPTION + name)) is not None}
+    options = retriever_options(arguments)
     found = retrieve(arguments.retriever, arguments.split, arguments.k, arguments.output, options, arguments.mirror)
     print(table(found, arguments.split))
     if arguments.output is not None:

@@ -51,9 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
 
 
-_OF_TRANSFORMERS = (
-    *("base", "data", "languages", "without", "synthetic", "attention", "labels", "seeds", "calibrate", "show"),
-)
+_OF_TRANSFORMERS = "base data languages without synthetic attention labels seeds calibrate show".split()
 
 
 def run(arguments: argparse.Namespace) -> int:

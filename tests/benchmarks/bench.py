@@ -65,7 +65,7 @@ def abstention() -> None:
         false, missed = counts[False, True], counts[True, False]
         f1 = 2 * counts[True, True] / (2 * counts[True, True] + false + missed)
         what = f"abstention, F1 on {counts.total()} {kind} answers"
-        report(what, f"{f1:.3f}", f">= 0.97 ({false} false, {missed} missed)")
+        report(what, f"{f1:.3f}", f">= 0.978 ({false} false, {missed} missed)")
     report(
         f"abstention, {total} distinct answers of {len(LANGUAGES)} languages", f"{total / spent:,.0f}/s", ">= 50,000/s"
     )

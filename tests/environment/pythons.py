@@ -15,7 +15,7 @@ from tests.environment.interpreters import Version, interpreters
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = "report,test"
-FAST = "not slow and not vllm"
+FAST = "not slow and not vllm and not browser"
 
 
 def supported() -> list[Version]:

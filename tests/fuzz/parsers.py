@@ -36,6 +36,8 @@ from lm_eval_tasks import metadata
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.cli import main as command
 from lm_eval_tasks.language_tags import code_of
+from lm_eval_tasks.making import steps
+from lm_eval_tasks.making.articles import read_rows
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.html_text import read_page
@@ -107,6 +109,27 @@ def _detector_tags(both: tuple[str, str]) -> None:
     found = align(text, spans, answered)
     assert 0 <= found.similarity <= 1
     assert all(0 <= span.start < span.end <= len(answered) for span in found.spans)
+
+
+def _making(reply: str) -> None:
+    """A reply to every step."""
+    of_answer = {"answer": "Die Katze ist Astronaut.", "spans": [{"start": 10, "end": 13, "category": "entity"}]}
+    asked = {"question": "Was ist die Katze?", "reference": "Die Katze ist ein Tier.", "language": "de"}
+    of_translation = {"part": "answer", "text": "The cat is <entity>red</entity>.", "source_language": "en"}
+    for step in steps.STEPS:
+        doc = {**of_answer, **asked, **of_translation, "categories": ["entity", "relation"], "step": step}
+        rows, reasons = steps.read(reply, doc)
+        assert rows or sum(reasons.values())
+        for row in rows:
+            text = row.get("text", row.get("answer", ""))
+            assert all(0 <= start < end <= len(text) for start, end, _ in row.get("spans", ()))
+
+
+def _articles(content: bytes) -> None:
+    rows = _file(content, "articles.jsonl", lambda path: list(read_rows(path, "de", Counter())))
+    for row in rows:
+        assert all(isinstance(row[name], str) for name in ("id", "language", "title", "reference", "answer"))
+        assert all(0 <= span.start < span.end <= len(row["answer"]) for span in row["spans"])
 
 
 def _final_answer(response: str) -> None:
@@ -386,6 +409,29 @@ PARSERS: dict[str, Parser] = {
             "assistant\n",
             "\nQUESTION:",
         ),
+    ),
+    "replies to make data": Parser(
+        _making,
+        texts.tagged | texts.answer,
+        growing=_times("Wo ist sie?\n", "<entity>", "<delete>", "<entity>a</entity> ", "Die Katze ist ", "1. - ", "?"),
+        costly=True,
+    ),
+    "articles": Parser(
+        _articles,
+        texts.lines(
+            st.fixed_dictionaries(
+                {"text": texts.answer | texts.json_values},
+                optional={
+                    "id": texts.json_values,
+                    "answer": texts.answer | texts.json_values,
+                    "spans": st.lists(texts.places, max_size=3) | texts.json_values,
+                    "language": st.sampled_from(["de", "", None, 3]),
+                },
+            )
+            | texts.json_values
+        ),
+        (UsageError, CorruptSource),
+        {"rows": lambda n: b'{"text": "a"}\n' * (n // 14)},
     ),
     "labels": Parser(
         _labels,

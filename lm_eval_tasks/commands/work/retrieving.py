@@ -17,7 +17,7 @@ from lm_eval_tasks.clapnq.retrieval import OF_OTHERS, OPTIONS, RETRIEVERS, Quest
 from lm_eval_tasks.clapnq.retrieval.run import write_run
 from lm_eval_tasks.published import all_rows
 
-__all__ = ["Figure", "Retrieved", "published", "retrieve", "table"]
+__all__ = ["Figure", "Retrieved", "published", "refuse_unfitting", "retrieve", "table"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -70,11 +70,7 @@ def retrieve(
     metadata.choice("retriever", name, retrieval.names(), _WHO)
     metadata.choice("split", split, FILE_SPLIT, _WHO)
     metadata.positive("k", k, _WHO)
-    named = (name, *(halves(options) if name == "hybrid" else ()))
-    asked = {one if one in RETRIEVERS else OF_OTHERS for one in named}
-    for option in options:
-        if not asked & {*OPTIONS[option].of}:
-            raise ValueError(f"{_WHO}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")
+    refuse_unfitting(name, options, _WHO)
     found = sources.mirror_folder(mirror)
     folder = str(found) if found else None
     rows = questions_of(split, folder, _WHO)
@@ -94,6 +90,24 @@ def retrieve(
     ]
     figures = {metric: _figure([value[metric] for value in values]) for metric in retrieval_quality((), ())}
     return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
+
+
+def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
+    """Refuse options that are none of a retriever's.
+
+    Args:
+        name: of the retriever.
+        options: keys of ``retrieval.OPTIONS``.
+        who: for messages.
+
+    Raises:
+        ValueError: there is one; the message says whose it is.
+    """
+    named = (name, *(halves(options) if name == "hybrid" else ()))
+    asked = {one if one in RETRIEVERS else OF_OTHERS for one in named}
+    for option in options:
+        if not asked & {*OPTIONS[option].of}:
+            raise ValueError(f"{who}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")
 
 
 def _figure(values: Sequence[float]) -> Figure:

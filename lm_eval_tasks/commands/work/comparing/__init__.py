@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -83,6 +84,8 @@ def compare_runs(
         chosen = _chosen_metrics(task, metrics, every_metric)
         read_by = _filter_of(task, filter_name)
         known[name] = task.any_run, chosen
+        if not chosen and not metrics:
+            notes.append((name, "no metric is in two runs (answers of --predict_only are scored by `score`)"))
         others = [other for other in task.filters if other != read_by]
         if others and filter_name is None:
             notes.append((name, f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)"))
@@ -107,7 +110,7 @@ def compare_runs(
         tuple(models),
         tuple(in_order(corrected(rows))),
         tuple(joined),
-        tuple(_gathered(notes) + _absent(runs, models, names)),
+        tuple(_gathered(notes) + ([] if tasks else _absent(runs, models))),
         tuple(refused),
     )
 
@@ -167,8 +170,11 @@ def _few(names: Sequence[str], most: int = 6) -> str:
 
 
 def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) -> tuple[MeasuredBy, ...]:
-    known = {metric.name: metric for run in task.runs if run is not None for metric in run.metrics}
-    if not known:  # a task of a user's own, without its results file
+    """The metrics that two runs have; one may be without a detector, or a calibration."""
+    listed = [metric for run in task.runs if run is not None for metric in run.metrics]
+    times = Counter(metric.name for metric in listed)
+    known = {metric.name: metric for metric in listed if times[metric.name] > 1 and metric.name != "bypass"}
+    if not listed:  # a task of a user's own, without its results file
         names = dict.fromkeys(
             name
             for answers in task.answers
@@ -221,11 +227,11 @@ def _gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{_few(names, 3)}: {note}" for note, names in tasks.items()]
 
 
-def _absent(runs: Sequence[Run], models: Sequence[str], names: Sequence[str]) -> list[str]:
+def _absent(runs: Sequence[Run], models: Sequence[str]) -> list[str]:
     """Tasks that only one run has."""
     found = []
     for model, run in zip(models, runs, strict=True):
         alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
-        if alone and not set(names) & set(alone):
+        if alone:
             found.append(f"only {model} has {_few(alone)}")
     return found

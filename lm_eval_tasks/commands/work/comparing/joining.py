@@ -191,14 +191,14 @@ def _settings(name: str, present: Sequence[tuple[str, TaskRun]]) -> tuple[list[R
         ),
         ("prompts", "the number of shots", [(m, r.settings.shots) for m, r in with_results]),
         ("prompts", "the system instruction", [(m, r.settings.system_instruction) for m, r in with_results]),
-        ("detectors", "the detector", [(m, _detector(r)) for m, r in with_record]),
-        ("calibrations", "the calibration", [(m, _calibration(r)) for m, r in with_record]),
+        ("detectors", "the detector", [(m, _detector(r)) for m, r in with_record if r.detector]),
+        ("calibrations", "the calibration", [(m, found) for m, r in with_record if (found := _calibration(r))]),
     ]
     allowed: list[tuple[str, list[tuple[str, Any]]]] = [
         ("chat template", [(m, r.settings.chat_template[:12]) for m, r in with_results]),
         ("arguments of the generation", [(m, dict(r.settings.generation)) for m, r in with_results]),
         ("version of the task", [(m, r.version) for m, r in with_results]),
-        ("way to count words", [(m, r.provenance.get("words", "")) for m, r in with_record]),
+        ("way to count words", [(m, r.provenance["words"]) for m, r in with_record if r.provenance.get("words")]),
     ]
     refusals = [
         Refusal(name, kind, f"{what} differs: {different}")
@@ -211,8 +211,6 @@ def _settings(name: str, present: Sequence[tuple[str, TaskRun]]) -> tuple[list[R
 
 def _detector(run: TaskRun) -> str:
     found = run.detector
-    if not found:
-        return "none"
     options = found.get("options") or {}
     shown = (
         "".join(f", {key}={value}" for key, value in sorted(options.items())) if isinstance(options, Mapping) else ""
@@ -221,9 +219,10 @@ def _detector(run: TaskRun) -> str:
 
 
 def _calibration(run: TaskRun) -> str:
+    """The calibration; empty where there is none, and so no corrected rate."""
     found = run.provenance.get("calibration")
     if not isinstance(found, Mapping):
-        return "none"
+        return ""
     return f"{found.get('file')} ({found.get('annotations')}, {found.get('source')})"
 
 

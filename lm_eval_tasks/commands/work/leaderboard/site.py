@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections import Counter
@@ -16,17 +15,15 @@ from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.commands.work.leaderboard.entries import Found, Unreadable, read_entries
 from lm_eval_tasks.commands.work.leaderboard.entry import Entry
 from lm_eval_tasks.commands.work.leaderboard.page import GENERATOR, Board, ShownRun, render_index, render_run, state_of
+from lm_eval_tasks.commands.work.leaderboard.reports import RUNS, beside, name_of, report_of, write_reports
 from lm_eval_tasks.commands.work.leaderboard.standings import sections_of
 from lm_eval_tasks.runs import Run, labels
 
 __all__ = ["Site", "write_leaderboard"]
 
-INDEX, RUNS, CACHE = "index.html", "runs", ".runs"
-REPORT = "report.html"
-"""A run's report, where it lies beside the run's files."""
-
+INDEX, CACHE = "index.html", ".runs"
 _HEAD = 1024  # characters of a page in which it says what it was made from
-_RUN_PAGE = re.compile(r"run-[0-9a-f]{16}\.html")
+_OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.html")
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,13 @@ class Site:
     unreadable: tuple[Unreadable, ...]
 
 
-def write_leaderboard(place: Path, site: Path) -> Site:
+def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
     """Write the site of all runs below a folder, or bring it up to date.
 
     Args:
         place: folder of runs.
         site: folder of the site, made where it is missing; it may lie in `place`. What was read of the runs is kept in it.
+        reports: whether to write a report of each run that has none, or has changed since.
 
     Raises:
         MissingSource: there is no run in `place`.
@@ -59,6 +57,8 @@ def write_leaderboard(place: Path, site: Path) -> Site:
     """
     _refuse_others(site / INDEX)
     found = read_entries(place, site / CACHE)
+    if reports:
+        write_reports(found.entries, place, site)
     shown = _shown(found.entries, place, site)
     for entry, run in zip(found.entries, shown, strict=True):
         _write_run(site / run.page, entry, run)
@@ -78,10 +78,9 @@ def _shown(entries: Sequence[Entry], place: Path, site: Path) -> list[ShownRun]:
     named = labels([Run(entry.model, Path(entry.folder), {}, date=entry.date) for entry in entries])
     shown = []
     for entry, label in zip(entries, named, strict=True):
-        digest = hashlib.sha256(f"{entry.folder}\n{entry.model}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        report = place / entry.folder / REPORT
-        address = quote(os.path.relpath(report, site).replace(os.sep, "/")) if report.is_file() else ""
-        shown.append(ShownRun(label, f"{RUNS}/run-{digest}.html", address))
+        found = (path for path in (beside(entry, place), report_of(entry, site)) if path.is_file())
+        address = next((quote(os.path.relpath(path, site).replace(os.sep, "/")) for path in found), "")
+        shown.append(ShownRun(label, f"{RUNS}/run-{name_of(entry)}.html", address))
     return shown
 
 
@@ -105,8 +104,8 @@ def _write(path: Path, html: str) -> None:
 
 def _sweep(site: Path, found: Found, shown: Sequence[ShownRun]) -> None:
     """Remove what was written for runs that are gone."""
-    pages = {site / run.page for run in shown}
-    gone = [path for path in (site / RUNS).glob("run-*.html") if path not in pages and _RUN_PAGE.fullmatch(path.name)]
+    pages = {site / run.page for run in shown} | {report_of(entry, site) for entry in found.entries}
+    gone = [path for path in (site / RUNS).glob("*.html") if path not in pages and _OURS.fullmatch(path.name)]
     gone += [path for path in (site / CACHE).glob("*.json") if path not in found.kept]
     for path in gone:
         path.unlink(missing_ok=True)

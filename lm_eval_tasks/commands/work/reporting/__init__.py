@@ -1,1 +1,10 @@
-"""The work of the command ``report``: headlines, plots, documents and pages of runs."""
+"""The work of the command ``report``: headlines, plots, differences, documents and pages of runs.
+
+:func:`write_report` writes the page of one run or several.
+"""
+
+from __future__ import annotations
+
+from lm_eval_tasks.commands.work.reporting.writing import write_report
+
+__all__ = ["write_report"]

@@ -6,8 +6,10 @@ is missing there stands in ``configs.<task>.metadata.provenance`` (:mod:`lm_eval
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lm_eval_tasks.commands.work.reproducing.command_lines import commands_of, score_command
 from lm_eval_tasks.commands.work.reproducing.compared import ABSENT, DIFFERS, SAME, UNKNOWN, Compared, versions
@@ -16,7 +18,7 @@ from lm_eval_tasks.commands.work.reproducing.models import detectors, encoders
 from lm_eval_tasks.commands.work.reproducing.results import chosen_tasks, metadata_of
 from lm_eval_tasks.runs.results_file import read_results, record_of
 
-__all__ = ["SAME", "Compared", "Reproduction", "reproduce", "table"]
+__all__ = ["SAME", "Compared", "Reproduction", "commands_behind", "reproduce", "table"]
 
 
 @dataclass
@@ -61,13 +63,10 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
     records = {name: record_of(config) for name, config in configs.items()}
     found = Reproduction(chosen)
     told = metadata_of(results, configs, records)
-    scored = any("answers" in record for record in records.values())
     place = mirror or told.get("mirror")
     if mirror:
         told = {**told, "mirror": mirror} if "mirror" in told else told
-    found.commands, found.notes = commands_of(results, configs, records, told, task, mirror)
-    if scored and found.commands:
-        found.commands.append(score_command(configs))
+    found.commands, found.notes = _commands(results, configs, records, told, task, mirror)
     public = public_files(records.values(), place)
     found.notes += public.notes
     found.fetch = public.fetch
@@ -82,6 +81,34 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
     if reasons:
         found.notes.append(f"Not comparable with the published figures: {'; '.join(reasons)}.")
     return found
+
+
+def commands_behind(path: Path) -> tuple[list[str], list[str]]:
+    """The commands that made a results file, and what they cannot say. No file of its documents is looked at.
+
+    Raises:
+        ValueError: it is no such file, is damaged, or says nothing of where its numbers come from.
+        OSError: it cannot be read.
+    """
+    results = read_results(path)
+    configs = {name: results["configs"][name] for name in chosen_tasks(results, None, path)}
+    records = {name: record_of(config) for name, config in configs.items()}
+    return _commands(results, configs, records, metadata_of(results, configs, records), None, None)
+
+
+def _commands(
+    results: Mapping[str, Any],
+    configs: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, Any]],
+    told: Mapping[str, Any],
+    task: str | None,
+    mirror: str | None,
+) -> tuple[list[str], list[str]]:
+    """The harness's command, and the one that scored its answers where these were logged first."""
+    commands, notes = commands_of(results, configs, records, told, task, mirror)
+    if commands and any("answers" in record for record in records.values()):
+        commands.append(score_command(configs))
+    return commands, notes
 
 
 def table(found: Reproduction) -> str:

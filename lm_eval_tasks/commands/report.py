@@ -1,0 +1,88 @@
+"""Write a page with headlines, plots, differences, documents and provenance.
+
+Writes one HTML file that loads nothing: the headlines of each model and benchmark with bounds and doubts, plots, the
+differences between models, documents to read, search and filter, and where every number comes from. `--format markdown`
+writes a summary for a pull request instead, `--model-card` the block for a model card on the Hugging Face hub.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lm_eval_tasks.commands import add_output
+
+_FORMATS = ("html", "markdown")
+_AS_FITS = -1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folder, results file or samples file; several for several models",
+    )
+    add_output(parser, "FILE", "the page (default: report.html; markdown and model card: standard output)")
+    parser.add_argument(
+        "--documents",
+        type=_number,
+        default=_AS_FITS,
+        metavar="N",
+        help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
+    )
+    parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
+    parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
+    parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--format", choices=_FORMATS, default="html", help="default: html")
+    which.add_argument(
+        "--model-card", "--model_card", action="store_true", help="the YAML block `model-index` of one run"
+    )
+
+
+def _number(text: str) -> int | None:
+    if text == "all":
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of documents; give 0 or more, or all")
+    return number
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.commands.work.reporting import writing
+    from lm_eval_tasks.runs import read_runs
+
+    runs = read_runs(arguments.runs)
+    if arguments.png or arguments.svg:
+        for path in writing.write_plots(runs, arguments.svg, arguments.png):
+            print(path)
+    if arguments.model_card:
+        return _said(writing.model_card_of(runs), arguments.output)
+    if arguments.format == "markdown":
+        return _said(writing.markdown_of(runs), arguments.output)
+    path = arguments.output or Path("report.html")
+    if arguments.documents == _AS_FITS:
+        writing.write_report(runs, path, paper=arguments.paper)
+    else:
+        writing.write_report(runs, path, arguments.documents, None, arguments.paper)
+    print(path)
+    return 0
+
+
+def _said(text: str, output: Path | None) -> int:
+    """Print a text, or write it to a file and print its path."""
+    from lm_eval_tasks.atomic import whole_file
+
+    if output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+        return 0
+    with whole_file(output) as partial:
+        partial.write_text(text, "utf-8")
+    print(output)
+    return 0

@@ -1,0 +1,189 @@
+"""Documents of the steps: what a model is asked, from rows of the user's own files."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from custom_metrics.plain_errors import UsageError
+from custom_metrics.spans import CATEGORIES
+from custom_metrics.tagged_text import render
+from lm_eval_tasks import metadata, provenance
+from lm_eval_tasks.loading import TaskLoader
+from lm_eval_tasks.making import steps
+from lm_eval_tasks.making.articles import read_rows
+from lm_eval_tasks.making.languages import LANGUAGES
+from lm_eval_tasks.making.translation import PARTS
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+__all__ = ["load", "load_task"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+Row = dict[str, Any]
+CHAT, TEXT = "chat", "text"
+
+
+def load(
+    step: str,
+    language: str,
+    articles: str | None = None,
+    min_characters: int = 1,
+    categories: str | Sequence[str] | None = None,
+    source_language: str | None = None,
+    parts: str | Sequence[str] | None = None,
+    translation_prompt: str = CHAT,
+    translation_prefix: str = "",
+    **ignored: Any,
+) -> dict[str, Dataset]:
+    """Load what a step asks in a language.
+
+    Args:
+        step: a key of :data:`lm_eval_tasks.making.steps.STEPS`.
+        language: ISO 639 code, a key of :data:`LANGUAGES`: of what is made.
+        articles: a JSON lines file. Rows of another language are left out; of a translation, rows of this language are.
+        min_characters: of a reference; rows with a shorter one are left out. The paper has 2,000, of whole articles.
+        categories: kinds of errors to insert, some of ``custom_metrics.spans.CATEGORIES``; default all.
+        source_language: of a translation: take rows of this language only.
+        parts: of a translation: some of ``question``, ``reference`` and ``answer``; default all that a row has.
+        translation_prompt: ``"chat"``, or ``"text"``: the text alone, for translation models.
+        translation_prefix: with ``"text"``: what stands before it, as ``<2de>`` and a space.
+        ignored: the model's arguments, which the harness passes as well.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id``, ``row`` (the id of the row it is from), ``step``, ``language``,
+        ``language_name``, ``title``, ``url``, ``model``, ``question``, ``reference``, ``answer``, ``spans`` (``start``,
+        ``end``, ``category``); of inserted errors also ``passage`` (the answer with its tags) and ``categories``; of a
+        translation also ``part``, ``parts``, ``text`` (with tags), ``tagged``, ``source_language``, ``source_name``,
+        ``chat`` and ``translation_prefix``, and the row's own texts stand in its first part alone.
+
+    Raises:
+        UsageError: no file is named, an unknown option, or no row is left.
+        MissingSource, CorruptSource: there is no such file, or it is damaged.
+    """
+    metadata.choice("step", step, steps.STEPS, "making")
+    task = steps.task_name(step, language)
+    metadata.choice("language", language, LANGUAGES, task)
+    metadata.refuse_misspelt(ignored, load_task.known, task)
+    metadata.positive("min_characters", min_characters, task)
+    metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
+    if not isinstance(articles, str) or not articles:
+        raise UsageError(
+            f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata articles=FILE"
+        )
+    kinds = _some("categories", categories, CATEGORIES, task)
+    chosen = _some("parts", parts, PARTS, task)
+    path = Path(articles).expanduser()
+    seen: Counter[str] = Counter()
+
+    def fitting() -> Iterator[Row]:
+        for row in read_rows(path, language, seen):
+            reason = _unfit(row, step, language, min_characters, source_language)
+            if reason:
+                seen[f"rows left out, {reason}"] += 1
+            else:
+                yield row
+
+    of_step: dict[str, Callable[[Row], list[Row]]] = {
+        steps.QUERIES: lambda row: [row],
+        steps.ANSWERS: lambda row: [row],
+        steps.SILVER: lambda row: [{**_passage_of(row, seen), "categories": kinds}],
+        steps.TRANSLATE: lambda row: _parts(row, chosen, translation_prompt == CHAT, translation_prefix),
+    }
+    common = {"step": step, "language": language, "language_name": LANGUAGES[language]}
+    documents = [
+        {"row": row["id"], **document, "spans": _columns(document["spans"]), **common}
+        for row in fitting()
+        for document in of_step[step](row)
+    ]
+    said = "; ".join(f"{what}: {number}" for what, number in seen.items())
+    if not documents:
+        raise UsageError(f"{task}: {path} holds nothing to work on ({said or 'it is empty'})")
+    log.info("%s: %d documents from %s%s", task, len(documents), path, f"; {said}" if said else "")
+    record = provenance.Record(
+        "articles",
+        local_files=[provenance.local_file("articles", path)],
+        options={
+            "step": step,
+            "language": language,
+            "min_characters": min_characters,
+            **({"categories": kinds} if step == steps.SILVER else {}),
+            **({"parts": chosen, "translation_prompt": translation_prompt} if step == steps.TRANSLATE else {}),
+        },
+        kept={"documents": len(documents)},
+        left_out=dict(seen),
+    )
+    return {"evaluation": provenance.documents_of(documents, record)}
+
+
+load_task = TaskLoader(load, lambda options: [], of_task=("step", "language"))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
+
+
+def _some(name: str, given: str | Sequence[str] | None, known: Sequence[str], task: str) -> list[str]:
+    """Some of the known values, in their order, from a list or from ``one+other``; default all."""
+    if given is None:
+        return list(known)
+    values = [value.strip() for value in given.split("+")] if isinstance(given, str) else list(given)
+    for value in values:
+        metadata.choice(name, value, known, task)
+    return [value for value in known if value in values]
+
+
+def _unfit(row: Row, step: str, language: str, shortest: int, source: str | None) -> str | None:
+    """Why a step cannot use a row; ``None`` where it can."""
+    if step == steps.TRANSLATE:
+        if row["language"] == language:
+            return "in the language itself"
+        if row["language"] not in LANGUAGES or (source is not None and row["language"] != source):
+            return "of another language"
+        return None if row["answer"] or row["question"] or row["reference"] else "without a text"
+    if row["language"] != language:
+        return "of another language"
+    if not row["reference"]:
+        return "without a text"
+    if len(row["reference"]) < shortest:
+        return "of a text that is too short"
+    return "without a question" if step == steps.ANSWERS and not row["question"] else None
+
+
+def _passage_of(row: Row, seen: Counter[str]) -> Row:
+    """A row with the passage that errors are inserted into: its answer, or else its own text."""
+    if not row["answer"]:
+        seen["rows without an answer, whose own text is the passage"] += 1
+        row = {**row, "answer": row["reference"], "spans": []}
+    return {**row, "passage": render(row["answer"], row["spans"])}
+
+
+def _parts(row: Row, chosen: Sequence[str], chat: bool, prefix: str) -> list[Row]:
+    """A document for each text of a row; the first has the row's other fields."""
+    parts = [part for part in chosen if row[part]]
+    texts = {part: render(row[part], row["spans"]) if part == "answer" else row[part] for part in parts}
+    empty = {name: "" for name, value in row.items() if isinstance(value, str)}
+    of_translation = {
+        "parts": parts,
+        "source_language": row["language"],
+        "source_name": LANGUAGES[row["language"]],
+        "chat": chat,
+        "translation_prefix": prefix,
+    }
+    return [
+        {
+            **(row if part == parts[0] else {**empty, "spans": []}),
+            "id": f"{row['id']}/{part}",
+            "part": part,
+            "text": text,
+            "tagged": part == "answer" and bool(row["spans"]),
+            **of_translation,
+        }
+        for part, text in texts.items()
+    ]
+
+
+def _columns(spans: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{"start": span.start, "end": span.end, "category": span.category} for span in spans]

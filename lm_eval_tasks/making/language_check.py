@@ -1,0 +1,32 @@
+"""Is a text in the language that was asked for? Only what is surely in another one is refused."""
+
+from __future__ import annotations
+
+from custom_metrics.noise import scripts
+from lm_eval_tasks.language_tags import SURE, are_near, identifiable, identified
+
+__all__ = ["other_language"]
+
+_MOST_SCRIPTS = 4
+"""Scripts of a text in one language, names included: Japanese alone has two, and Latin letters besides."""
+
+
+def other_language(text: str, language: str, beside: str = "") -> str | None:
+    """The language, or else the script, of a text that is surely not in `language`; ``None`` for all others.
+
+    Args:
+        text: a question is enough; shorter texts are seldom sure.
+        language: ISO 639 code. One that py3langid does not know (Sindhi) is judged by its script alone.
+        beside: a text in that language, for its scripts.
+    """
+    theirs, ours = scripts(text), scripts(beside)
+    if len(theirs) > _MOST_SCRIPTS:
+        return "a mixture"
+    code, probability = identified(text)
+    sure = probability >= SURE and code != language and language in identifiable()
+    if sure and not are_near(code, language):
+        return code
+    strange = [(number, script) for script, number in theirs.items() if script not in ours]
+    if ours and 2 * sum(number for number, _ in strange) > sum(theirs.values()):
+        return max(strange)[1].lower()
+    return None

@@ -1,0 +1,53 @@
+"""The steps, and how a reply of each is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from custom_metrics.response import final_answer
+from lm_eval_tasks.making import answers, queries, silver, translation
+from lm_eval_tasks.making.replies import Reading
+
+__all__ = ["ANSWERS", "QUERIES", "SILVER", "STEPS", "TRANSLATE", "process_results", "read", "step_of", "task_name"]
+
+QUERIES, ANSWERS, SILVER, TRANSLATE = "queries", "answers", "silver", "translate"
+
+STEPS: dict[str, Callable[[str, Mapping[str, Any]], Reading]] = {
+    QUERIES: queries.read,
+    ANSWERS: answers.read,
+    SILVER: silver.read,
+    TRANSLATE: translation.read,
+}
+"""Step to what reads its replies, in the order in which the paper takes them."""
+
+_TASK = re.compile(r"mfava_(?:make_(queries|answers|silver)|(translate))_[a-z]{2,3}")
+
+
+def task_name(step: str, language: str) -> str:
+    """The name of a step's task."""
+    return f"mfava_{step}_{language}" if step == TRANSLATE else f"mfava_make_{step}_{language}"
+
+
+def step_of(task: str) -> str | None:
+    """The step that a task is; ``None`` for all other tasks."""
+    match = _TASK.fullmatch(task)
+    return match[1] or match[2] if match else None
+
+
+def read(response: str | None, doc: Mapping[str, Any]) -> Reading:
+    """What is made of a model's response to a document of a step's task."""
+    return STEPS[doc["step"]](final_answer(response), doc)
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float | None]:
+    """Values of one reply: whether anything of it is kept, and how much (questions of an article, errors of a text)."""
+    (reply,) = results
+    rows = read(reply, doc).rows
+    values: dict[str, float | None] = {"kept_rate": float(bool(rows))}
+    if doc["step"] == QUERIES:
+        values["questions"] = float(len(rows))
+    elif doc["step"] == SILVER:
+        values["errors"] = float(len(rows[0]["spans"])) if rows else None
+    return values

@@ -1,0 +1,31 @@
+"""The harness task of all steps: it says in the log what was left out of the replies, and why."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+from lm_eval_tasks.making import steps
+from lm_eval_tasks.task import GroundedTask
+
+__all__ = ["MakingTask"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+
+class MakingTask(GroundedTask):
+    """A task whose replies are material. ``lm-eval-grounded make collect`` makes files of its samples."""
+
+    def apply_filters(self) -> Any:
+        """Apply the filters, and say what can be kept of the replies."""
+        filtered = super().apply_filters()
+        made, reasons = 0, Counter[str]()
+        for request in self._instances or ():
+            for response in request.resps:
+                reading = steps.read(response, request.doc)
+                made += len(reading.rows)
+                reasons += reading.reasons
+        said = "; ".join(f"{reason}: {number}" for reason, number in reasons.most_common()) or "nothing"
+        log.info("%s: %d made of %d replies; left out: %s", self.config.task, made, len(self._instances or ()), said)
+        return filtered

@@ -1,0 +1,267 @@
+"""The page of a report in a browser: Debian's Chromium without a window, driven by Playwright (``make test-report``)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report_runs import HOSTILE
+from tests.test_report_page import big_page, hostile_page, page  # noqa: F401
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+WIDTHS = (1400, 400)
+SCHEMES = ("light", "dark")
+WITHIN = 2_000
+"""Milliseconds in which a page is there to be read."""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: pip install 'lm-eval-grounded[browser]'"
+    )
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not path:
+        pytest.skip("no Chromium: apt-get install chromium, or name one with CHROMIUM=PATH")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+class Tab:
+    """A page that is open, with everything that it asked for and complained of.
+
+    Attributes:
+        page: of Playwright.
+        asked: addresses of its requests.
+        said: messages of its console, and its errors.
+    """
+
+    def __init__(self, context: Any, path: Path) -> None:
+        self.asked: list[str] = []
+        self.said: list[str] = []
+        self.address = path.as_uri()
+        self.page = context.new_page()
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.goto(self.address)
+
+    def shown(self) -> list[str]:
+        """The ids of the documents that are not filtered away."""
+        ids: list[str] = self.page.eval_on_selector_all(
+            "details.document:not([hidden])", "found => found.map(e => e.id)"
+        )
+        return ids
+
+
+@pytest.fixture
+def opened(chromium: Any) -> Iterator[Any]:
+    contexts = []
+
+    def open_(path: Path, width: int = 1400, scheme: str = "light", **options: Any) -> Tab:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        contexts.append(context)
+        return Tab(context, path)
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def open_everything(tab: Tab) -> None:
+    tab.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
+def test_it_opens_without_a_request_an_error_or_an_overflow(
+    opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest
+) -> None:
+    tab = opened(request.getfixturevalue(name), width, scheme)
+    ready = tab.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    if name != "big_page":
+        open_everything(tab)
+
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.asked == [tab.address]
+    assert tab.said == []
+    assert tab.page.evaluate("typeof window.pwned") == "undefined"
+    assert ready < WITHIN
+    if shots := os.environ.get("SCREENSHOTS"):
+        tab.page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["page", "hostile_page"])
+def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, request: pytest.FixtureRequest) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
+    tab = opened(request.getfixturevalue(name), width, scheme)
+    tab.page.evaluate("""
+        for (const task of ['nomiracl_ar', 'clapnq_rag', 'mfava_de'])
+            document.querySelectorAll(`[data-task=${task}], [data-task=${task}] details:nth-of-type(-n+3)`)
+                .forEach(each => { each.open = true });
+        document.querySelectorAll('#provenance details').forEach(each => { each.open = true });
+    """)
+    found = axe.Axe().run(tab.page).response["violations"]
+    assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
+def test_the_keyboard_reaches_everything(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    tab.page.keyboard.press("Tab")
+    assert tab.page.evaluate("document.activeElement.className") == "skip"
+    assert tab.page.evaluate("document.activeElement.getBoundingClientRect().top") >= 0  # seen once it has the focus
+    tab.page.keyboard.press("Enter")
+    assert tab.page.evaluate("location.hash") == "#summary"
+    summary = tab.page.locator("#nomiracl_ar-1 > summary")
+    summary.focus()
+    tab.page.keyboard.press("Enter")
+    assert tab.page.locator("#nomiracl_ar-1 .passages").is_visible()
+    assert tab.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_documents_are_filtered(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    everything = tab.shown()
+    tab.page.select_option("#by-task", "task:mfava_de")
+    assert tab.shown() == [f"mfava_de-{number}" for number in range(1, 9)]
+    assert tab.page.inner_text("#found") == f"8 of {len(everything)} documents on this page match."
+    assert tab.page.locator("details.task:not([hidden])").count() == 1
+
+    tab.page.select_option("#by-kind", "hallucinated")
+    (document,) = tab.shown()
+    model = tab.page.locator(f"#{document} .answer[data-kinds~=hallucinated]").get_attribute("data-model")
+    tab.page.select_option("#by-model", model)
+    assert tab.shown() == [document]
+    tab.page.select_option("#by-model", "1" if model == "0" else "0")
+    assert tab.shown() == []  # the other model's answer to it is none of the most hallucinated
+
+    tab.page.click("#clear")
+    assert tab.shown() == everything
+    assert tab.page.inner_text("#found") == ""
+    tab.page.select_option("#by-task", "benchmark:clapnq")
+    assert {each.rpartition("-")[0] for each in tab.shown()} == {"clapnq_gold", "clapnq_rag"}
+    for kind in ("wrong", "abstained"):
+        tab.page.select_option("#by-kind", kind)
+        ids = tab.shown()
+        assert ids
+        assert all(tab.page.locator(f"#{each} .answer[data-kinds~={kind}]").count() for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("kölner fertiggestellt wann", {"nomiracl_de"}),
+        ("KOLNER fertiggestellt wann", {"nomiracl_de"}),  # marks and capitals make no difference
+        ("دجلة روافد", {"mfava_ar"}),
+        ("no such words anywhere", set()),
+        ("<script>", set()),
+    ],
+)
+def test_documents_are_searched(opened: Any, page: Path, words: str, expected: set[str]) -> None:  # noqa: F811
+    tab = opened(page)
+    tab.page.fill("#search", words)
+    tab.page.locator("#found", has_text="match").wait_for()
+    assert {each.rpartition("-")[0] for each in tab.shown()} == expected
+    for each in tab.shown():
+        assert tab.page.locator(f"#{each}").is_visible()  # its task is open
+
+
+def test_documents_are_put_in_order(opened: Any, big_page: Path) -> None:  # noqa: F811
+    tab = opened(big_page)
+    tab.page.select_option("#by-order", "share")
+    shares = tab.page.eval_on_selector_all(
+        "[data-task=mfava_tr] > .document", "found => found.map(each => Number(each.dataset.share))"
+    )
+    assert len(shares) >= 4
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_tables_are_sorted(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    tab.page.locator("#provenance summary", has_text="NoMIRACL").first.click()
+    table = tab.page.locator("table.numbers").first
+    for direction, backwards in (("ascending", False), ("descending", True)):
+        table.get_by_role("button", name="Value").click()
+        values = table.evaluate("table => Array.from(table.tBodies[0].rows, row => Number(row.cells[4].dataset.sort))")
+        assert values == sorted(values, reverse=backwards)
+        assert table.locator("th").nth(4).get_attribute("aria-sort") == direction
+
+
+def test_a_link_opens_its_document(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    tab.page.goto("about:blank")
+    tab.page.goto(f"{tab.address}#mfava_ar-2")
+    assert tab.page.locator("#mfava_ar-2 .answers").is_visible()
+
+
+def test_without_script_everything_is_there(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page, java_script_enabled=False)
+    assert not tab.page.locator(".filters").is_visible()
+    assert tab.page.locator("#nomiracl table").is_visible()
+    assert tab.page.locator("#plots svg.plot").first.is_visible()
+    tab.page.locator("[data-task=clapnq_rag] > summary").click()
+    tab.page.locator("#clapnq_rag-1 > summary").click()
+    assert tab.page.locator("#clapnq_rag-1 .passages").is_visible()
+
+
+def test_right_to_left_texts_begin_at_the_right(opened: Any, page: Path) -> None:  # noqa: F811
+    for width in WIDTHS:
+        tab = opened(page, width)
+        tab.page.goto(f"{tab.address}#nomiracl_ar-1")
+        tab.page.reload()
+        text = tab.page.locator("#nomiracl_ar-1 .passages .text").first
+        assert text.evaluate("each => getComputedStyle(each).direction") == "rtl"
+        marker = tab.page.locator("#nomiracl_ar-1 .passages").bounding_box()
+        box = text.bounding_box()
+        assert marker["x"] + marker["width"] - (box["x"] + box["width"]) < 60
+
+
+def test_hidden_marks_of_direction_stay_in_their_answer(opened: Any, hostile_page: Path) -> None:  # noqa: F811
+    tab = opened(hostile_page)
+    texts = tab.page.locator(".text", has_text="isolate without an end")
+    assert texts.count() > 0
+    assert texts.first.evaluate("each => getComputedStyle(each).unicodeBidi") in ("plaintext", "isolate")
+
+
+def test_a_hallucinated_part_is_marked_without_colour(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    mark = tab.page.locator("#documents .answer mark").first
+    assert mark.evaluate("each => getComputedStyle(each).textDecorationLine") == "underline"
+    assert mark.text_content().startswith("[hallucinated, ")
+    assert mark.get_attribute("title").startswith("hallucinated: ")
+
+
+def test_it_prints_what_is_open(opened: Any, page: Path, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(page, scheme="dark")
+    tab.page.goto(f"{tab.address}#mfava_ar-1")
+    tab.page.reload()
+    tab.page.emulate_media(media="print")
+    assert not tab.page.locator(".filters").is_visible()
+    assert tab.page.locator("#mfava_ar-1 .answers").is_visible()
+    assert not tab.page.locator("#mfava_ar-2 .answers").is_visible()
+    assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    printed = tab.page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert printed[:5] == b"%PDF-"
+    assert len(printed) > 100_000
+
+
+def test_hostile_answers_run_nothing_when_they_are_opened(opened: Any, hostile_page: Path) -> None:  # noqa: F811
+    tab = opened(hostile_page)
+    open_everything(tab)
+    tab.page.mouse.move(300, 300)
+    tab.page.fill("#search", HOSTILE["attribute"])
+    tab.page.locator("#found", has_text="match").wait_for()
+    assert tab.page.evaluate("typeof window.pwned") == "undefined"
+    assert tab.page.evaluate("document.querySelectorAll('script').length") == 1
+    assert tab.said == []

@@ -1,0 +1,155 @@
+"""Differences between the models of a report, their verdicts, and published figures beside them."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import html
+
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.reporting.differences import Differences, differences
+from lm_eval_tasks.commands.work.reporting.headlines import headlines
+from lm_eval_tasks.commands.work.reporting.numbers import Unit
+from lm_eval_tasks.commands.work.reporting.points import points
+from lm_eval_tasks.commands.work.reporting.published import published_tables
+from lm_eval_tasks.runs import read_runs
+from tests.report_runs import changed
+
+ANSWER, LEXICAL = (f"lm-eval-grounded/baseline-{name}" for name in ("answer", "lexical"))
+
+
+@pytest.fixture(scope="module")
+def found(two_models: Path) -> Differences:
+    runs = read_runs([two_models])
+    compared = differences(runs, headlines(runs))
+    assert compared is not None
+    return compared
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (0.123, "share", "+12.3 points"),
+        (-0.5, "share", "\N{MINUS SIGN}50.0 points"),
+        (0.0, "share", "+0.0 points"),
+        (-0.25, "score", "\N{MINUS SIGN}0.250"),
+        (12.4, "characters", "+12"),
+        (math.nan, "share", "undefined"),
+    ],
+)
+def test_a_difference_as_text(value: float, unit: Unit, expected: str) -> None:
+    assert points(value, unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "metric", "better", "other", "relation", "text"),
+    [
+        ("nomiracl", "hallucination_rate", LEXICAL, ANSWER, "makes up less than", "by 79.2 points (95 % bounds "),
+        ("nomiracl", "error_rate", ANSWER, LEXICAL, "is better than", "by 16.7 points (95 % bounds "),
+        (
+            *("clapnq_rag", "unanswerable_accuracy", LEXICAL, ANSWER, "is better at declining than"),
+            "by 57.1 points (95 % bounds 23.3 to 78.6; p = 0.004).",
+        ),
+        ("mfava", "rogan_gladen_rate", "", "", "", "no difference is shown in any of 2 languages."),
+    ],
+)
+def test_the_verdict_on_a_headline(
+    found: Differences, family: str, metric: str, better: str, other: str, relation: str, text: str
+) -> None:
+    (verdict,) = found.verdicts[family, metric]
+    assert (verdict.better, verdict.other, verdict.relation) == (better, other, relation)
+    assert text in verdict.text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_groups_stand_before_their_languages(found: Differences) -> None:
+    first = found.metrics[0]
+    assert (first.benchmark, first.metric, first.filter, first.better) == (
+        "nomiracl",
+        "hallucination_rate",
+        "robust",  # as the headline is read
+        "lower",
+    )
+    (mean,) = first.main
+    assert (mean.task, mean.first_value, mean.second_value) == ("nomiracl, mean over 18 tasks", "100.0 %", "20.8 %")
+    assert (mean.difference, mean.better, mean.significant, mean.counted) == (
+        "+79.2 points",
+        LEXICAL,
+        True,
+        "72 documents",
+    )
+    assert len(first.languages) == 18
+    assert mean.drawn is not None
+    low, value, high = mean.drawn
+    assert 50 < low < value < high <= 100
+
+
+def test_one_model_has_no_differences(two_models: Path) -> None:
+    assert differences(read_runs([two_models / "baseline-lexical"]), []) is None
+
+
+def test_models_that_were_asked_something_else_are_not_compared(two_models: Path, tmp_path: Path) -> None:
+    shutil.copytree(two_models, tmp_path / "runs")
+
+    def other_questions(path: Path, number: int, row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "doc": {**row["doc"], "id": f"other {number}", "query_id": f"other {number}"}}
+
+    changed(tmp_path / "runs" / "baseline-lexical", other_questions)
+    runs = read_runs([tmp_path / "runs"])
+    compared = differences(runs, headlines(runs))
+    assert compared is not None
+    assert compared.metrics == ()
+    assert compared.notes[0].startswith("The models are not compared: ")
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--documents", "1"]) == 0
+    section = html.parse(tmp_path / "r.html").getroot().get_element_by_id("differences")
+    assert "The models are not compared" in section.text_content()
+
+
+def test_published_figures_stand_beside(two_models: Path, tmp_path: Path) -> None:
+    runs = read_runs([two_models / "baseline-lexical"])
+    tables = {(table.task, table.metric): table for table in published_tables(runs)}
+
+    german = tables["nomiracl_de", "hallucination_rate"]
+    assert (german.filter, len(german.rows)) == ("strict", 11)
+    assert german.own == ((LEXICAL, "0.0 %", "0.0 to 49.0 %"),)
+    assert "bundled miniature" in german.why_none
+    assert all(against == () for _, _, against in german.rows)
+    assert main(["report", str(two_models / "baseline-lexical"), "-o", str(tmp_path / "r.html"), "--paper"]) == 0
+    section = html.parse(tmp_path / "r.html").getroot().get_element_by_id("published")
+    assert "No difference is computed: " in section.text_content()
+
+
+def test_a_page_without_paper_has_no_published_figures(two_models: Path, tmp_path: Path) -> None:
+    assert (
+        main(["report", str(two_models / "baseline-lexical"), "-o", str(tmp_path / "r.html"), "--documents", "0"]) == 0
+    )
+    assert 'id="published"' not in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_other_formats(two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(two_models), "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "| nomiracl (mean over all 18 languages) | hallucination rate" in text
+    assert "Paired" in text or "difference" in text
+    assert "lm_eval --model grounded-baseline --model_args strategy=lexical" in text
+
+    assert main(["report", str(two_models / "baseline-lexical"), "--model-card", "-o", str(tmp_path / "card.md")]) == 0
+    assert (tmp_path / "card.md").read_text("utf-8").startswith("---\nmodel-index:\n- name: ")
+    assert main(["report", str(two_models), "--model-card"]) == 2
+    assert "a model card is of one model; here are 2" in capsys.readouterr().err
+
+
+def test_plots_as_files(two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    page, svg = tmp_path / "r.html", tmp_path / "svg"
+    assert (
+        main(["report", str(two_models / "baseline-lexical"), "-o", str(page), "--svg", str(svg), "--documents", "0"])
+        == 0
+    )
+    written = capsys.readouterr().out.splitlines()
+    assert written[-1] == str(page)
+    assert sorted(map(Path, written[:-1])) == sorted(svg.iterdir())
+    assert len(written) > 3

@@ -1,0 +1,348 @@
+"""The page of a report: what stands on it, and that no text of a model or a data set can be more than text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import html
+
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.reporting.headlines import headlines
+from lm_eval_tasks.commands.work.reporting.page import _file
+from lm_eval_tasks.commands.work.reporting.page.inline_svg import inline_svg
+from lm_eval_tasks.commands.work.reporting.page.safe import cleaned, direction, language_tag
+from lm_eval_tasks.commands.work.reporting.plots.drawing import COLOURS
+from lm_eval_tasks.commands.work.reporting.provenance import made, numbers
+from lm_eval_tasks.commands.work.reporting.writing import BYTES, write_report
+from lm_eval_tasks.runs import labels, read_runs
+from tests.report_runs import ADDRESSES, HOSTILE
+from tests.shared_once import SharedOnce
+
+MEGABYTE = 1_000_000
+
+
+def parsed(path: Path) -> Any:
+    return html.document_fromstring(path.read_text("utf-8"))
+
+
+@pytest.fixture(scope="session")
+def page(two_models: Path, shared_once: SharedOnce) -> Path:
+    folder = shared_once("report_page", lambda folder: write_report(read_runs([two_models]), folder / "report.html"))
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="session")
+def hostile_page(hostile_runs: Path, shared_once: SharedOnce) -> Path:
+    folder = shared_once(
+        "report_hostile", lambda folder: write_report(read_runs([hostile_runs]), folder / "report.html", None, None)
+    )
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="session")
+def big_page(big_runs: Path, shared_once: SharedOnce) -> Path:
+    folder = shared_once("report_big", lambda folder: write_report(read_runs([big_runs]), folder / "report.html"))
+    return folder / "report.html"
+
+
+# ------------------------------------------------------------------------------------------------------------ content
+
+
+def test_the_sections_stand_in_order(page: Path) -> None:
+    root = parsed(page)
+    sections = [section.get("id") for section in root.xpath("//main/section")]
+    assert [name for name in sections if name != "differences"] == ["summary", "plots", "documents", "provenance"]
+    assert root.xpath("string(//h1)") == "Which model makes up less?"
+    levels = [int(heading.tag[1]) for heading in root.iter("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_numbers_stand_with_their_bounds_and_what_they_mean(page: Path, two_models: Path) -> None:
+    (family,) = parsed(page).xpath("//*[@id='nomiracl']")
+    text = " ".join(family.text_content().split())
+    (rate,) = (
+        one
+        for one in headlines(read_runs([two_models]))
+        if one.metric == "hallucination_rate" and one.model.endswith("-lexical")
+    )
+    assert rate.text.startswith("20.8 % [")
+    assert f"baseline-lexical {rate.text}" in text
+    assert "It claims to see an answer in 20.8 % of the cases where no passage holds one (15 of 72 questions;" in text
+    assert "fewer than ten questions" in text
+
+
+def test_a_doubt_about_everything_is_said_at_the_top(page: Path) -> None:
+    said = parsed(page).xpath("string(//header)")
+    assert "not comparable with published figures: the files are the bundled miniature" in said
+
+
+def test_one_model_has_no_differences_and_no_filter_by_model(two_models: Path, tmp_path: Path) -> None:
+    write_report(read_runs([two_models / "baseline-lexical"]), tmp_path / "one.html", 1)
+    root = parsed(tmp_path / "one.html")
+    assert root.xpath("string(//h1)") == "How much does baseline-lexical make up?"
+    assert root.xpath("//*[@id='differences' or @id='by-model' or @value='disagree']") == []
+
+
+def test_the_sample_says_how_many_of_how_many(page: Path) -> None:
+    tasks = {task.get("data-task"): task for task in parsed(page).xpath("//details[contains(@class, 'task')]")}
+    assert tasks["clapnq_rag"].xpath("string(summary/*[@class='count'])") == "8 of 32"
+    assert len(tasks["clapnq_rag"].xpath("details")) == 8
+    assert "This is no random sample" in page.read_text("utf-8")
+
+
+def test_texts_have_their_language_and_direction(page: Path) -> None:
+    root = parsed(page)
+    (document,) = root.xpath("//*[@id='nomiracl_ar-1']")
+    (passages,) = document.xpath(".//ol[@class='passages']")
+    assert passages.get("dir") == "rtl"
+    for text in document.xpath(".//*[@class='text']"):
+        assert (text.get("dir"), text.get("lang")) == ("auto", "ar")
+    assert document.xpath("string(summary//bdi/@lang)") == "ar"
+
+
+def test_tables_can_be_read_aloud(page: Path) -> None:
+    tables = parsed(page).xpath("//table")
+    assert len(tables) > 5
+    for table in tables:
+        assert table.xpath("caption"), html.tostring(table)[:200]
+        assert all(heading.get("scope") for heading in table.iter("th"))
+
+
+def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
+    runs = read_runs([two_models])
+    by_label = dict(zip(labels(runs), runs, strict=True))
+
+    found = {one.model: one for one in made(by_label)}
+    assert found["lm-eval-grounded/baseline-lexical"].commands == (
+        "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl,clapnq_gold,clapnq_rag,mfava_de,"
+        "mfava_ar --metadata mirror=sample --output_path reproduced --log_samples",
+    )
+    assert all(str(two_models.parent) not in command for one in found.values() for command in one.commands)
+    text = parsed(page).xpath("string(//*[@id='provenance'])")
+    assert found["lm-eval-grounded/baseline-lexical"].commands[0] in text
+    rates = [one for one in numbers(by_label, "nomiracl") if one.task == "nomiracl_de" and one.filter == "strict"]
+    assert [(one.metric, one.value, one.n) for one in rates[:2]] == [
+        ("hallucination_rate", "100.0 %", 4),
+        ("error_rate", "0.0 %", 4),
+    ]
+
+
+def test_samples_without_results_say_that_the_command_is_not_known(two_models: Path, tmp_path: Path) -> None:
+    (samples,) = (two_models / "baseline-lexical").glob("samples_mfava_de_*.jsonl")
+    (tmp_path / samples.name).write_bytes(samples.read_bytes())
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html"), "--documents", "2"]) == 0
+    assert "There is no results file beside the samples" in (tmp_path / "r.html").read_text("utf-8")
+
+
+# ----------------------------------------------------------------------------------------------------------- one file
+
+
+@pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
+def test_nothing_is_loaded_and_only_our_script_and_style_are_there(name: str, request: pytest.FixtureRequest) -> None:
+    path: Path = request.getfixturevalue(name)
+    root = parsed(path)
+    (policy,) = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    for tag, file in (("style", "report.css"), ("script", "report.js")):
+        (element,) = root.iter(tag)
+        assert element.text == _file(file)
+        digest = base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    unwanted = "iframe object embed img audio video base form template foreignObject image applet frame portal".split()
+    assert [element.tag for element in root.iter(*unwanted)] == []
+    assert [link.get("href") for link in root.iter("link")] == ["data:,"]
+    for element in root.iter():
+        for attribute in element.attrib if isinstance(element.tag, str) else ():
+            assert not attribute.lower().startswith("on"), (element.tag, attribute)
+            assert attribute.lower() not in (
+                "style",
+                "src",
+                "srcdoc",
+                "srcset",
+                "action",
+                "formaction",
+                "background",
+                "ping",
+            )
+
+
+def test_only_web_addresses_become_links(hostile_page: Path) -> None:
+    outside = [link for link in parsed(hostile_page).iter("a") if not link.get("href").startswith("#")]
+    assert {link.get("href") for link in outside} == {ADDRESSES[2]}
+    assert all("noopener" in link.get("rel") for link in outside)
+
+
+@pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
+def test_ids_are_unique_and_links_within_the_page_lead_somewhere(name: str, request: pytest.FixtureRequest) -> None:
+    root = parsed(request.getfixturevalue(name))
+    counts = Counter(root.xpath("//@id"))
+    assert [each for each, number in counts.items() if number > 1] == []
+    assert {link[1:] for link in root.xpath("//a/@href[starts-with(., '#')]")} <= counts.keys()
+
+
+# ------------------------------------------------------------------------------------------------------------ hostile
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in HOSTILE if name not in ("controls", "override", "surrogate", "noncharacter", "megabyte")]
+)
+def test_a_hostile_answer_is_text(hostile_page: Path, name: str) -> None:
+    answers = parsed(hostile_page).xpath("//article[contains(@class, 'answer')]")
+    hidden = re.compile(r"\[hallucinated, .*?: |\]$")
+    texts = {hidden.sub("", "".join(text.itertext())) for answer in answers for text in answer.find_class("text")}
+    expected = HOSTILE[name]
+    if not expected.strip():
+        assert any("The answer is empty." in answer.text_content() for answer in answers)
+    else:
+        assert expected in texts or any(expected == plain(answer) for answer in answers)
+
+
+def plain(answer: Any) -> str:
+    """The answer without what the page adds to its hallucinated parts."""
+    (text,) = answer.find_class("text") or [html.Element("p")]
+    return "".join(part for part in text.xpath(".//text()[not(ancestor::*[@class='vh'])]"))
+
+
+def test_characters_that_cannot_be_shown(hostile_page: Path) -> None:
+    text = hostile_page.read_text("utf-8")
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ufdd0\ufffe\uffff]", text)
+    assert "null \ufffd bell \ufffd escape \ufffd[31m delete \ufffd c1 \ufffd\ufffd" in text
+    assert "half \ufffd of a pair" in text
+    assert "\ufffdright to left\ufffd \u2066isolate without an end" in text
+
+
+def test_a_megabyte_is_cut_visibly(hostile_page: Path) -> None:
+    text = hostile_page.read_text("utf-8")
+    assert "992\u202f000 characters are left out here." in text
+    assert text.count("992\u202f000") > 1
+
+
+def test_braces_of_templates_are_not_filled(hostile_page: Path) -> None:
+    assert "{{ 7 * 7 }} {% include" in hostile_page.read_text("utf-8")
+
+
+def test_a_hostile_name_of_a_model_is_text(hostile_page: Path) -> None:
+    names = {each.text_content() for each in parsed(hostile_page).find_class("model")}
+    assert HOSTILE["handler"] in names or any('onerror="window.pwned = 1"' in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("\x00\x1b\x7f\x9f", "\ufffd" * 4),
+        ("\u202eabc\u202d", "\ufffdabc\ufffd"),
+        ("می\u200cخواهم \u200fעברית", "می\u200cخواهم \u200fעברית"),
+        ("\ud83d", "\ufffd"),
+        ("😀", "😀"),
+    ],
+)
+def test_cleaned(text: str, expected: str) -> None:
+    assert cleaned(text) == expected
+
+
+def test_languages() -> None:
+    assert [language_tag(code) for code in ("de", "zh-Hant", "", 'de" onload="x', "x" * 50)] == [
+        "de",
+        "zh-Hant",
+        "",
+        "",
+        "",
+    ]
+    assert [direction(code) for code in ("ar", "fa", "he", "ur-PK", "de", "")] == ["rtl"] * 4 + ["ltr"] * 2
+
+
+# -------------------------------------------------------------------------------------------------------------- plots
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 50" width="9" onload="x()">{}</svg>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ('<path d="M0 0" style="fill:none;stroke:#fff;position:fixed"/>', '<path d="M0 0" fill="none" stroke="#fff"/>'),
+        (
+            '<text style="font: 700 9px \'DejaVu Sans\', serif; text-anchor: end">a</text>',
+            "<text font-size=\"9px\" font-family=\"'DejaVu Sans', serif\" font-weight=\"700\" text-anchor=\"end\">a</text>",
+        ),
+        ("<script>x()</script><style>a{}</style>", ""),
+        ('<a href="javascript:x()"><text>a</text></a><image href="https://a.example/b.png"/>', ""),
+        ("<foreignObject><body xmlns='http://www.w3.org/1999/xhtml' onload='x()'/></foreignObject>", ""),
+        ('<use href="https://a.example/#b"/><use href="#c"/>', '<use/><use href="#c"/>'),
+        ('<rect fill="url(https://a.example)" clip-path="url(#c)"/>', '<rect clip-path="url(#c)"/>'),
+        ('<set attributeName="href" to="javascript:x()"/><animate/>', ""),
+    ],
+)  # fmt: skip
+def test_plots_become_part_of_the_page(inside: str, expected: str) -> None:
+    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 50" width="145" class="plot"'
+    assert inline_svg(SVG.format(inside), "p") == (f"{head}>{expected}</svg>" if expected else f"{head}/>")
+
+
+@pytest.mark.parametrize(
+    "document", ["", "no svg", "<html/>", '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>']
+)
+def test_what_is_no_plot(document: str) -> None:
+    with pytest.raises(ValueError, match="the plot p is no SVG document"):
+        inline_svg(document, "p")
+
+
+def test_models_have_the_colours_of_the_plots() -> None:
+    assert tuple(re.findall(r"--m\d: (#\w+);", _file("report.css"))) == COLOURS
+
+
+def test_without_matplotlib_the_page_says_how_to_get_plots(
+    two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    write_report(read_runs([two_models / "baseline-lexical"]), tmp_path / "r.html", 1)
+    text = parsed(tmp_path / "r.html").xpath("string(//*[@id='plots'])")
+    assert "matplotlib is not installed" in text
+    assert "pip install 'lm-eval-grounded[report]'" in text
+
+
+# --------------------------------------------------------------------------------------------------------------- size
+
+
+def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) -> None:
+    assert big_page.stat().st_size < BYTES < 5 * MEGABYTE
+    tasks = parsed(big_page).xpath("//details[contains(@class, 'task')]")
+    assert len(tasks) == 18 + 2 + 31
+    assert min(len(task.xpath("details")) for task in tasks) >= 4
+
+
+def test_the_number_of_documents_is_the_users(
+    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(two_models / "baseline-lexical")
+    for number, shown in (("0", 0), ("2", 2), ("all", 8)):
+        assert main(["report", run, "-o", str(tmp_path / "r.html"), "--documents", number]) == 0
+        (task,) = parsed(tmp_path / "r.html").xpath("//details[@data-task='nomiracl_de']")
+        assert len(task.xpath("details")) == shown
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "r.html")] * 3
+    with pytest.raises(SystemExit):
+        main(["report", run, "--documents", "-3"])
+    assert "is no number of documents" in capsys.readouterr().err
+
+
+def test_the_same_runs_give_the_same_page(two_models: Path, tmp_path: Path) -> None:
+    first, second = (
+        write_report(read_runs([two_models / "baseline-lexical"]), tmp_path / name, 3).read_bytes() for name in "ab"
+    )
+    assert first == second
+
+
+def test_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path / "nowhere"), "-o", str(tmp_path / "r.html")]) == 2
+    assert "there is no such file or folder" in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
