@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.plain_errors import PlainError
 from lm_eval_tasks import commands
 
 __all__ = ["command_names", "main", "summary"]
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head`: the reader has seen enough; Python must not complain at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, PlainError) as error:
         print(f"lm-eval-grounded: {error}", file=sys.stderr)
         return 2
     return status

@@ -49,12 +49,14 @@ class Stored:
         }
         found: dict[str, Any] = {}
         for key, known in kinds.items():
-            value = content.get(key)
+            value: Any = content.get(key)
             if value is None:
                 continue
             if not isinstance(value, known) or isinstance(value, bool):
                 raise UnusableDetector(f"detector {name}: {FILE} has {key}={value!r}, which is no {known[0].__name__}")
-            found[key] = tuple(str(label) for label in value) if key == "labels" else value
+            found[key] = value
+        if "labels" in found:
+            found["labels"] = tuple(map(str, found["labels"]))
         return cls(**found)
 
     def write(self, folder: Path) -> None:

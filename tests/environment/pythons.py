@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.environment.interpreters import Version, interpreters
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = "train,report,test"
+EXTRAS = "report,test"
 FAST = "not slow and not vllm and not browser"
 
 

@@ -1,0 +1,211 @@
+"""The base model of a training: loaded, quantized and given an adapter as the recipe says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from custom_metrics.plain_errors import UsageError
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.model import fast_tokenizer, is_decoder
+from detector_plugin.transformers.repository import Repository, first_line, library, require
+from detector_plugin.transformers.runner import both_ways
+from detector_plugin.transformers.training.recipe import Recipe
+
+__all__ = ["Base", "load_base"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_HEADS = ("score", "classifier")
+"""What transformers calls the layer that is made anew. It is trained whole and stays out of LoRA and quantization."""
+
+
+class Base(NamedTuple):
+    """A model to be trained.
+
+    Attributes:
+        model: with a new head of so many classes, and its adapter.
+        tokenizer: a fast one, with a token that pads.
+        form: in which it reads; one of :data:`detector_plugin.transformers.forms.FORMS`.
+        attention: ``bidirectional`` or ``causal`` of a decoder; ``None`` of an encoder.
+        max_length: of an input in tokens.
+        version, licence: of the base model.
+    """
+
+    model: Any
+    tokenizer: Any
+    form: str
+    attention: str | None
+    max_length: int
+    version: str
+    licence: str
+
+
+def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any) -> Base:
+    """Load the base model of a recipe.
+
+    Args:
+        recipe: what to load, and how.
+        labels: names of the classes.
+        precision: ``bf16``, ``fp16`` or ``fp32``.
+        device: torch's, of this process.
+
+    Raises:
+        UsageError: it cannot be loaded, or not in this way.
+    """
+    torch, transformers = library("torch"), library("transformers")
+    repository = Repository(recipe.base, None)
+    try:
+        require(repository, None)
+        tokenizer = fast_tokenizer(transformers, [repository], False, recipe.base)
+    except UnusableDetector as error:
+        raise UsageError(str(error).replace("detector ", "base model ", 1)) from error
+    config = transformers.AutoConfig.from_pretrained(repository.source)
+    decoder = is_decoder(config)
+    form = recipe.form if recipe.form != "auto" else "paper" if decoder else "pair"
+    if not decoder and recipe.attention == "causal":
+        raise UsageError(f"--attention causal is for decoders, and {recipe.base} is an encoder")
+    both = recipe.attention == "bidirectional" or (recipe.attention == "auto" and form == "paper")
+    config.num_labels = len(labels)
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: number for number, label in enumerate(labels)}
+    config.use_cache = False
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "right"
+    if config.pad_token_id is None:
+        config.pad_token_id = tokenizer.pad_token_id
+    model = _model(torch, transformers, repository, config, recipe, precision, device)
+    # Before an adapter hides what the model is made of; a model that cannot see both ways is refused here.
+    if both and decoder:
+        _check_both_ways(torch, model, recipe.base)
+    longest = min(recipe.max_length, _positions(model, config, tokenizer))
+    if longest < recipe.max_length:
+        log.info("%s reads %d tokens at most, not %d", recipe.base, longest, recipe.max_length)
+    if recipe.adapter == "lora":
+        model = _with_lora(model, recipe)
+    attention = ("bidirectional" if both else "causal") if decoder else None
+    return Base(model, tokenizer, form, attention, longest, repository.version(), repository.licence())
+
+
+def _positions(model: Any, config: Any, tokenizer: Any) -> int:
+    """Tokens that a model and its tokenizer read."""
+    stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    limits = [int(tokenizer.model_max_length), *([stated] if isinstance(stated, int) and stated > 0 else [])]
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
+            # RoBERTa and its kin count positions from after the padding token's.
+            padding = getattr(module, "padding_idx", None)
+            limits.append(module.num_embeddings - (0 if padding is None else padding + 1))
+    return min(limits)
+
+
+def _check_both_ways(torch: Any, model: Any, name: str) -> None:
+    """Raises UsageError where the first token does not see the last: nobody would notice."""
+    model.eval()  # dropout would tell any two readings apart
+    number = model.get_input_embeddings().num_embeddings
+    ids = torch.arange(16, device=model.device)[None] * 7 % number
+    other = ids.clone()
+    other[0, 1:] = (other[0, 1:] + number // 2) % number
+    mask = both_ways(torch, torch.ones_like(ids), model.dtype)
+    try:
+        with torch.inference_mode():
+            first, second = (model(input_ids=row, attention_mask=mask).logits[0, 0] for row in (ids, other))
+        problem = "" if (first != second).any() else "its attention stays causal"
+    except Exception as error:
+        problem = first_line(error)
+    if problem:
+        raise UsageError(
+            f"base model {name}: a {type(model).__name__} cannot attend in both directions here ({problem}); use "
+            "--attention causal"
+        )
+
+
+def _model(
+    torch: Any, transformers: Any, repository: Repository, config: Any, recipe: Recipe, precision: str, device: Any
+) -> Any:
+    # Weights that are trained stay in float32: steps of AdamW are smaller than what bfloat16 can tell apart.
+    frozen = recipe.adapter == "lora" and precision != "fp32"
+    options: dict[str, Any] = {
+        "config": config,
+        "dtype": getattr(torch, {"bf16": "bfloat16", "fp16": "float16"}[precision]) if frozen else torch.float32,
+        "ignore_mismatched_sizes": True,  # a token classifier's own head, of other classes
+        "use_safetensors": True,  # pickled weights can run code
+    }
+    if recipe.quantization != "none":
+        options |= {"quantization_config": _quantization(torch, transformers, recipe), "device_map": {"": device}}
+    make = transformers.AutoModelForTokenClassification.from_pretrained
+    quiet = library("transformers.utils.logging")
+    level = quiet.get_verbosity()
+    quiet.set_verbosity_error()  # it warns of a head without weights, which is what is to be trained
+    try:
+        for attention in ("sdpa", "eager"):  # flash attention takes no mask of ours
+            try:
+                return make(repository.source, **options, attn_implementation=attention)
+            except ValueError as error:
+                if attention != "sdpa" or "attention" not in str(error):
+                    raise
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        if "Unrecognized configuration class" in str(error):
+            why = f"transformers {transformers.__version__} has no token classifier of the kind {config.model_type}"
+        else:
+            why = first_line(error)
+        raise UsageError(f"base model {recipe.base}: it cannot be loaded: {why}") from error
+    finally:
+        quiet.set_verbosity(level)
+
+
+def _quantization(torch: Any, transformers: Any, recipe: Recipe) -> Any:
+    instead = "--quantization none trains the adapter on weights as they are (--base names a smaller model)"
+    if recipe.adapter == "none":
+        raise UsageError(f"--quantization {recipe.quantization} needs --adapter lora: quantized weights do not learn")
+    if not torch.cuda.is_available():
+        raise UsageError(f"--quantization {recipe.quantization} needs a GPU, and torch finds none; {instead}")
+    if find_spec("bitsandbytes") is None:
+        raise UsageError(
+            f"--quantization {recipe.quantization} needs bitsandbytes (pip install bitsandbytes); {instead}"
+        )
+    if recipe.quantization == "8bit":
+        return transformers.BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=list(_HEADS))
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+        llm_int8_skip_modules=list(_HEADS),
+    )
+
+
+def _with_lora(model: Any, recipe: Recipe) -> Any:
+    torch, peft = library("torch"), library("peft")
+    wanted = recipe.lora_target_modules
+    if wanted == "all-linear":
+        # peft's own all-linear takes the head of a token classifier, too, which is trained whole.
+        linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+        targets = sorted({name.rpartition(".")[2] for name in linear} - {*_HEADS})
+    else:
+        targets = [name.strip() for name in wanted.split(",") if name.strip()]
+    checkpointing = (recipe.trainer or {}).get("gradient_checkpointing")
+    if recipe.quantization != "none":
+        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=bool(checkpointing))
+    elif checkpointing:
+        model.enable_input_require_grads()  # the first checkpoint's input is frozen, and would pass no gradient
+    options = peft.LoraConfig(
+        task_type="TOKEN_CLS",
+        r=recipe.lora_r,
+        lora_alpha=recipe.lora_alpha,
+        lora_dropout=recipe.lora_dropout,
+        target_modules=targets,
+    )
+    try:
+        model = peft.get_peft_model(model, options)
+    except ValueError as error:
+        raise UsageError(f"--lora_target_modules {wanted}: {first_line(error)}") from error
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    return model

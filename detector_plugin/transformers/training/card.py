@@ -1,0 +1,150 @@
+"""The model card of a trained detector: what it is, what went in, and how good it is on what it has not seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import yaml
+
+from detector_plugin.labelled import LabelledAnswer
+from detector_plugin.transformers.stored import Stored
+from detector_plugin.transformers.training.measuring import Row, table
+from detector_plugin.transformers.training.recipe import Recipe
+
+__all__ = ["Ingredient", "card"]
+
+
+class Ingredient(NamedTuple):
+    """A collection or file that went into a detector.
+
+    Attributes:
+        name: as ``--data`` has it.
+        source: who made it; empty of a file of one's own.
+        licence: of the data.
+        documents: labelled answers that were read.
+    """
+
+    name: str
+    source: str
+    licence: str
+    documents: int
+
+
+def card(
+    recipe: Recipe,
+    *,
+    seed: int,
+    base_licence: str,
+    ingredients: Sequence[Ingredient],
+    parts: Mapping[str, Sequence[LabelledAnswer]],
+    counts: Mapping[str, int],
+    without: Sequence[str],
+    stored: Stored,
+    rows: Sequence[Row],
+    calibrated: bool,
+    trainer: Mapping[str, Any],
+    versions: Mapping[str, str],
+) -> str:
+    """The card, as Markdown with the front matter of the hub.
+
+    Args:
+        recipe: what it was trained with; `seed` is the one of its seeds.
+        base_licence: as the base model's card states it.
+        ingredients: what data went in.
+        parts: documents by part: learned from, synthetic, chosen by, measured, left out.
+        counts: documents that were cut or left out, by reason.
+        without: what was left out whole.
+        stored: the settings that the detector brings along.
+        rows: the held-out table.
+        calibrated: whether ``calibration.json`` lies beside the card.
+        trainer: values of transformers' trainer.
+        versions: of the libraries.
+    """
+    licences = {f"{recipe.base}: {base_licence}": None}
+    licences |= {f"{one.name}: {one.licence}": None for one in ingredients}
+    languages = sorted({document.language for document in parts["learned from"]})
+    front = {
+        "library_name": "peft" if recipe.adapter == "lora" else "transformers",
+        "pipeline_tag": "token-classification",
+        "license": "other",
+        "license_name": "; ".join(licences),
+        "base_model": recipe.base,
+        "language": languages,
+        "tags": ["hallucination-detection", "lm-eval-grounded"],
+    }
+    left = f"`{', '.join(without)}`" if without else "nothing"
+    lines = [
+        "---",
+        yaml.safe_dump(front, allow_unicode=True, sort_keys=False).strip(),
+        "---",
+        "",
+        "# A hallucination detector",
+        "",
+        f"Token classifier over {recipe.base}, trained by `lm-eval-grounded train`. It reads a reference and an answer and",
+        "flags the tokens of the answer that the reference does not bear out.",
+        "",
+        "## Use",
+        "",
+        "```bash",
+        "lm_eval --tasks mfava_de --model ... --metadata detector=THIS_FOLDER",
+        "```",
+        "",
+        "The folder's `detector.json` has the settings that it was trained and measured with: "
+        + ", ".join(f"{key} {value}" for key, value in asdict(stored).items() if key != "labels" and value is not None)
+        + f". Classes: {', '.join(stored.labels or ())}.",
+        "`AutoModelForTokenClassification.from_pretrained(THIS_FOLDER"
+        + (f", num_labels={len(stored.labels or ())}" if recipe.adapter == "lora" else "")
+        + ")` loads it without this package"
+        + (
+            "; the attention mask is then the library's own, causal one."
+            if stored.attention == "bidirectional"
+            else "."
+        ),
+        "",
+        "## Held-out figures",
+        "",
+        "In percent of words, counts summed over documents before dividing, with the threshold of `detector.json`.",
+        f"`left out`: languages or models that were left out whole ({left}). `measured`: articles that were neither",
+        "learned from nor used to choose the threshold, in languages that were learned from.",
+        "`real`: people marked what a model wrote on its own; `gold` and `silver`: people or GPT-4 marked inserted errors,",
+        "which says little of real answers.",
+        "",
+        table(rows) if rows else "Nothing was held out, so nothing is known of its errors.",
+        "",
+        "`calibration.json` holds the counts behind these rows; `--metadata detector=THIS_FOLDER` finds it."
+        if calibrated
+        else "There is no calibration: `lm-eval-grounded calibrate` makes one.",
+        "",
+        "## What went in",
+        "",
+        "| data | documents read | source | licence |",
+        "|---|---|---|---|",
+        *(f"| {one.name} | {one.documents} | {one.source or 'own'} | {one.licence} |" for one in ingredients),
+        "",
+        "| part | documents | languages and kinds of annotation |",
+        "|---|---|---|",
+        *(f"| {part} | {len(documents)} | {_kinds(documents)} |" for part, documents in parts.items()),
+        "",
+        *(f"- {what}: {number}" for what, number in counts.items()),
+        "",
+        "## Recipe",
+        "",
+        f"`{recipe.name}` ({recipe.source}), seed {seed}.",
+        "",
+        "| value | |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in recipe.values.items() if name != "seeds"),
+        *(f"| {name} | {value} |" for name, value in sorted(trainer.items())),
+        "",
+        "Libraries: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _kinds(documents: Sequence[LabelledAnswer]) -> str:
+    found = Counter(f"{document.language} {document.annotations}" for document in documents)
+    return ", ".join(f"{kind} {number}" for kind, number in sorted(found.items())) or "–"

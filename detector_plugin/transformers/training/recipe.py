@@ -1,0 +1,235 @@
+"""Recipes: what a detector is trained with, as YAML tables in ``recipes/``. Every value can be overridden."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from custom_metrics.plain_errors import UsageError
+from detector_plugin.transformers.forms import FORMS
+
+__all__ = ["CHOICES", "Recipe", "overridden", "read", "recipes"]
+
+CHOICES: Mapping[str, Sequence[str]] = {
+    "form": ("auto", *FORMS),
+    "attention": ("auto", "bidirectional", "causal"),
+    "labels": ("binary", "category"),
+    "too_long": ("cut", "skip"),
+    "adapter": ("none", "lora"),
+    "quantization": ("none", "4bit", "8bit"),
+    "precision": ("auto", "bf16", "fp16", "fp32"),
+    "class_weights": ("none", "balanced"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a detector is trained with.
+
+    Attributes:
+        name: of the recipe.
+        says, source: what it is for, and where its values come from.
+        base: model of the hub, or a folder.
+        data: names of collections, and files, with commas between.
+        one_language: refuse data in several languages.
+        form: in which reference and answer are read; ``auto`` is ``paper`` for decoders, else ``pair``.
+        attention: of a decoder; ``auto`` is bidirectional in the form ``paper``, else causal.
+        labels: ``binary``, or ``category`` for the six categories of mFAVA.
+        max_length: of an input in tokens, at most; less where the model reads less.
+        too_long: what becomes of a document that is longer: ``cut`` (to the part of its
+            reference that shares the most tokens with the answer), or ``skip``.
+        adapter: ``lora``, or ``none`` for all weights.
+        lora_r, lora_alpha, lora_dropout, lora_target_modules: of LoRA; ``all-linear``, or names with commas between.
+        quantization: of the base model's weights, while an adapter is trained.
+        precision: of the computation; ``auto`` is bf16 on a GPU that has it, else fp16, fp32 on a CPU.
+        class_weights: of the loss; ``balanced`` weighs each class by the inverse of its share, at most 20 times the mean.
+        soft_labels: learn the share of annotators where it is known.
+        held_out: share of the articles; half of them choose threshold and checkpoint, the other half are measured.
+        split_seed: of the choice of these articles, so that runs of several seeds learn from the same ones.
+        patience: evaluations without a better one, after which training ends; 0: it does not.
+        seeds: one detector is trained with each.
+        trainer: transformers' ``TrainingArguments``.
+    """
+
+    name: str
+    says: str
+    source: str
+    base: str
+    data: str
+    one_language: bool = False
+    form: str = "auto"
+    attention: str = "auto"
+    labels: str = "binary"
+    max_length: int = 4096
+    too_long: str = "cut"
+    adapter: str = "none"
+    lora_r: int = 32
+    lora_alpha: int = 32
+    lora_dropout: float = 0.05
+    lora_target_modules: str = "all-linear"
+    quantization: str = "none"
+    precision: str = "auto"
+    class_weights: str = "none"
+    soft_labels: bool = False
+    held_out: float = 0.2
+    split_seed: int = 0
+    patience: int = 0
+    seeds: tuple[int, ...] = (42,)
+    trainer: Mapping[str, Any] | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What is ours, without the trainer's."""
+        return {name: getattr(self, name) for name in _VALUES}
+
+
+_VALUES = tuple(field.name for field in fields(Recipe) if field.name not in ("name", "says", "source", "trainer"))
+_KINDS: Mapping[str, type] = {
+    **{field.name: {"int": int, "float": float, "bool": bool}.get(str(field.type), str) for field in fields(Recipe)},
+    "seeds": tuple,
+}
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **{"max_length": (16, 1 << 20), "lora_r": (1, 4096), "lora_alpha": (1, 1 << 16), "lora_dropout": (0, 0.99)},
+    **{"held_out": (0, 0.9), "patience": (0, 1000), "split_seed": (0, 1 << 32)},
+}
+_OURS = {
+    "output_dir",
+    "remove_unused_columns",
+    "label_names",
+    "bf16",
+    "fp16",
+    "seed",
+    "data_seed",
+    "do_train",
+    "do_eval",
+}
+"""Arguments of the trainer that follow from ours."""
+
+
+def recipes() -> dict[str, str]:
+    """Name of each recipe, and what it says of itself."""
+    return {name: read(name).says for name in _names()}
+
+
+def read(name: str) -> Recipe:
+    """A recipe by name.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name not in _names():
+        raise UsageError(f"recipe {name!r}: there are {', '.join(_names())}")
+    file = resources.files("detector_plugin.transformers.training").joinpath(f"recipes/{name}.yaml")
+    table = yaml.safe_load(file.read_text("utf-8"))
+    recipe = Recipe(
+        name=name, says=table["says"], source=table["source"], trainer=table["trainer"], **_typed(table["values"])
+    )
+    return recipe
+
+
+def _names() -> list[str]:
+    folder = resources.files("detector_plugin.transformers.training").joinpath("recipes")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe with other values.
+
+    Args:
+        recipe: the table.
+        words: of the command line, ``--name value`` or ``--name=value``; those that are not ours are the trainer's.
+        values: more of ours; ``None`` among them leaves the recipe's value.
+
+    Raises:
+        UsageError: a name or a value that is not known.
+    """
+    ours: dict[str, Any] = {name: value for name, value in (values or {}).items() if value is not None}
+    trainer = dict(recipe.trainer or {})
+    for name, value in _pairs(words):
+        if name in _OURS:
+            instead = {"seed": "--seeds", "output_dir": "-o", "bf16": "--precision", "fp16": "--precision"}.get(name)
+            raise UsageError(f"--{name} follows from other options{f'; use {instead}' if instead else ''}")
+        if name in _VALUES:
+            ours[name] = value
+        else:
+            trainer[name] = value
+    return replace(recipe, **_typed(ours), trainer=trainer)
+
+
+def _pairs(words: Sequence[str]) -> Iterable[tuple[str, str]]:
+    waiting: str | None = None
+    for word in words:
+        if word.startswith("--"):
+            if waiting is not None:
+                yield waiting, "true"
+            waiting, equals, value = word[2:].partition("=")
+            waiting = waiting.replace("-", "_")
+            if equals:
+                yield waiting, value
+                waiting = None
+        elif waiting is None:
+            raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
+        else:
+            yield waiting, word
+            waiting = None
+    if waiting is not None:
+        yield waiting, "true"
+
+
+def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in values.items():
+        if name not in _VALUES:
+            raise UsageError(f"a recipe has no value {name}{close_to(name, _VALUES)}")
+        try:
+            found[name] = _value(name, value)
+        except (KeyError, TypeError, ValueError):
+            kind = "whole numbers" if name == "seeds" else _KINDS[name].__name__
+            low, high = _RANGES.get(name, (None, None))
+            bounds = "" if low is None else f" from {low} to {high}"
+            raise UsageError(f"--{name}: {value!r} is no {kind}{bounds}") from None
+        if name in CHOICES and found[name] not in CHOICES[name]:
+            raise UsageError(f"--{name}: {value!r} is none of {', '.join(CHOICES[name])}")
+    return found
+
+
+def _value(name: str, value: Any) -> Any:
+    kind = _KINDS[name]
+    if kind is tuple:
+        listed = value.replace(",", " ").split() if isinstance(value, str) else value
+        seeds = tuple(int(number) for number in listed)
+        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError
+        return seeds
+    if kind is bool:
+        return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[str(value).casefold()]
+    if kind is str:
+        return str(value)
+    number = kind(value)
+    low, high = _RANGES.get(name, (float("-inf"), float("inf")))
+    if not low <= number <= high or number != float(value):
+        raise ValueError
+    return number
+
+
+def close_to(name: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?``, or nothing."""
+    near = difflib.get_close_matches(name, list(known), 2)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def as_words(trainer: Mapping[str, Any]) -> list[str]:
+    """The trainer's values as its own parser reads them."""
+    words = []
+    for name, value in trainer.items():
+        if value is None:
+            continue
+        text = json.dumps(value) if isinstance(value, (dict, bool)) else str(value)
+        words += [f"--{name}", *(map(str, value) if isinstance(value, (list, tuple)) else [text])]
+    return words

@@ -1,0 +1,207 @@
+"""transformers' ``Trainer`` with our loss and attention, and checkpoints that are whole or not there."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from custom_metrics.plain_errors import PlainError, UsageError
+from detector_plugin.transformers.repository import first_line, library
+from detector_plugin.transformers.runner import both_ways
+from detector_plugin.transformers.training.examples import IGNORED
+from detector_plugin.transformers.training.loss import token_loss
+from detector_plugin.transformers.training.recipe import Recipe, as_words, close_to
+
+__all__ = ["TrainingFailed", "arguments_of", "last_checkpoint", "precision_of", "token_f1", "trainer_class"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_WHOLE = "whole"
+"""A file in a checkpoint that is written last: without it the checkpoint was cut by a kill."""
+
+
+class TrainingFailed(PlainError):
+    """The training cannot go on. The message says why, and what to do."""
+
+
+def precision_of(recipe: Recipe) -> str:
+    """``bf16``, ``fp16`` or ``fp32``: the recipe's, or what suits the device."""
+    torch = library("torch")
+    cpu = str((recipe.trainer or {}).get("use_cpu", "")).casefold() == "true" or not torch.cuda.is_available()
+    if recipe.precision != "auto":
+        if recipe.precision == "fp16" and cpu:
+            raise UsageError("--precision fp16 needs a GPU; on a CPU take bf16 or fp32")
+        return recipe.precision
+    return "fp32" if cpu else "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
+
+
+def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, chooses: bool, by_f1: bool) -> Any:
+    """transformers' ``TrainingArguments``; creating them joins the processes of ``accelerate launch``.
+
+    Args:
+        recipe: its `trainer` holds the arguments.
+        precision: of :func:`precision_of`.
+        folder: of the checkpoints.
+        seed: of weights, dropout and the order of examples.
+        chooses: whether there are documents to choose the checkpoint by.
+        by_f1: choose by F1, else by the loss.
+
+    Raises:
+        UsageError: an argument that is not known, or whose value does not fit.
+    """
+    import contextlib
+    import io
+
+    transformers = library("transformers")
+    values = dict(recipe.trainer or {})
+    if chooses:
+        values |= {"load_best_model_at_end": True, "metric_for_best_model": "f1" if by_f1 else "loss"}
+        values["greater_is_better"] = by_f1
+    else:
+        values |= {"eval_strategy": "no", "load_best_model_at_end": False}
+    words = [
+        *as_words(values),
+        *("--output_dir", str(folder), "--remove_unused_columns", "false", "--label_names", "labels"),
+        *("--seed", str(seed), "--data_seed", str(seed), "--logging_nan_inf_filter", "false"),
+        *(("--bf16", "true") if precision == "bf16" else ("--fp16", "true") if precision == "fp16" else ()),
+    ]
+    parser = transformers.HfArgumentParser(transformers.TrainingArguments, allow_abbrev=False, add_help=False)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            arguments, unknown = parser.parse_args_into_dataclasses(
+                words, return_remaining_strings=True, look_for_args_file=False
+            )
+    except SystemExit as error:
+        last = said.getvalue().strip().splitlines()[-1:] or ["?"]
+        raise UsageError(f"an option of transformers' Trainer: {last[0].partition('error: ')[2] or last[0]}") from error
+    except (ValueError, ImportError, RuntimeError) as error:
+        raise UsageError(f"options of transformers' Trainer do not fit: {first_line(error)}") from error
+    if unknown:
+        name = next((word for word in unknown if word.startswith("--")), unknown[0]).lstrip("-")
+        known = [*vars(arguments), *recipe.values]
+        raise UsageError(
+            f"no option --{name} of train, of the recipe or of transformers' Trainer{close_to(name, known)}"
+        )
+    return arguments
+
+
+@lru_cache(maxsize=1)
+def trainer_class() -> Any:
+    """The class, made when torch is there."""
+    transformers, torch = library("transformers"), library("torch")
+
+    class DetectorTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
+        """Trains a token classifier on :class:`detector_plugin.transformers.training.examples.Example`.
+
+        Args:
+            bidirectional: let a decoder's tokens see those after them.
+            weights: of the classes.
+        """
+
+        def __init__(self, *, bidirectional: bool, weights: Sequence[float] | None, **options: Any) -> None:
+            super().__init__(**options)
+            self.bidirectional = bidirectional
+            self.weights = None if weights is None else torch.tensor(weights, device=self.args.device)
+            self.model_accepts_loss_kwargs = (
+                True  # which has it count the tokens of all processes and accumulated steps
+            )
+
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            inputs = dict(inputs)
+            labels, shares = inputs.pop("labels"), inputs.pop("shares")
+            if self.bidirectional:
+                inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], _dtype(torch, self.args))
+            outputs = model(**inputs)
+            total = token_loss(outputs.logits, labels, shares, self.weights)
+            if num_items_in_batch is None:
+                loss = total / (labels != IGNORED).sum().clamp(min=1)
+            else:
+                items = torch.as_tensor(num_items_in_batch, device=total.device).reshape(-1)[0].clamp(min=1)
+                # Gradients are averaged over processes, and the tokens counted were those of all.
+                loss = (
+                    total / items * (self.accelerator.num_processes if self.args.average_tokens_across_devices else 1)
+                )
+            return (loss, {"logits": outputs.logits}) if return_outputs else loss
+
+        def training_step(self, *arguments: Any, **options: Any) -> Any:
+            loss = super().training_step(*arguments, **options)
+            if not torch.isfinite(loss):
+                raise TrainingFailed(
+                    f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate "
+                    f"{self._get_learning_rate():.2g}, {'bf16' if self.args.bf16 else 'fp16' if self.args.fp16 else 'fp32'}"
+                    f"): no weights can be learned from it. Try a smaller --learning_rate, some --warmup_steps, or "
+                    f"--precision {'bf16' if self.args.fp16 else 'fp32'}. Checkpoints of steps before stay in "
+                    f"{self.args.output_dir}"
+                )
+            return loss
+
+        def _save_checkpoint(self, *arguments: Any, **options: Any) -> None:
+            place = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+            try:
+                super()._save_checkpoint(*arguments, **options)
+                if self.args.should_save and place.is_dir():
+                    (place / _WHOLE).write_text("", "utf-8")
+            except Exception as error:  # OSError, safetensors' own, torch's RuntimeError: what says that a disk is full
+                if self.args.should_save:
+                    shutil.rmtree(place, ignore_errors=True)
+                before = last_checkpoint(Path(self.args.output_dir))
+                raise TrainingFailed(
+                    f"{place} cannot be written ({first_line(error)}) and was removed; "
+                    f"{f'{before.name} stays' if before else 'there is none before it'}. Free some space and run the same "
+                    f"command again: it goes on {'from there' if before else 'from the start'}"
+                ) from error
+
+    return DetectorTrainer
+
+
+def _dtype(torch: Any, arguments: Any) -> Any:
+    return torch.bfloat16 if arguments.bf16 else torch.float16 if arguments.fp16 else torch.float32
+
+
+def last_checkpoint(folder: Path, sweep: bool = False) -> Path | None:
+    """The newest checkpoint that is whole.
+
+    Args:
+        folder: of the checkpoints.
+        sweep: remove those that are not.
+    """
+    found: list[tuple[int, Path]] = []
+    for place in folder.glob("checkpoint-*"):
+        number = place.name.rpartition("-")[2]
+        if not number.isdecimal() or not place.is_dir():
+            continue
+        if (place / _WHOLE).is_file():
+            found.append((int(number), place))
+        elif sweep:
+            log.info("removed %s, which a kill left unfinished", place)
+            shutil.rmtree(place, ignore_errors=True)
+    return max(found)[1] if found else None
+
+
+def flagged_probability(logits: Any, labels: Any) -> Any:
+    """(batch, tokens) probability to be hallucinated, which is all that :func:`token_f1` needs of the logits."""
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    return 1 - logits.float().softmax(-1)[..., 0]
+
+
+def token_f1(predicted: Any) -> dict[str, float]:
+    """F1 of the hallucinated tokens at the threshold that is best for them; the loss alone where there are none."""
+    probabilities, labels = np.asarray(predicted.predictions), np.asarray(predicted.label_ids)
+    learned = labels != IGNORED
+    p, y = probabilities[learned], labels[learned] > 0
+    if not y.any():
+        return {}
+    best = 0.0
+    for threshold in np.arange(0.05, 1, 0.05):
+        flagged = p >= threshold
+        best = max(best, 2 * float((flagged & y).sum()) / float(flagged.sum() + y.sum()))
+    return {"f1": best}

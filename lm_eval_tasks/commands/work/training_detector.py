@@ -1,0 +1,194 @@
+"""The work of ``lm-eval-grounded train --detector transformers``: data in, a detector's folder out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from custom_metrics.detection import WordCounts
+from custom_metrics.plain_errors import UsageError
+from detector_plugin.labelled import LabelledAnswer
+from detector_plugin.transformers.training import Trained, train_detector
+from detector_plugin.transformers.training.card import Ingredient
+from detector_plugin.transformers.training.measuring import table
+from detector_plugin.transformers.training.recipe import Recipe, overridden, read
+from detector_plugin.transformers.training.saving import RECORD, FinishedAlready
+from detector_plugin.transformers.training.splitting import split
+from lm_eval_tasks.labelled_answers import collections, labelled_answers, readable
+from lm_eval_tasks.labelled_lines import read_labelled_lines
+
+__all__ = ["listed", "over_seeds", "read_data", "recipe_of", "shown", "told", "train"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+UNREADABLE = "answers left out, whose reference is unreadable"
+
+
+def listed(names: str | None) -> list[str] | None:
+    """Names with commas between; ``None`` where there are none."""
+    found = [name.strip() for name in (names or "").split(",") if name.strip()]
+    return found or None
+
+
+def recipe_of(name: str, words: Sequence[str], values: Mapping[str, Any]) -> Recipe:
+    """A recipe with the values of the command line.
+
+    Raises:
+        UsageError: a recipe, a name or a value that is not known.
+    """
+    return overridden(read(name), words, values)
+
+
+def shown(recipe: Recipe) -> str:
+    """A recipe as YAML."""
+    values = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe.values.items()}
+    head = {"recipe": recipe.name, "says": recipe.says, "source": recipe.source}
+    return yaml.safe_dump({**head, "values": values, "trainer": dict(recipe.trainer or {})}, sort_keys=False).rstrip()
+
+
+def train(
+    recipe: Recipe,
+    output: Path,
+    *,
+    mirror: str | None = None,
+    languages: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+    synthetic: int = 0,
+    calibrate: bool = False,
+) -> Iterator[Trained]:
+    """Train a detector with each seed of a recipe.
+
+    Args:
+        recipe: with the user's values.
+        output: the folder; where the recipe has several seeds, each has a folder ``seed-N`` below it.
+        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+        languages: ISO 639 codes to learn from; default all.
+        without: languages, models and families of models that are left out whole, to be measured on.
+        synthetic: documents to make of others.
+        calibrate: write ``calibration.json``.
+
+    Yields:
+        What was made, by the main process alone.
+
+    Raises:
+        UsageError: what was asked for cannot be done.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    if len(recipe.seeds) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        seeds = ", ".join(map(str, recipe.seeds))
+        raise UsageError(f"several processes train one detector at a time; name one of the seeds {seeds} with --seeds")
+    if synthetic < 0:
+        raise UsageError(f"--synthetic {synthetic}: a number of documents, from 0 on")
+    seen: Counter[str] = Counter()
+    # What is left out is measured, in whatever language it is.
+    wanted = None if languages is None else [*languages, *without]
+    documents, ingredients = read_data(listed(recipe.data) or [], mirror, seen, wanted)
+    if languages is not None:
+        there = {document.language for document in documents}
+        unknown = [code for code in languages if code not in there]
+        if unknown:
+            raise UsageError(
+                f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(there))}"
+            )
+    parts = split(documents, recipe.held_out, recipe.split_seed, without)
+    spoken = sorted({document.language for document in parts.learn})
+    if recipe.one_language and len(spoken) > 1:
+        raise UsageError(
+            f"recipe {recipe.name} is for one language, and the data is in {', '.join(spoken)}; name one with --languages"
+        )
+    parts.counts.update(seen)
+    log.info(
+        "%d answers to learn from, %d to choose by, %d to measure, %d left out whole; languages: %s",
+        *(len(parts.learn), len(parts.choose), len(parts.measure), len(parts.left_out), ", ".join(spoken)),
+    )
+    for what, number in parts.counts.items():
+        log.info("%s: %d", what, number)
+    for seed in recipe.seeds:
+        folder = output / f"seed-{seed}" if len(recipe.seeds) > 1 else output
+        try:
+            trained = train_detector(
+                parts,
+                recipe,
+                folder,
+                seed=seed,
+                made_up=synthetic,
+                without=without,
+                ingredients=ingredients,
+                calibrate=calibrate,
+            )
+        except FinishedAlready as error:
+            if len(recipe.seeds) == 1:
+                raise
+            log.info("%s", error)
+            continue
+        if trained is None:
+            return
+        yield trained
+
+
+def read_data(
+    names: Sequence[str], mirror: str | None, seen: Counter[str], languages: Sequence[str] | None = None
+) -> tuple[list[LabelledAnswer], list[Ingredient]]:
+    """The labelled answers of collections and files, and what each brought.
+
+    Args:
+        names: of collections, or paths of JSON lines.
+        mirror: folder of the public files.
+        seen: what was left out is counted here.
+        languages: ISO 639 codes; default all. Of a collection, no file of another language is needed.
+
+    Raises:
+        UsageError: a name is neither.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    known = collections()
+    documents: list[LabelledAnswer] = []
+    ingredients = []
+    for name in dict.fromkeys(names):
+        if name in known:
+            found = labelled_answers(mirror, [name], languages)
+            kept = readable(found)
+            if len(kept) < len(found):
+                seen[UNREADABLE] += len(found) - len(kept)
+            ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(found)))
+        elif "." in name or "/" in name:
+            kept = read_labelled_lines(Path(name).expanduser(), seen)
+            kept = [document for document in kept if languages is None or document.language in languages]
+            ingredients.append(Ingredient(Path(name).name, "", "unknown", len(kept)))
+        else:
+            raise UsageError(f"--data {name}: neither a file nor one of {', '.join(known)}")
+        documents += kept
+    if not documents:
+        raise UsageError(f"--data {','.join(names) or 'without a name'}: no labelled answer")
+    return documents, ingredients
+
+
+def told(trained: Trained) -> str:
+    """What was made, for the terminal."""
+    lines = [table(trained.rows)] if trained.rows else []
+    return "\n".join([*lines, f"threshold {trained.threshold:g}", *map(str, trained.files)])
+
+
+def over_seeds(output: Path, seeds: Sequence[int]) -> str:
+    """The F1 of each held-out row over several seeds, as mean, least and most: the paper reports means of three."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        record = json.loads((output / f"seed-{seed}" / RECORD).read_text("utf-8"))
+        for row in record["held_out"]:
+            counts = WordCounts(*(row[name] for name in WordCounts._fields))
+            found.setdefault(f"{row['part']} {row['language']} {row['annotations']}", []).append(counts.f1)
+    return "\n".join(
+        f"F1 over {len(values)} seeds, {row}: {100 * fmean(values):.1f} "
+        f"({100 * min(values):.1f} to {100 * max(values):.1f})"
+        for row, values in found.items()
+        if not any(map(math.isnan, values))
+    )

@@ -1,0 +1,460 @@
+"""Detectors trained on tiny models made here: a recipe to its end, what it leaves behind, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+pytest.importorskip("peft")
+
+import torch
+import transformers
+import yaml
+
+from custom_metrics.spans import CATEGORIES, HALLUCINATION
+from detector_plugin import calibration as calibrations
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.loading import load_detector
+from detector_plugin.transformers import TransformersDetector
+from detector_plugin.transformers.forms import Encoder
+from detector_plugin.transformers.training.examples import IGNORED, examples_of
+from detector_plugin.transformers.training.measuring import measure
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.detector_settings import calibration_of
+from lm_eval_tasks.labelled_lines import read_labelled_lines
+from tests.labelled_facts import facts, write_lines
+from tests.tiny_bases import KINDS, write_base
+
+pytestmark = pytest.mark.xdist_group("training")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tiny matrices: on a busy machine threads that wait for each other take most of the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A BERT, a ModernBERT and a Llama of random weights."""
+    folder = tmp_path_factory.mktemp("bases")
+    return {kind: write_base(folder / kind, kind) for kind in KINDS}
+
+
+def train(base: Path, data: Path | str, output: Path, *options: str) -> int:
+    """Run the command in this process."""
+    command = ["train", "--detector", "transformers", "--base", str(base), "--data", str(data), "-o", str(output)]
+    return main([*command, "--mirror", "sample", "--disable_tqdm", "true", *options])
+
+
+def sees_what_follows(detector: TransformersDetector) -> bool:
+    """Whether an answer's first token is read otherwise where its last one is another."""
+    answers = ["Der Mond ist alt und rot", "Der Mond ist alt und blau"]
+    one, other = detector.readings(["Der Mond"] * 2, answers, ["de"] * 2)
+    return bool(np.abs(one.best[0] - other.best[0]).max() > 1e-6)
+
+
+def offsets(tokenizer: Any, text: str) -> list[tuple[int, int]]:
+    """Of the tokens of a text, those with a character that is no white space."""
+    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return [(start, end) for start, end in found if text[start:end].strip()]
+
+
+QUICK = ("--max_length", "128", "--num_train_epochs", "1", "--form", "auto")
+BY_HEART = ("--held_out", "0", "--num_train_epochs", "60", "--learning_rate", "1e-2", "--max_length", "128")
+
+
+# Labels, offsets and masks
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention", "labels"),
+    [
+        ("llama", "bidirectional", "binary"),
+        ("llama", "causal", "category"),
+        ("bert", "bidirectional", "category"),
+        ("modernbert", "bidirectional", "binary"),
+    ],
+)
+def test_twenty_documents_are_learned_by_heart(
+    tmp_path: Path, bases: dict[str, Path], kind: str, attention: str, labels: str
+) -> None:
+    """That labels, offsets and masks are right, in training as in detection: any slip would show as an error."""
+    data = write_lines(tmp_path / "facts.jsonl", facts())
+    options = ("--attention", attention, "--labels", labels, "--form", "auto", "--save_strategy", "no")
+    assert train(bases[kind], data, tmp_path / "d", *BY_HEART, "--per_device_train_batch_size", "5", *options) == 0
+    detector = TransformersDetector(str(tmp_path / "d"), progress=False)
+    assert detector.form == ("paper" if kind == "llama" else "pair")
+    assert sees_what_follows(detector) == (attention == "bidirectional")
+    documents = read_labelled_lines(data, Counter())
+    (row,) = measure(detector, documents, "")
+    assert row.total.f1 > 0.95
+    assert row.iou > 0.95  # to the character
+    if labels == "category":
+        found = detector.detect(
+            *zip(*((d.reference, d.answer, d.language) for d in documents), strict=True)  # type: ignore[arg-type]
+        )
+        same = [ours[0].category == d.spans[0].category for ours, d in zip(found, documents, strict=True) if ours]
+        assert sum(same) >= 19
+
+
+# A recipe to its end
+
+
+class Made(NamedTuple):
+    folder: Path
+    printed: str
+    data: Path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, bases: dict[str, Path]) -> Made:
+    """A BERT trained on three languages of which one is left out whole, measured and calibrated."""
+    import contextlib
+    import io
+
+    folder = tmp_path_factory.mktemp("made")
+    rows = [
+        {**row, "answer": row["answer"] + f" ({language})", "reference": f"{language} {row['reference']}"}
+        for language in ("de", "fi", "it")
+        for row in facts(20, language, "real" if language == "it" else "gold")
+    ]
+    for row in rows:
+        row.update(model="org/one", article="", soft=[[*row["spans"][0][:2], 0.75]])
+    data = write_lines(folder / "own.jsonl", rows)
+    printed = io.StringIO()
+    options = (
+        "--without",
+        "it",
+        "--synthetic",
+        "6",
+        "--class_weights",
+        "balanced",
+        "--calibrate",
+        "--num_train_epochs",
+        "4",
+    )
+    torch.set_num_threads(1)
+    with contextlib.redirect_stdout(printed):
+        status = train(
+            bases["bert"], f"{data},mushroom", folder / "d", "--languages", "de,fi", *options, "--learning_rate", "3e-3"
+        )
+    assert status == 0
+    return Made(folder / "d", printed.getvalue(), data)
+
+
+def test_the_folder_has_all_that_a_detector_needs(made: Made) -> None:
+    assert sorted(path.name for path in made.folder.iterdir()) == [
+        *("README.md", "calibration.json", "config.json", "detector.json", "model.safetensors"),
+        *("tokenizer.json", "tokenizer_config.json", "training.json"),
+    ]
+    stored = json.loads((made.folder / "detector.json").read_text("utf-8"))
+    assert stored["form"] == "lettucedetect-v2"
+    assert stored["labels"] == ["supported", HALLUCINATION]
+    assert stored["max_length"] == 1024
+    detector = load_detector(str(made.folder), progress=False)
+    assert isinstance(detector, TransformersDetector)
+    assert (detector.threshold, detector.form, detector.max_length) == (stored["threshold"], "lettucedetect-v2", 1024)
+    assert detector.categories == [None, HALLUCINATION]
+    assert "threshold" not in detector.version
+    assert "threshold=0.99" in load_detector(str(made.folder), threshold=0.99).version
+
+
+def test_plain_transformers_loads_it(made: Made) -> None:
+    model = transformers.AutoModelForTokenClassification.from_pretrained(made.folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
+    assert model.config.id2label == {0: "supported", 1: HALLUCINATION}
+    detector = TransformersDetector(str(made.folder), progress=False)
+    (reading,) = detector.readings(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"], ["Wie ist er?"])
+    prompt = "User request: Wie ist er?\n\nDer Mond ist alt."
+    theirs = tokenizer(prompt, "Der Mond ist neu.", return_tensors="pt")
+    assert theirs["input_ids"][0].tolist() == reading.encoded.ids.tolist()
+    with torch.no_grad():
+        p = model(**theirs).logits.softmax(-1)[0].numpy()
+    np.testing.assert_allclose(p[reading.encoded.answer], reading.best, atol=1e-5)
+
+
+def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[str, Path]) -> None:
+    _, front, text = (made.folder / "README.md").read_text("utf-8").split("---\n", 2)
+    head = yaml.safe_load(front)
+    assert head["pipeline_tag"] == "token-classification"
+    assert head["language"] == ["de", "fi"]
+    assert head["license_name"] == f"{bases['bert']}: apache-2.0; own.jsonl: unknown; mushroom: CC BY 4.0"
+    assert load_detector(str(made.folder)).licence == head["license_name"]
+    for said in (
+        "| left out | it | real | 23 |",  # of the file 20, of Mu-SHROOM 3
+        "| measured | de | gold | 2 |",
+        "| own.jsonl | 60 | own | unknown |",
+        "| mushroom | 9 | Mu-SHROOM (Vázquez et al. 2025) | CC BY 4.0 |",
+        "| learned from, made of others | 6 |",
+        "left out whole (`it`)",
+        "| learning_rate | 3e-3 |",
+        "`encoder` (LettuceDetect, docs/EUROBERT.md and arXiv 2502.17125), seed 42",
+    ):
+        assert said in text, said
+    record = json.loads((made.folder / "training.json").read_text("utf-8"))
+    assert record["documents"] == {"learn": 38, "made_up": 6, "choose": 4, "measure": 4, "left_out": 23}
+    assert record["held_out"][0].keys() == {"part", "language", "annotations", "documents", "tp", "fp", "fn", "tn"}
+    assert [round(entry["epoch"]) for entry in record["curve"] if "eval_f1" in entry] == [1, 2, 3, 4]
+    assert "| left out | it | real | 23 |" in made.printed
+
+
+def test_the_calibration_is_found_beside_the_detector(made: Made) -> None:
+    identity = calibration_of(str(made.folder), {}, None)
+    found = calibrations.loaded(identity)
+    detector = load_detector(str(made.folder))
+    assert dict(found.detector) == {"name": str(made.folder), "version": detector.version, "licence": detector.licence}
+    assert {code: list(kinds) for code, kinds in found.languages.items()}["it"] == ["real"]
+    italian = found.languages["it"]["real"]
+    assert italian.documents is not None
+    assert len(italian.documents) == 23
+    documents = [d for d in read_labelled_lines(made.data, Counter()) if d.language == "it"]
+    (row,) = measure(detector, documents, "")
+    assert row.counts.tolist() == italian.documents[:20].tolist()
+    assert calibration_of(str(made.folder), {}, "none") == "none"
+
+
+def test_the_harness_evaluates_with_it_and_corrects_by_its_calibration(
+    made: Made, harness: Callable[..., dict[str, Any]]
+) -> None:
+    metadata = {"mirror": "sample", "detector": str(made.folder)}
+    results = harness(["mfava_de", "mfava_it"], "grounded-baseline", "strategy=lexical", metadata=metadata)
+    detector = load_detector(str(made.folder))
+    for task, kind in (("mfava_de", "gold"), ("mfava_it", "real")):
+        provenance = results["configs"][task]["metadata"]["provenance"]
+        assert provenance["detector"]["version"] == detector.version
+        assert provenance["calibration"]["annotations"] == kind
+        assert provenance["calibration"]["detector_version"] == detector.version
+        assert "detected_rate,answer" in results["results"][task]
+
+
+def test_a_finished_detector_is_not_trained_over(
+    made: Made, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(bases["bert"], made.data, made.folder, *QUICK) == 2
+    said = capsys.readouterr().err
+    assert "holds a finished detector (training.json) with other settings (" in said
+    assert "class_weights, data, documents, form, learning_rate" in said
+
+
+def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
+    tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_lines(tmp_path / "facts.jsonl", facts())
+    options = (
+        "--recipe",
+        "paper-mono",
+        "--labels",
+        "category",
+        "--seeds",
+        "42,47",
+        "--quantization",
+        "none",
+        "--precision",
+    )
+    more = ("fp32", "--max_length", "128", "--learning_rate", "1e-2", "--per_device_train_batch_size", "4")
+    assert train(bases["llama"], data, tmp_path / "d", *options, *more, "--gradient_accumulation_steps", "1") == 0
+    found = []
+    for seed in ("seed-42", "seed-47"):
+        folder = tmp_path / "d" / seed
+        assert sorted(path.name for path in folder.iterdir()) == [
+            *("README.md", "adapter_config.json", "adapter_model.safetensors", "detector.json"),
+            *("tokenizer.json", "tokenizer_config.json", "training.json"),
+        ]
+        adapter = json.loads((folder / "adapter_config.json").read_text("utf-8"))
+        assert (adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"]) == (32, 32, 0.05)
+        assert {*adapter["target_modules"]} == {f"{name}_proj" for name in "q k v o gate up down".split()}
+        detector = TransformersDetector(str(folder), progress=False)
+        assert detector.categories == [None, *CATEGORIES]
+        assert sees_what_follows(detector)
+        (reading,) = detector.readings(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])
+        encoded = reading.encoded
+        found.append(reading.best)
+        plain = transformers.AutoModelForTokenClassification.from_pretrained(folder, num_labels=7).eval()
+        ids = torch.tensor(encoded.ids[None])
+        both = torch.zeros(1, 1, len(encoded.ids), len(encoded.ids))
+        with torch.no_grad():
+            theirs = plain(input_ids=ids, attention_mask=both).logits.softmax(-1)[0].numpy()
+        np.testing.assert_allclose(theirs[encoded.answer], reading.best, atol=1e-5)
+    assert np.abs(found[0] - found[1]).max() > 1e-3
+    assert "F1 over 2 seeds, measured de silver: " in capsys.readouterr().out
+    # A kill between two seeds: those that are finished stay as they are.
+    before = (tmp_path / "d" / "seed-42" / "training.json").stat().st_mtime_ns
+    (tmp_path / "d" / "seed-47" / "training.json").unlink()
+    assert train(bases["llama"], data, tmp_path / "d", *options, *more, "--gradient_accumulation_steps", "1") == 0
+    assert (tmp_path / "d" / "seed-42" / "training.json").stat().st_mtime_ns == before
+    assert (tmp_path / "d" / "seed-47" / "training.json").is_file()
+
+
+# What goes wrong
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "facts.jsonl", facts(6))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (
+            ["--learning_rat", "1"],
+            "no option --learning_rat of train, of the recipe or of transformers' Trainer; did you",
+        ),
+        (["--learning_rate", "fast"], "an option of transformers' Trainer: argument --learning_rate"),
+        (["--attention", "causal"], "--attention causal is for decoders"),
+        (["--quantization", "4bit"], "--quantization 4bit needs --adapter lora"),
+        (["--precision", "fp16"], "--precision fp16 needs a GPU"),
+        (["--adapter", "lora", "--lora_target_modules", "nowhere"], "--lora_target_modules nowhere"),
+        (["--max_length", "20"], "reference and answer need more room"),
+        (["--synthetic", "-1"], "--synthetic -1"),
+        (
+            ["--report_to", "no-such-reporter"],
+            "transformers' Trainer cannot start: ValueError: no-such-reporter is not supp",
+        ),
+        (["--calibrate", "--held_out", "0"], "--calibrate: nothing is held out or left out to be measured"),
+        (["--without", "de"], "is left to learn from without de"),
+        (["--base", "org/no-such-model"], "base model org/no-such-model"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    tmp_path: Path,
+    bases: dict[str, Path],
+    small: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    why: str,
+) -> None:
+    assert train(bases["bert"], small, tmp_path / "d", "--form", "lettucedetect", *options) == 2
+    error = capsys.readouterr().err
+    assert why in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_quantization_without_a_gpu(
+    tmp_path: Path, bases: dict[str, Path], small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(bases["llama"], small, tmp_path / "d", "--recipe", "paper-multi", "--precision", "fp32") == 2
+    assert "--quantization 4bit needs a GPU, and torch finds none; --quantization none" in capsys.readouterr().err
+
+
+def test_a_tokenizer_that_is_not_fast(
+    tmp_path: Path,
+    bases: dict[str, Path],
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(transformers.PreTrainedTokenizerFast, "is_fast", False)
+    assert train(bases["bert"], small, tmp_path / "d", *QUICK) == 2
+    assert "is not a fast one and cannot say where a token stands in the text" in capsys.readouterr().err
+
+
+def test_documents_that_are_too_long_are_counted(
+    tmp_path: Path, bases: dict[str, Path], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = facts(6)
+    rows[0]["reference"] += " Der Turm ist alt." * 50
+    rows[1]["answer"] += " Der Turm ist alt." * 50
+    data = write_lines(tmp_path / "long.jsonl", rows)
+    options = ("--held_out", "0", *QUICK)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(bases["bert"])
+    documents = read_labelled_lines(data, Counter())
+    far = replace(documents[1], answer="Der Mond ist rot.", reference="Der Turm war alt. " * 60 + "Der Mond ist rot.")
+    (example,) = examples_of([far], Encoder(tokenizer, "pair", 128), 128).all
+    assert len(example.ids) <= 128
+    assert tokenizer.decode(example.ids).count("Der Mond ist rot.") == 2  # the end of the reference, and the answer
+    several = examples_of([documents[1]], Encoder(tokenizer, "pair", 128), 128).all
+    learned = sum(int((example.labels != IGNORED).sum()) for example in several)
+    assert len(several) > 1
+    assert learned == sum(1 for start, end in offsets(tokenizer, documents[1].answer) if end > start)  # each token once
+    caplog.set_level(logging.INFO, "lm_eval")
+    assert train(bases["bert"], data, tmp_path / "cut", *options) == 0
+    assert "of 6 answers to learn from (2 longer than 128 tokens, cut)" in caplog.text
+    assert train(bases["bert"], data, tmp_path / "skip", *options, "--too_long", "skip") == 0
+    assert "4 examples of 6 answers to learn from (2 left out, longer than 128 tokens)" in caplog.text
+    assert "- learned from, left out, longer than 128 tokens: 2" in (tmp_path / "skip" / "README.md").read_text("utf-8")
+    only = write_lines(tmp_path / "only.jsonl", rows[:1])
+    assert train(bases["bert"], only, tmp_path / "none", *options, "--too_long", "skip") == 2
+    assert (
+        "none of the labelled answers can be learned from (1 left out, longer than 128 tok" in capsys.readouterr().err
+    )
+
+
+def test_a_class_that_never_occurs(
+    tmp_path: Path, bases: dict[str, Path], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = facts(6)
+    weights = ("--labels", "category", "--class_weights", "balanced", "--held_out", "0")
+    assert train(bases["bert"], write_lines(tmp_path / "a.jsonl", rows), tmp_path / "d", *QUICK, *weights) == 0
+    assert (
+        "never in the labelled answers, so that the detector will not find it: unverifiable, subjective" in caplog.text
+    )
+    for row in rows:
+        row["spans"] = []
+    data = write_lines(tmp_path / "b.jsonl", rows)
+    assert train(bases["bert"], data, tmp_path / "none", *QUICK) == 2
+    assert "no token of the labelled answers is hallucinated: there is nothing to tell apart" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_no_number_ends_the_training(
+    tmp_path: Path, bases: dict[str, Path], small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*QUICK, "--num_train_epochs", "9", "--learning_rate", "1e30")
+    assert train(bases["bert"], small, tmp_path / "d", *options) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"the loss is nan at step \d+ \(learning rate .* Try a smaller --learning_rate", said)
+    assert not (tmp_path / "d" / "model.safetensors").exists()
+
+
+def test_memory_that_runs_out_halves_the_batch(
+    tmp_path: Path,
+    bases: dict[str, Path],
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """There is no GPU here to run out of memory: the model says so from three inputs at once on."""
+    forward = transformers.BertForTokenClassification.forward
+
+    def small_forward(self: Any, input_ids: Any = None, **inputs: Any) -> Any:
+        if len(input_ids) > most and self.training:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return forward(self, input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(transformers.BertForTokenClassification, "forward", small_forward)
+    most = 2
+    options = ("--held_out", "0", *QUICK)
+    assert train(bases["bert"], small, tmp_path / "d", *options) == 0
+    assert "out of memory with 8 examples at once; going on with 4, twice as often" in caplog.text
+    assert "out of memory with 4 examples at once; going on with 2, twice as often" in caplog.text
+    most = 0
+    assert train(bases["bert"], small, tmp_path / "none", *options) == 2
+    assert "too little memory for 1 examples of up to 128 tokens at once" in capsys.readouterr().err
+
+
+def test_settings_that_a_detector_brings_along_are_checked(made: Made, tmp_path: Path) -> None:
+    import shutil
+
+    folder = shutil.copytree(made.folder, tmp_path / "d")
+    for content, why in (({"threshold": "high"}, "threshold='high'"), ({"form": "pears"}, "'pears' is none of")):
+        (folder / "detector.json").write_text(json.dumps(content), "utf-8")
+        with pytest.raises(UnusableDetector, match=why):
+            load_detector(str(folder))

@@ -1,0 +1,386 @@
+"""What a detector is trained on, and with: data, split, labels, loss and recipes, each by itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custom_metrics.plain_errors import UsageError
+from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
+from detector_plugin.labelled import LabelledAnswer, without_spans
+from detector_plugin.transformers.training import recipe as recipes
+from detector_plugin.transformers.training.examples import IGNORED, LABELS, token_labels
+from detector_plugin.transformers.training.loss import HEAVIEST, balanced
+from detector_plugin.transformers.training.measuring import Row, best_threshold, calibration_of, over_languages, table
+from detector_plugin.transformers.training.splitting import Parts, article_groups, split
+from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
+from lm_eval_tasks.labelled_answers import collections
+from lm_eval_tasks.labelled_lines import EMPTY, read_labelled_lines
+from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from tests.labelled_facts import facts, write_lines
+
+
+def answer(text: str, reference: str = "r", language: str = "de", **more: Any) -> LabelledAnswer:
+    return LabelledAnswer(reference, text, language, more.pop("annotations", "silver"), more.pop("spans", ()), **more)
+
+
+# Data
+
+
+def test_the_benchmarks_name_their_collections() -> None:
+    assert {"mfava-gold", "mfava-silver", "mushroom"} <= collections().keys()
+    assert collections()["mfava-gold"].languages == ("ar", "zh", "de", "ru", "tr")
+    seen: Counter[str] = Counter()
+    documents, ingredients = read_data(["mfava-gold", "mushroom"], "sample", seen, ["de", "fi"])
+    assert Counter((d.language, d.annotations) for d in documents) == {
+        ("de", "gold"): 3,
+        ("de", "real"): 3,
+        ("fi", "real"): 3,
+    }
+    assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 3), ("mushroom", 6)]
+    assert all(d.article.startswith("https://") and d.soft is not None for d in documents if d.annotations == "real")
+
+
+def test_lines_of_ones_own(tmp_path: Path) -> None:
+    row = {"question": "q", "reference": "r", "answer": "ab c", "spans": [[0, 2, "entity"], [3, 4]], "language": "de"}
+    more = {"model": "m", "article": "a", "soft": [[0, 2, 0.5]], "annotations": "real", "anything": "else"}
+    path = write_lines(tmp_path / "own.jsonl", [row, {**row, **more}, {**row, "answer": " ", "spans": []}])
+    seen: Counter[str] = Counter()
+    plain, full = read_labelled_lines(path, seen)
+    assert plain == LabelledAnswer("r", "ab c", "de", "silver", (Span(0, 2, "entity"), Span(3, 4)), "q")
+    assert (full.model, full.article, full.annotations, full.soft) == ("m", "a", "real", (Span(0, 2, probability=0.5),))
+    assert seen == {EMPTY: 1}
+    with pytest.raises(MissingSource, match="no such file"):
+        read_labelled_lines(tmp_path / "none.jsonl", seen)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"answer": 5}, "answer is int, not a text"),
+        ({"language": ""}, "language is empty"),
+        ({"spans": None}, "spans is NoneType, not a list"),
+        ({"spans": [[0, 9, "entity"]]}, "a span ends at 9, but the answer has 4 characters"),
+        ({"spans": [[2, 1, "entity"]]}, "a span starts before it ends"),
+        ({"spans": [[0, 1, "wrong"]]}, "category 'wrong' is none of entity"),
+        ({"spans": [[0, 1, "entity", 1]]}, "not .start, end, category."),
+        ({"soft": [[0, 1, 1.5]]}, "probability is between 0 and 1"),
+        ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver"),
+        ({"reference": None}, "reference is NoneType"),
+    ],
+)
+def test_lines_that_are_no_labelled_answers(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    row = {"reference": "r", "answer": "ab c", "spans": [], "language": "de"}
+    path = write_lines(tmp_path / "own.jsonl", [row, {**row, **change}])
+    with pytest.raises(CorruptSource, match=f"own.jsonl, line 2: no labelled answer: .*{why}"):
+        read_labelled_lines(path, Counter())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda value: st.lists(value, max_size=4) | st.dictionaries(st.text(max_size=3), value, max_size=2),
+    max_leaves=8,
+)
+KEYS = ("question", "reference", "answer", "spans", "language", "model", "article", "soft", "annotations")
+
+
+@given(row=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=9), usual=st.booleans())
+def test_any_line_is_a_labelled_answer_or_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any], usual: bool
+) -> None:
+    whole = {"reference": "r", "answer": "a b c", "spans": [[0, 1, "entity"]], "language": "de"}
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    path.write_text(json.dumps({**whole, **row} if usual else row) + "\n", "utf-8")
+    try:
+        found = read_labelled_lines(path, Counter())
+    except CorruptSource:  # whose message has the line, as above
+        return
+    for document in found:
+        assert document.answer.strip()
+        for span in (*document.spans, *(document.soft or ())):
+            assert 0 <= span.start <= span.end <= len(document.answer)
+            assert 0 <= span.probability <= 1
+        split([document], 0.2)
+
+
+# Split by article
+
+
+def test_answers_of_an_article_stay_together() -> None:
+    documents = [
+        answer("1", "same text"),
+        answer("2", "same\ntext "),
+        answer("3", "page, version 1", article="https://x"),
+        answer("4", "page, version 2", article="https://x"),
+        answer("5", "page, version 2", language="fi"),
+        answer("6", "alone"),
+    ]
+    groups = [{document.answer for document in group} for group in article_groups(documents)]
+    assert groups == [{"1", "2"}, {"3", "4", "5"}, {"6"}]
+
+
+def test_split_is_by_article_even_over_languages_and_always_the_same() -> None:
+    documents = [
+        answer(f"{language} {article} {turn}", f"{language} article {article}", language)
+        for language in ("de", "fi")
+        for article in range(20)
+        for turn in range(3)
+    ]
+    parts = split(documents, 0.2)
+    assert [len(part) for part in (parts.learn, parts.choose, parts.measure)] == [96, 12, 12]
+    assert {Counter(d.language for d in part)["de"] for part in (parts.choose, parts.measure)} == {6}
+    articles = [{d.reference for d in part} for part in (parts.learn, parts.choose, parts.measure)]
+    assert sum(map(len, articles)) == len(set.union(*articles)) == 40
+    assert split(documents[::-1], 0.2).choose[0].reference == parts.choose[0].reference
+    assert split(documents, 0.2, seed=1).choose != parts.choose
+
+
+def test_languages_and_models_are_left_out_whole_and_their_articles_with_them() -> None:
+    documents = [answer(str(n), f"article {n}", model=("org/A", "org/B")[n % 2], family="f") for n in range(8)]
+    documents += [answer("also by B", "article 0", model="org/B"), answer("x", "fi", language="fi", model="org/A")]
+    parts = split(documents, 0, without=["org/b", "fi"])
+    assert {d.answer for d in parts.left_out} == {"1", "3", "5", "7", "also by B", "x"}
+    assert {d.answer for d in parts.learn} == {"2", "4", "6"}
+    assert parts.counts == {"not learned from: share their article with an answer that is left out": 1}
+    assert {d.answer for d in split(documents, 0, without=["fi"]).left_out} == {"x"}
+    with pytest.raises(UsageError, match=r"--without org/bb: no language, model or family.*did you mean org/b"):
+        split(documents, 0, without=["org/bb"])
+    with pytest.raises(UsageError, match="none of 10 labelled answers is left to learn from without de, fi"):
+        split(documents, 0, without=["de", "fi"])
+
+
+def test_few_articles_are_split_all_the_same() -> None:
+    parts = split([answer(str(n), str(n)) for n in range(3)], 0.1)
+    assert [len(part) for part in (parts.learn, parts.choose, parts.measure)] == [1, 1, 1]
+    assert split([answer("1")], 0.2) == Parts([answer("1")], [], [], [])
+
+
+# Documents made of others
+
+
+def test_synthetic_documents() -> None:
+    documents = [
+        answer(f"good {n} bad", f"page {n}", spans=(Span(len(f"good {n} "), len(f"good {n} bad")),)) for n in range(10)
+    ] + [answer("alone", "page", language="fi", article="")]
+    made = synthetic(documents, 6)
+    assert Counter(one.annotations for one in made) == {UNRELATED: 3, CLEANED: 3}
+    for one in made:
+        number = one.answer.split()[1]
+        if one.annotations == UNRELATED:
+            assert one.spans == (Span(0, len(one.answer)),)
+            assert one.reference in {f"page {n}" for n in range(10)} - {f"page {number}"}
+        else:
+            assert (one.answer, one.spans, one.reference) == (f"good {number} ", (), f"page {number}")
+    assert synthetic(documents, 6) == made != synthetic(documents, 6, seed=1)
+    assert len(synthetic(documents, 1000)) < len(documents) + 1
+    assert synthetic([answer("alone", "page")], 4) == []
+
+
+def test_an_answer_without_spans() -> None:
+    assert without_spans("abcdef", [Span(4, 5), Span(1, 3), Span(2, 4)]) == "af"
+    assert without_spans("abc", []) == "abc"
+
+
+# Labels of tokens
+
+
+def test_labels_of_tokens() -> None:
+    document = answer("a bad word 🌙", spans=(Span(2, 5, "entity"), Span(6, 8)))
+    offsets = np.array([(0, 1), (1, 5), (5, 6), (5, 8), (8, 10), (10, 12), (11, 12), (0, 0)])
+    labels, shares = token_labels(document, offsets, "binary", soft=False)
+    assert labels.tolist() == [0, 1, IGNORED, 1, 0, 0, 0, IGNORED]
+    assert shares.tolist() == [0, 1, 0, 1, 0, 0, 0, 0]
+    labels, _ = token_labels(document, offsets, "category", soft=False)
+    nobody = len(LABELS["category"])
+    assert labels.tolist() == [0, 1 + CATEGORIES.index("entity"), IGNORED, nobody, 0, 0, 0, IGNORED]
+
+
+def test_shares_of_annotators_are_labels() -> None:
+    soft = (Span(0, 2, probability=0.25), Span(2, 4, probability=0.75))
+    document = answer("abcdef", spans=(Span(2, 4, "entity"),), soft=soft)
+    offsets = np.array([(0, 2), (2, 4), (1, 3), (4, 6)])
+    labels, shares = token_labels(document, offsets, "binary", soft=True)
+    assert labels.tolist() == [1, 1, 1, 0]
+    assert shares.tolist() == [0.25, 0.75, 0.5, 0]
+    labels, _ = token_labels(document, offsets, "category", soft=True)
+    assert labels.tolist() == [7, 1, 1, 0]
+
+
+def test_weights_of_classes() -> None:
+    assert balanced([90, 10]) == [round(100 / 180, 6), 5.0]
+    assert balanced([90, 10, 0])[2] == 1.0
+    heavy = balanced([1_000_000, 1])
+    assert heavy[1] / heavy[0] == pytest.approx(HEAVIEST / 0.5000005, rel=1e-3)
+
+
+def test_loss() -> None:
+    torch = pytest.importorskip("torch")
+    from detector_plugin.transformers.training.loss import token_loss
+
+    logits = torch.tensor([[[1.0, 2.0, 0.5], [0.0, 0.0, 3.0], [9.0, 0.0, 0.0], [-1e4, 1e4, 0.0]]])
+    labels = torch.tensor([[1, 3, IGNORED, 1]])
+    shares = torch.tensor([[0.25, 1.0, 0.0, 1.0]])
+    p = torch.softmax(logits[0].double(), -1)
+    expected = -0.75 * math.log(p[0, 0]) - 0.25 * math.log(p[0, 1]) - math.log(p[1, 1] + p[1, 2])
+    assert token_loss(logits, labels, shares).item() == pytest.approx(expected, rel=1e-5)
+    weighted = -0.75 * 0.5 * math.log(p[0, 0]) - 0.25 * 2 * math.log(p[0, 1]) - 3 * math.log(p[1, 1] + p[1, 2])
+    found = token_loss(logits, labels, shares, torch.tensor([0.5, 2.0, 4.0]))
+    assert found.item() == pytest.approx(weighted, rel=1e-5)
+    hard = token_loss(logits[:, :1], torch.tensor([[2]]), torch.tensor([[1.0]]))
+    assert hard.item() == pytest.approx(-math.log(p[0, 2]), rel=1e-5)
+    assert token_loss(logits, torch.full((1, 4), IGNORED), shares).item() == 0
+
+
+# Recipes
+
+
+def test_the_papers_recipe_is_table_5() -> None:
+    for name in ("paper-multi", "paper-mono"):
+        recipe = recipes.read(name)
+        assert recipe.trainer is not None
+        values = {**recipe.values, **recipe.trainer}
+        table_5 = {
+            **{
+                "base": "meta-llama/Meta-Llama-3-8B",
+                "quantization": "4bit",
+                "precision": "bf16",
+                "seeds": (42, 47, 49),
+            },
+            **{"lora_r": 32, "lora_alpha": 32, "lora_dropout": 0.05, "lora_target_modules": "all-linear"},
+            **{"num_train_epochs": 2, "max_length": 4096, "learning_rate": 1e-4, "weight_decay": 0.01},
+            **{"per_device_train_batch_size": 8, "gradient_accumulation_steps": 8, "held_out": 0.3},
+            **{"attention": "bidirectional", "form": "paper", "one_language": name == "paper-mono"},
+        }
+        assert {key: values[key] for key in table_5} == table_5
+    encoder = recipes.read("encoder")
+    assert encoder.trainer is not None
+    assert {key: encoder.trainer[key] for key in ("learning_rate", "weight_decay", "num_train_epochs")} == {
+        **{"learning_rate": 1e-5, "weight_decay": 0.01, "num_train_epochs": 6}
+    }
+    assert set(recipes.recipes()) == {"paper-multi", "paper-mono", "encoder"}
+
+
+def test_every_value_can_be_set() -> None:
+    words = ["--lora_r", "8", "--soft-labels=false", "--learning_rate", "2e-5", "--gradient_checkpointing"]
+    recipe = recipe_of("encoder", [*words, "--seeds", "1,2"], {"labels": "category", "attention": None})
+    assert (recipe.lora_r, recipe.soft_labels, recipe.labels, recipe.seeds) == (8, False, "category", (1, 2))
+    assert recipe.trainer is not None
+    assert (recipe.trainer["learning_rate"], recipe.trainer["gradient_checkpointing"]) == ("2e-5", "true")
+    assert recipe.trainer["num_train_epochs"] == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--lora_r", "x"], "--lora_r: 'x' is no int from 1 to 4096"),
+        (["--held_out", "1"], "--held_out: '1' is no float from 0 to 0.9"),
+        (["--form", "pears"], "--form: 'pears' is none of auto, lettucedetect"),
+        (["--seeds", "1,1"], "--seeds: '1,1' is no whole numbers"),
+        (["--soft_labels", "maybe"], "--soft_labels: 'maybe' is no bool"),
+        (["--seed", "1"], "--seed follows from other options; use --seeds"),
+        (["loose"], "'loose' belongs to no option"),
+    ],
+)
+def test_values_that_do_not_fit(words: list[str], why: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        recipe_of("encoder", words, {})
+    assert why in str(raised.value)
+
+
+def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    train = ["train", "--detector", "transformers"]
+    assert main([*train, "--recipe", "paper-mono", "--show", "--lora_r", "4", "--report_to", "wandb"]) == 0
+    shown = capsys.readouterr().out
+    assert "one_language: true" in shown
+    assert "lora_r: 4" in shown
+    assert "report_to: wandb" in shown
+    for words, why in (
+        ([*train, "--recipe", "none", "-o", "x"], "recipe 'none': there are encoder, paper-mono, paper-multi"),
+        (train, "name the folder of the new detector with -o DIR"),
+        (["train", "--learning_rate", "1"], "train --detector lexical has no option --learning_rate"),
+        (
+            ["train", "--base", "x", "-o", "y"],
+            "train --detector lexical has no option --base; recipes are for",
+        ),
+        (
+            [*train, "-o", "x", "--data", "mfava"],
+            "--data mfava: neither a file nor one of mfava-gold, mfava-silver, mu",
+        ),
+        (
+            [*train, "-o", "x", "--data", "mushroom", "--languages", "de,xx", "--mirror", "sample"],
+            "--languages xx: the d",
+        ),
+        (
+            [*train, "-o", "x", "--recipe", "paper-mono", "--mirror", "sample"],
+            "is for one language, and the data is in",
+        ),
+    ):
+        assert main(words) == 2
+        assert why in capsys.readouterr().err
+
+
+# Measuring
+
+
+class Spotter:
+    """A detector whose token probabilities are written in the answer: `word|0.8 `."""
+
+    categories = (None, HALLUCINATION)
+
+    def readings(self, references: Any, answers: Any, languages: Any, questions: Any) -> Any:
+        from types import SimpleNamespace
+
+        for index, text in enumerate(answers):
+            places, at = [], 0
+            for word in text.split(" "):
+                places.append((max(at - 1, 0), at + len(word)))  # with the space before it, as byte-level tokens have
+                at += len(word) + 1
+            p = np.array([float(word.split("|")[1]) for word in text.split(" ")], np.float32)
+            encoded = SimpleNamespace(offsets=np.array(places))
+            yield SimpleNamespace(index=index, encoded=encoded, best=np.stack([1 - p, p], 1))
+
+
+def test_the_threshold_is_the_best_over_languages() -> None:
+    german = answer("a|0.9 b|0.6 c|0.55", spans=(Span(0, 5), Span(6, 11)))  # best from 0.56 to 0.6
+    finnish = answer("a|0.9 b|0.59 c|0.3", spans=(Span(0, 5), Span(6, 12)), language="fi")  # best from 0.31 to 0.59
+    assert best_threshold(Spotter(), [german]) == pytest.approx(0.58)
+    assert best_threshold(Spotter(), [german, finnish]) == pytest.approx(0.58, abs=0.011)
+    assert best_threshold(Spotter(), [answer("a|0.9")]) == 0.5
+    assert best_threshold(Spotter(), []) == 0.5
+
+
+def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
+    def row(part: str, language: str, annotations: str, counts: list[list[int]]) -> Row:
+        return Row(part, language, annotations, np.array(counts), ("m",) * len(counts), 0.5)
+
+    rows = [
+        row("measured", "de", "real", [[1, 1, 1, 1]]),
+        row("left out", "de", "real", [[2, 0, 0, 2], [1, 1, 0, 0]]),
+        row("measured", "fi", "silver", [[3, 1, 0, 4]]),
+        row("measured", "it", "gold", [[0, 0, 1, 1]]),  # finds nothing: nothing can be corrected
+    ]
+    made = calibration_of(rows, {"name": "d", "version": "1", "licence": "x"}, "note")
+    assert {code: list(kinds) for code, kinds in made.languages.items()} == {"de": ["real"], "fi": ["silver"]}
+    german = made.languages["de"]["real"]
+    assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m", "m"))
+    assert german.source == "training, left out: de real"
+    assert "NaN" not in json.dumps(json.loads(made.to_json()))
+    assert "| measured | it | gold | 1 | – | 0.0 | 0.0 | 50.0 | 0.0 | 0.500 |" in table(rows)
+    (both,) = over_languages([*rows, row("left out", "fi", "real", [[0, 0, 2, 0]])])
+    assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (3, 1, 2, 2))
+
+
+def test_facts_are_what_they_say() -> None:
+    for row in facts():
+        ((start, end, _),) = row["spans"]
+        assert row["answer"][start:end].strip() == row["answer"][start:end] != ""

@@ -1,0 +1,120 @@
+"""Trainings as processes: killed and resumed, two of them as one, and a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+from safetensors.numpy import load_file
+
+from tests.labelled_facts import facts, write_lines
+from tests.tiny_bases import write_base
+
+pytestmark = [pytest.mark.xdist_group("training processes"), pytest.mark.slow("each process imports torch and trains")]
+
+# One thread: tiny matrices, and sums in the same order whoever computes them.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+STEPS = ("--num_train_epochs", "25", "--logging_steps", "1", "--save_strategy", "steps", "--save_steps", "5")
+
+
+def command(base: Path, data: Path, output: Path, *options: str) -> list[str]:
+    """What follows ``python -m`` or ``torchrun -m``."""
+    words = ["lm_eval_tasks.cli", "train", "--detector", "transformers", "--base", str(base), "--data", str(data)]
+    fixed = ["-o", str(output), "--max_length", "128", "--form", "auto", "--learning_rate", "1e-3", "--use_cpu", "true"]
+    return [*words, *fixed, *options]
+
+
+def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=600, **options
+    )
+
+
+def losses(folder: Path) -> dict[int, float]:
+    """Step to loss, of a finished training."""
+    curve = json.loads((folder / "training.json").read_text("utf-8"))["curve"]
+    return {entry["step"]: entry["loss"] for entry in curve if "loss" in entry}
+
+
+def test_killed_and_resumed_it_has_the_same_curve_and_weights(tmp_path: Path) -> None:
+    """A BERT, whose dropout needs the state of the random numbers, too."""
+    base, data = write_base(tmp_path / "bert", "bert"), write_lines(tmp_path / "facts.jsonl", facts())
+    options = ("--eval_strategy", "steps", "--eval_steps", "5", *STEPS)
+    whole = run(command(base, data, tmp_path / "whole", *options))
+    assert whole.returncode == 0, whole.stderr
+    words = command(base, data, tmp_path / "killed", *options)
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    with subprocess.Popen([sys.executable, "-m", *words], env=ENVIRONMENT, stderr=subprocess.DEVNULL) as process:
+        while not list(checkpoints.glob("checkpoint-*/whole")) and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "training.json").exists()
+    (checkpoints / "checkpoint-999").mkdir()  # cut while it was written: without the mark of a whole one
+    again = run(words)
+    assert again.returncode == 0, again.stderr
+    assert "checkpoint-999, which a kill left unfinished" in again.stderr
+    assert "going on from" in again.stderr
+    first, second = losses(tmp_path / "whole"), losses(tmp_path / "killed")
+    assert len(first) == 50
+    assert second == pytest.approx(first, abs=1e-6)
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
+    assert one.keys() == other.keys()
+    assert max(float(abs(one[name] - other[name]).max()) for name in one) < 1e-6
+    assert not checkpoints.exists()
+    changed = run(command(base, data, tmp_path / "killed", *options, "--weight_decay", "0.5"))
+    assert changed.returncode == 2
+
+
+def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
+    """gloo on CPU; without dropout, whose random numbers are each process's own."""
+    base, data = write_base(tmp_path / "llama", "llama"), write_lines(tmp_path / "facts.jsonl", facts())
+    config = json.loads((base / "config.json").read_text("utf-8"))
+    (base / "config.json").write_text(json.dumps({**config, "classifier_dropout": 0.0}), "utf-8")
+    options = ("--num_train_epochs", "3", "--logging_steps", "1", "--form", "paper", "--calibrate")
+    one = run(command(base, data, tmp_path / "one", *options, "--per_device_train_batch_size", "4"))
+    assert one.returncode == 0, one.stderr
+    # What `accelerate launch` starts on GPUs, too; on CPU it starts one process without MPI.
+    launch = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m"]
+    two = run([*launch, *command(base, data, tmp_path / "two", *options, "--per_device_train_batch_size", "2")])
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("threshold ") == 1  # the main process alone measures, and says so
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    assert max(float(abs(first[name] - second[name]).max()) for name in first) < 1e-3
+    rows = [
+        json.loads((tmp_path / name / "calibration.json").read_text("utf-8"))["languages"] for name in ("one", "two")
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_a_full_disk_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    """No file may grow beyond 300 kB: the model's 360 kB do not fit, as on a disk that is full."""
+    base, data = write_base(tmp_path / "bert", "bert"), write_lines(tmp_path / "facts.jsonl", facts())
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    words = command(base, data, tmp_path / "d", "--held_out", "0", *STEPS)
+    full = run(words, preexec_fn=limit)
+    assert full.returncode == 2
+    assert "checkpoint-5 cannot be written" in full.stderr
+    assert "Free some space and run the same command again: it goes on from the start" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert not list((tmp_path / "d" / "checkpoints").glob("checkpoint-*"))
+    again = run(words)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "d" / "model.safetensors").stat().st_size > 300_000
