@@ -158,7 +158,8 @@ import sys
 from tests.conftest import evaluate
 got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
 ours = ("detector_plugin", "lm_eval_tasks.calibrated", "lm_eval_tasks.mfava", "lm_eval_tasks.clapnq.hallucination")
-print([name for name in sys.modules if name.startswith(ours)])
+interface = {"detector_plugin", *(f"detector_plugin.{name}" for name in ("detector", "loading", "processes"))}
+print([name for name in sys.modules if name.startswith(ours) and name not in interface])
 print([key for task in got["results"].values() for key in task if "halluc" in key or "rogan" in key])
 print(["detector" in got["configs"][task]["metadata"]["provenance"] for task in got["configs"]])
 print([step["function"] for step in got["configs"]["clapnq_rag"]["filter_list"][0]["filter"]])

@@ -11,7 +11,15 @@ import pytest
 
 from custom_metrics import hallucination
 from custom_metrics.detection import WordCounts
-from custom_metrics.hallucination import Interval, doubts, estimate, estimated_rate, flagged_words, rogan_gladen_rate
+from custom_metrics.hallucination import (
+    Interval,
+    doubts,
+    estimate,
+    estimated_rate,
+    flagged_words,
+    rates,
+    rogan_gladen_rate,
+)
 from custom_metrics.intervals import resampled_sums, spread
 from custom_metrics.random_effects import Errors
 from custom_metrics.words import words
@@ -76,6 +84,35 @@ def pooled(draws: Any, tpr: float = 0.7, fpr: float = 0.1, ratio: float = 1.2) -
     return Errors(tpr, fpr, ratio, np.asarray(draws, dtype=float))
 
 
+def expecting(monkeypatch: pytest.MonkeyPatch, errors: Errors) -> None:
+    """Whatever was measured in other languages, these errors are expected."""
+    monkeypatch.setattr(hallucination, "predicted", lambda *args: errors)
+    monkeypatch.setattr(hallucination, "expected", lambda *args: errors[:3])
+
+
+def of_languages(*cells: list[list[int]]) -> dict[str, dict[str, Any]]:
+    return {f"language {place}": {"a model": np.array(counts)} for place, counts in enumerate(cells)}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (23 / 146, math.nan, math.nan)),
+        ({"precision": 0.5, "recall": 0.25}, (23 / 146, 2 * 23 / 146, math.nan)),
+        ({"calibration": np.array([[6, 2, 4, 40], [2, 1, 2, 30]])}, (23 / 146, None, None)),
+        ({"pooled": of_languages([[6, 2, 4, 40]], [[9, 1, 4, 30]], [[5, 3, 6, 50]])}, (23 / 146, None, None)),
+    ],
+    ids=["nothing known", "Table 10", "calibration", "pooled"],
+)
+def test_rates_are_those_of_the_estimate_without_its_bootstrap(
+    options: dict[str, Any], expected: tuple[float | None, ...]
+) -> None:
+    found, whole = rates(WILD, **options), estimate(WILD, iterations=50, **options)
+    assert list(found) == pytest.approx([part.value for part in whole], nan_ok=True)
+    for value, known in zip(found, expected, strict=True):
+        assert not math.isnan(value) if known is None else value == pytest.approx(known, nan_ok=True)
+
+
 def test_errors_that_are_expected_give_bounds_from_those_that_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     draws = np.array([[0.7, 0.1, 1.0], [0.9, 0.05, 2.0], [0.1, 0.4, 9.0], [0.6, 0.12, 0.5]] * 50)
     asked: list[Any] = []
@@ -85,6 +122,7 @@ def test_errors_that_are_expected_give_bounds_from_those_that_can_be(monkeypatch
         return pooled(draws)
 
     monkeypatch.setattr(hallucination, "predicted", predicted)
+    monkeypatch.setattr(hallucination, "expected", lambda _: pooled(draws)[:3])
     languages: dict[str, Any] = {"de": {}}
     found = estimate(WILD, iterations=200, seed=3, pooled=languages)
     assert asked == [(languages, 200, 4)]
@@ -105,7 +143,7 @@ def test_where_fewer_than_a_tenth_of_the_errors_can_be_nothing_is_known(
     possible: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = np.array([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible))
-    monkeypatch.setattr(hallucination, "predicted", lambda *args: pooled(draws))
+    expecting(monkeypatch, pooled(draws))
     found = estimate(WILD, iterations=200, seed=3, pooled={}).rogan_gladen
     assert (found[1:3] != (0.0, 1.0)) is known
     assert math.isnan(found.standard_error) is not known
@@ -116,7 +154,7 @@ def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(
     tpr: float, fpr: float, defined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = np.array([[0.9, 0.0, 1.0]] * 200)
-    monkeypatch.setattr(hallucination, "predicted", lambda *args: pooled(draws, tpr, fpr))
+    expecting(monkeypatch, pooled(draws, tpr, fpr))
     found = estimate(WILD, iterations=200, seed=3, pooled={})
     assert [not math.isnan(part) for part in found.rogan_gladen] == [defined] * 4
     assert found.estimated.value == pytest.approx(1.2 * 23 / 146)
@@ -127,7 +165,7 @@ def test_draws_of_equal_rates_are_left_out_and_a_large_estimate_keeps_its_bounds
 ) -> None:
     whole = np.array([[1, 1], [1, 1], [2, 2]])  # every word is flagged
     draws = np.array([[1.0, 1.0, 3.0], [1.0, 0.5, 9.0]] * 100)
-    monkeypatch.setattr(hallucination, "predicted", lambda *args: pooled(draws, 0.9, 0.1, 2.5))
+    expecting(monkeypatch, pooled(draws, 0.9, 0.1, 2.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = estimate(whole, iterations=200, seed=3, pooled={})
@@ -249,9 +287,7 @@ def test_errors_at_the_edge_are_allowed_and_so_is_the_least_share_of_them(monkey
     monkeypatch.setattr(hallucination, "UNLIKELY", 1.0)
     assert estimate(HALF, np.array([[9, 1, 1, 9]])).rogan_gladen == approx(Interval(0.5, 0.5, 0.5, 0.0))
     for draw, value in (([0.9, 0.5, 1.0], 0.0), ([0.5, 0.1, 1.0], 1.0)):
-        monkeypatch.setattr(
-            hallucination, "predicted", lambda *args, draw=draw: pooled([draw] * 2000, draw[0], draw[1])
-        )
+        expecting(monkeypatch, pooled([draw] * 2000, draw[0], draw[1]))
         assert estimate(HALF, pooled={}).rogan_gladen == approx(Interval(value, value, value, 0.0))
 
 
