@@ -252,6 +252,7 @@ def test_a_finished_detector_is_not_trained_over(
     assert "class_weights, data, documents, form, learning_rate" in said
 
 
+@pytest.mark.slow("trains an adapter for each of three seeds")
 def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
     tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -423,6 +424,7 @@ def test_a_loss_that_is_no_number_ends_the_training(
     assert not (tmp_path / "d" / "model.safetensors").exists()
 
 
+@pytest.mark.slow("trains a tiny model with batches that are halved")
 def test_memory_that_runs_out_halves_the_batch(
     tmp_path: Path,
     bases: dict[str, Path],
