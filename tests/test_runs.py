@@ -14,6 +14,7 @@ import pytest
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, key_of
+from lm_eval_tasks.runs.results_file import leaves_of
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 DETECTOR = {"detector": "lexical", "detector_args": "{}", "calibration": "a", "calibration_annotations": ""}
@@ -215,3 +216,52 @@ def test_cut_and_damaged_samples(two_models: Path, tmp_path: Path) -> None:
     samples.write_bytes(b"".join([lines[0], b"{}\n", *lines[2:]]))
     with pytest.raises(CorruptSource, match="line 2: no sample"):
         read_runs([folder])[0].tasks["nomiracl_de"].answers()
+
+
+@pytest.mark.parametrize(
+    ("damaged", "says"),
+    [
+        ({"results": {"t": 1}}, "results holds something that is no list of metrics"),
+        ({"configs": {"t": []}}, "configs holds something that is no configuration of a task"),
+        *(
+            ({key: value}, f"{key} is {type(value).__name__}, not an object")
+            for key, value in (("n-samples", [1]), ("n-shot", 1), ("versions", "1"), ("groups", 0.5))
+        ),
+        ({"group_subtasks": ["t"]}, "group_subtasks is list, not an object"),
+        ({"group_subtasks": {"g": "t"}}, "group_subtasks holds something that is no list of tasks"),
+        ({"group_subtasks": {"g": [["t"]]}}, "group_subtasks holds something that is no list of tasks"),
+    ],
+)
+def test_a_damaged_results_file_is_refused(tmp_path: Path, damaged: dict[str, Any], says: str) -> None:
+    path = tmp_path / "results_2026-01-01T00-00-00.json"
+    path.write_text(json.dumps({"results": {}, "configs": {"t": {}}, "config": {}} | damaged), "utf-8")
+    with pytest.raises(ValueError, match=f"is damaged: {says}"):
+        read_runs([tmp_path])
+
+
+def test_what_a_results_file_need_not_say_may_be_anything(tmp_path: Path) -> None:
+    odd = {"metric_list": 1, "filter_list": 2, "generation_kwargs": [], "metadata": {"figures": 3, "provenance": {}}}
+    for name in ("prompt", "run", "options", "detector", "not_comparable"):
+        odd["metadata"]["provenance"][name] = 7
+    rest = {"n-samples": None, "versions": None, "n-shot": {"t": "x"}, "group_subtasks": None, "groups": None}
+    content = {"results": {"t": {"m,strict": 0.5}}, "configs": {"t": odd}, "config": {}, **rest}
+    (tmp_path / "results_2026-01-01T00-00-00.json").write_text(json.dumps(content), "utf-8")
+    (run,) = read_runs([tmp_path])
+    task = run.tasks["t"]
+    assert (task.version, task.metrics, task.figures, task.language) == (None, (), {}, "")
+    assert (task.detector, task.not_comparable, task.filters) == ({}, [], ("strict",))
+    assert (task.settings.shots, task.settings.limit, task.settings.template, task.settings.generation) == (
+        0,
+        None,
+        "",
+        {},
+    )
+
+
+def test_a_group_that_holds_itself_has_the_tasks_below_it_once() -> None:
+    groups = {"all": ["one", "two", "t3"], "one": ["t1", "two", "all"], "two": ["t2", "t1"], "none": ["none"]}
+    assert [*leaves_of("all", groups)] == ["t1", "t2", "t3"]
+    assert [*leaves_of("t9", groups)] == ["t9"]
+    assert [*leaves_of("none", groups)] == []
+    deep = {f"g{n}": [f"g{n + 1}", f"g{n + 1}"] for n in range(5000)}
+    assert [*leaves_of("g0", deep)] == ["g5000"]

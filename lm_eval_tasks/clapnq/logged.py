@@ -80,7 +80,7 @@ def _fault(doc: Mapping[str, Any]) -> str:
             return f"{column} is no list of texts"
     try:
         json.loads(doc.get("retriever", "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return "retriever is no JSON"
     ranks = doc.get("gold_ranks", [])
     if not isinstance(ranks, list) or not all(type(rank) is int for rank in ranks):

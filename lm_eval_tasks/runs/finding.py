@@ -126,7 +126,8 @@ def _part(folder: Path, date: str, path: Path | None, samples: Mapping[str, Path
     names = [name for name in dict.fromkeys((*order, *configs, *samples)) if only in (_ALL_TASKS, name)]
     tasks = {name: _task(name, results, samples.get(name), path) for name in names}
     listed: Mapping[str, Sequence[str]] = results.get("group_subtasks") or {}
-    groups = {group: tuple(leaves_of(group, listed)) for group, members in listed.items() if members}
+    leaves = {group: tuple(leaves_of(group, listed)) for group in listed}
+    groups = {group: tasks for group, tasks in leaves.items() if tasks}
     return Run(
         model=str(results.get("model_name") or _model_of(results) or folder.name),
         folder=folder,
@@ -170,7 +171,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         task=name,
         benchmark=_benchmark(name, config),
         language=_language(name, record),
-        version=results.get("versions", {}).get(name),
+        version=(results.get("versions") or {}).get(name),
         config=config,
         provenance=record,
         figures=figures if isinstance(figures, Mapping) else {},
@@ -207,7 +208,10 @@ def _language(name: str, record: Mapping[str, Any]) -> str:
 
 def _metrics(name: str, config: Mapping[str, Any]) -> tuple[MeasuredBy, ...]:
     """The metrics that a results file lists; without one, those of the task in our tables."""
-    listed = [entry for entry in config.get("metric_list") or () if isinstance(entry, Mapping) and "metric" in entry]
+    said = config.get("metric_list")
+    listed = (
+        [entry for entry in said if isinstance(entry, Mapping) and "metric" in entry] if isinstance(said, list) else []
+    )
     if listed:
         return tuple(
             MeasuredBy(
@@ -227,14 +231,13 @@ def _metrics(name: str, config: Mapping[str, Any]) -> tuple[MeasuredBy, ...]:
 
 
 def _settings(name: str, results: Mapping[str, Any], config: Mapping[str, Any], record: Mapping[str, Any]) -> Settings:
-    prompt: Mapping[str, Any] = record.get("prompt") or {}
-    asked: Mapping[str, Any] = record.get("run") or {}
-    generation = config.get("generation_kwargs")
+    prompt, asked, generation = record.get("prompt"), record.get("run"), config.get("generation_kwargs")
+    shots = (results.get("n-shot") or {}).get(name)
     return Settings(
-        template=str(prompt.get("template_sha256") or ""),
-        shots=int(results.get("n-shot", {}).get(name) or 0),
+        template=str(prompt.get("template_sha256") or "") if isinstance(prompt, Mapping) else "",
+        shots=shots if isinstance(shots, int) else 0,
         chat_template=str(results.get("chat_template_sha") or ""),
         system_instruction=str(results.get("system_instruction") or ""),
         generation=generation if isinstance(generation, Mapping) else {},
-        limit=asked.get("limit"),
+        limit=asked.get("limit") if isinstance(asked, Mapping) else None,
     )

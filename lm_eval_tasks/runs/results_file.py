@@ -10,6 +10,9 @@ from typing import Any
 __all__ = ["leaves_of", "read_results", "record_of", "said_of"]
 
 
+_BY_TASK = ("n-samples", "n-shot", "versions", "groups", "group_subtasks")  # objects, where they are there
+
+
 def read_results(path: Path) -> dict[str, Any]:
     """The content of a results file."""
     if path.is_dir():
@@ -28,6 +31,16 @@ def read_results(path: Path) -> dict[str, Any]:
         )
     if not all(isinstance(config, dict) for config in results["configs"].values()):
         raise ValueError(f"{path} is damaged: configs holds something that is no configuration of a task")
+    if not all(isinstance(scores, dict) for scores in results["results"].values()):
+        raise ValueError(f"{path} is damaged: results holds something that is no list of metrics")
+    for key in _BY_TASK:
+        if not isinstance(results.get(key) or {}, dict):
+            raise ValueError(f"{path} is damaged: {key} is {type(results[key]).__name__}, not an object")
+    groups = results.get("group_subtasks") or {}
+    if not all(
+        isinstance(members, list) and all(isinstance(name, str) for name in members) for members in groups.values()
+    ):
+        raise ValueError(f"{path} is damaged: group_subtasks holds something that is no list of tasks")
     return results
 
 
@@ -45,8 +58,14 @@ def said_of(config: Mapping[str, Any], key: str) -> Any:
 
 
 def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The tasks of a group and of the groups in it; a task is its own."""
-    if name not in groups:
-        yield name
-    for member in groups.get(name, ()):
-        yield from leaves_of(member, groups)
+    """The tasks of a group and of the groups in it, each once, also where a group holds itself; a task is its own."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one not in groups:
+            yield one
+        waiting += reversed(groups.get(one, ()))

@@ -90,9 +90,10 @@ class TaskRun:
     @property
     def filters(self) -> tuple[str, ...]:
         """The names of the task's filters, in their order."""
-        listed = [
-            str(entry.get("name")) for entry in self.config.get("filter_list") or () if isinstance(entry, Mapping)
-        ]
+        said = self.config.get("filter_list")
+        listed = (
+            [str(entry.get("name")) for entry in said if isinstance(entry, Mapping)] if isinstance(said, list) else []
+        )
         return tuple(
             listed or self.figures or dict.fromkeys(key.partition(",")[2] for key in self.results if "," in key)
         )
@@ -106,7 +107,8 @@ class TaskRun:
     @property
     def not_comparable(self) -> list[str]:
         """Why its numbers are not comparable with the published ones; empty where they are or nothing is known."""
-        return [str(reason) for reason in self.provenance.get("not_comparable") or ()]
+        reasons = self.provenance.get("not_comparable")
+        return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
     def answers(self) -> list[Answer]:
         """The answers, in the order of the documents. They are read anew at each call, and not kept.

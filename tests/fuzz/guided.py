@@ -47,7 +47,7 @@ def _guide(name: str, inputs: int) -> int:
         from tests.fuzz.parsers import PARSERS
         from tests.fuzz.test_parsers import fuzz_test
 
-    test = fuzz_test(PARSERS[name]).hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+    test = fuzz_test(PARSERS[name], changes=0).hypothesis.fuzz_one_input  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as folder:
         arguments = [f"-runs={inputs}", f"-max_len={LONGEST_INPUT}", f"-artifact_prefix={folder}/", "-verbosity=0"]
         atheris.Setup([sys.argv[0], *arguments], test)

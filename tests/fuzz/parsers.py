@@ -7,11 +7,8 @@ import io
 import itertools
 import json
 import math
-import os
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,43 +43,8 @@ from lm_eval_tasks.samples import read_samples
 from lm_eval_tasks.source_errors import CorruptSource
 from lm_eval_tasks.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
 from tests.fuzz import texts
-
-Growing = Callable[[int], Any]
-
-
-@dataclass(frozen=True)
-class Parser:
-    """A parser of foreign text.
-
-    Attributes:
-        read: feeds it an input and checks what came out.
-        inputs: what it is fed.
-        refuses: the errors that its documentation names.
-        growing: name to an input of about n characters, on which a careless parser takes longer than n allows.
-        costly: an input takes milliseconds, so that fewer are tried by default.
-    """
-
-    read: Callable[[Any], None]
-    inputs: st.SearchStrategy[Any]
-    refuses: tuple[type[Exception], ...] = ()
-    growing: Mapping[str, Growing] = field(default_factory=dict)
-    costly: bool = False
-
-
-def _times(*pieces: str) -> dict[str, Growing]:
-    """Inputs that repeat a piece."""
-    return {piece[:30]: lambda n, piece=piece: piece * (n // len(piece) + 1) for piece in pieces}  # type: ignore[misc]
-
-
-def _file(content: bytes, name: str, read: Callable[[Path], Any]) -> Any:
-    """What is read from a file of some content."""
-    path = _FOLDER / str(os.getpid()) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return read(path)
-
-
-_FOLDER = Path(tempfile.gettempdir()) / "lm-eval-grounded-fuzz"
+from tests.fuzz.data_files import DATA_FILES
+from tests.fuzz.parser import Parser, from_file, times
 
 # ----------------------------------------------------------------------------------------------------------- checks
 
@@ -126,7 +88,7 @@ def _making(reply: str) -> None:
 
 
 def _articles(content: bytes) -> None:
-    rows = _file(content, "articles.jsonl", lambda path: list(read_rows(path, "de", Counter())))
+    rows = from_file(content, "articles.jsonl", lambda path: list(read_rows(path, "de", Counter())))
     for row in rows:
         assert all(isinstance(row[name], str) for name in ("id", "language", "title", "reference", "answer"))
         assert all(0 <= span.start < span.end <= len(row["answer"]) for span in row["spans"])
@@ -216,19 +178,19 @@ def _soft_labels(labels: Any) -> None:
 
 
 def _run_file(content: bytes) -> None:
-    for ranking in _file(content, "x.run", read_run).values():
+    for ranking in from_file(content, "x.run", read_run).values():
         assert all(math.isfinite(score) for _, score in ranking)
         assert len({passage for passage, _ in ranking}) == len(ranking)
 
 
 def _replay(content: bytes) -> None:
     name = "samples_nomiracl_de_2026-01-01T00-00-00.jsonl"
-    answers = _file(content, name, lambda path: Replay(str(path))).answers
+    answers = from_file(content, name, lambda path: Replay(str(path))).answers
     assert all(isinstance(answer.response, str) for stored in answers.values() for answer in stored)
 
 
 def _samples(content: bytes) -> None:
-    found = _file(content, "samples_x_2026-01-01T00-00-00.jsonl", lambda path: list(read_samples(path)))
+    found = from_file(content, "samples_x_2026-01-01T00-00-00.jsonl", lambda path: list(read_samples(path)))
     assert len({sample["doc_id"] for sample in found}) == len(found)
     json.dumps(found, ensure_ascii=False).encode("utf-8")
 
@@ -236,7 +198,7 @@ def _samples(content: bytes) -> None:
 def _calibration(content: bytes) -> None:
     calibration.load.cache_clear()
     calibration._LOADED.clear()
-    loaded = _file(content, "x.json", lambda path: calibration.load(str(path)))
+    loaded = from_file(content, "x.json", lambda path: calibration.load(str(path)))
     for language in loaded.languages:
         found = loaded.of(language)
         assert found is None or found[0] in calibration.KINDS
@@ -265,13 +227,14 @@ def _tables(content: bytes) -> None:
     ]
     for name, read in readers:
         with contextlib.suppress(CorruptSource):
-            _file(content, name, read)
+            from_file(content, name, read)
 
 
 def _agreement(both: tuple[bytes, bytes, str, str]) -> None:
     """The command itself: it answers, or says in one line what is wrong."""
     first, second, ending, kind = both
-    one, other = (_file(content, f"{name}.{ending}", str) for content, name in ((first, "one"), (second, "other")))
+    ending = ending if ending.isalpha() else "x"
+    one, other = (from_file(content, f"{name}.{ending}", str) for content, name in ((first, "one"), (second, "other")))
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
@@ -366,7 +329,7 @@ PARSERS: dict[str, Parser] = {
     "tagged text": Parser(
         _tagged_text,
         texts.tagged,
-        growing=_times(
+        growing=times(
             "<entity>",
             "</invented>",
             "<entity>a",
@@ -387,7 +350,7 @@ PARSERS: dict[str, Parser] = {
     "final answer": Parser(
         _final_answer,
         texts.answer,
-        growing=_times(
+        growing=times(
             "<think>",
             "</think>",
             "<|channel|>",
@@ -413,7 +376,7 @@ PARSERS: dict[str, Parser] = {
     "replies to make data": Parser(
         _making,
         texts.tagged | texts.answer,
-        growing=_times("Wo ist sie?\n", "<entity>", "<delete>", "<entity>a</entity> ", "Die Katze ist ", "1. - ", "?"),
+        growing=times("Wo ist sie?\n", "<entity>", "<delete>", "<entity>a</entity> ", "Die Katze ist ", "1. - ", "?"),
         costly=True,
     ),
     "articles": Parser(
@@ -436,7 +399,7 @@ PARSERS: dict[str, Parser] = {
     "labels": Parser(
         _labels,
         texts.answer,
-        growing=_times(
+        growing=times(
             "Yes, answer is present ",
             "I don't know",
             "[1]",
@@ -453,13 +416,13 @@ PARSERS: dict[str, Parser] = {
     "abstention": Parser(
         _abstention,
         texts.answer,
-        growing=_times("not ", "I do not know. ", "the context does not ", "a" * 50 + " ", "nicht, "),
+        growing=times("not ", "I do not know. ", "the context does not ", "a" * 50 + " ", "nicht, "),
         costly=True,
     ),
     "no answer": Parser(
         _no_answer,
         texts.answer,
-        growing=_times(
+        growing=times(
             "the ",
             "ha",
             "a b ",
@@ -481,7 +444,7 @@ PARSERS: dict[str, Parser] = {
     "verdicts": Parser(
         _verdicts,
         texts.verdict,
-        growing=_times(
+        growing=times(
             "Rating: ",
             "rating ",
             "> ",
@@ -503,7 +466,7 @@ PARSERS: dict[str, Parser] = {
         texts.html,
         growing={
             name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
-            for name, make in _times(
+            for name, make in times(
                 "<p>a", "<div>", "<table><tr><td>", "<tr>a</tr>", "<li>", "<h2>a</h2>", "<", "<!--", "a ", "<b>a</b>"
             ).items()
         },
@@ -511,10 +474,10 @@ PARSERS: dict[str, Parser] = {
     "words": Parser(
         _words,
         texts.of(["猫は東京にいる", "我不知道", "a" * 40]),
-        growing=_times("a", "a ", "我不知道", "哈"),
+        growing=times("a", "a ", "我不知道", "哈"),
         costly=True,
     ),
-    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=_times("\ud800", "a\udc00", "\ud83d\ude00")),
+    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=times("\ud800", "a\udc00", "\ud83d\ude00")),
     "spans": Parser(_span, st.lists(texts.places, max_size=5) | texts.json_values, (ValueError,)),
     "hard labels": Parser(
         _hard_spans,
@@ -576,7 +539,7 @@ PARSERS: dict[str, Parser] = {
         (UsageError,),
         {"long key": lambda n: {"s" * n: 1}},
     ),
-    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), _times("de-", "a", "x-")),
+    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), times("de-", "a", "x-")),
     "tables": Parser(
         _tables,
         texts.table(_FIELDS, 2, "\t")
@@ -586,7 +549,7 @@ PARSERS: dict[str, Parser] = {
         costly=True,
         growing={
             name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
-            for name, make in _times("id\ttext\n", '"a\n', ",", "\t", '""', "[", '{"a": 1}\n').items()
+            for name, make in times("id\ttext\n", '"a\n', ",", "\t", '""', "[", '{"a": 1}\n').items()
         },
     ),
     "raters' files": Parser(
@@ -599,4 +562,5 @@ PARSERS: dict[str, Parser] = {
         ),
         costly=True,
     ),
+    **DATA_FILES,
 }

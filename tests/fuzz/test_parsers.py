@@ -11,16 +11,21 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from math import ceil
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz.changes import changed
 from tests.fuzz.parsers import PARSERS, Parser
 
 INPUTS = int(os.environ.get("FUZZ", "0"))  # of each parser; 0: a few
 FEW, FEW_OF_COSTLY = 60, 25
+CHANGES = 49  # of each input that is drawn, where there are many: they cost a hundredth of it
+FEW_CHANGES = 4
 
 LONGEST = 400_000  # characters
 ENOUGH = 0.02  # seconds of CPU time: less says more about the clock than about the parser
@@ -35,13 +40,13 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def fuzz_test(parser: Parser) -> Callable[[], None]:
-    """The property test of a parser."""
+def fuzz_test(parser: Parser, changes: int = CHANGES if INPUTS else FEW_CHANGES) -> Callable[[], None]:
+    """The property test of a parser: so many inputs in all, each drawn one with some changes of it."""
     few = FEW_OF_COSTLY if parser.costly else FEW
 
     @settings(
         deadline=None,
-        max_examples=INPUTS or few,
+        max_examples=ceil((INPUTS or few) / (1 + changes)),
         database=None,
         derandomize=not INPUTS,
         suppress_health_check=list(HealthCheck),
@@ -49,11 +54,24 @@ def fuzz_test(parser: Parser) -> Callable[[], None]:
     )
     @given(st.data())
     def test(data: st.DataObject) -> None:
-        given_input = data.draw(parser.inputs)
-        with contextlib.suppress(*parser.refuses):
-            parser.read(given_input)
+        drawn = data.draw(parser.inputs)
+        read(parser, drawn)
+        if changes:
+            random = Random(data.draw(st.integers(0, 2**32)))
+            for _ in range(changes):
+                read(parser, changed(drawn, random))
 
     return test
+
+
+def read(parser: Parser, given_input: Any) -> None:
+    """Feed an input; what ends the parser is reported with the input."""
+    try:
+        with contextlib.suppress(*parser.refuses):
+            parser.read(given_input)
+    except Exception as error:
+        error.add_note(f"The input was {given_input!r}") if hasattr(error, "add_note") else print(repr(given_input))
+        raise
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -6,7 +6,6 @@ documents and answers, so the numbers are those of a run in one step.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import shutil
@@ -22,6 +21,7 @@ from lm_eval_tasks.atomic import move_whole
 from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.detecting import is_tagged
 from lm_eval_tasks.provenance import of_scored
+from lm_eval_tasks.runs.results_file import read_results
 from lm_eval_tasks.samples import read_samples, samples_files
 from lm_eval_tasks.sources import MissingSource
 
@@ -243,11 +243,10 @@ def _earlier_results(samples: Path) -> dict[str, Any]:
         log.warning("%s is not there: the results will not say which model gave the answers", path)
         return {}
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        log.warning("%s cannot be read (%s): the results will not say which model gave the answers", path, error)
+        return read_results(path)
+    except ValueError as error:
+        log.warning("%s: the results will not say which model gave the answers", error)
         return {}
-    return content
 
 
 def _whole_groups(earlier: Mapping[str, Any], scored: Mapping[str, Path]) -> dict[str, list[str]]:

@@ -97,7 +97,7 @@ def _read(file: Path) -> dict[str, Any]:
             raise ValueError(f"no name of a task: {unfit!r}")
     except (AttributeError, KeyError, TypeError) as error:
         raise CorruptSource(f"{file.resolve()}: no results of lm_eval") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptSource(f"{file.resolve()}: {error}") from error
     found: dict[str, Any] = results
     return found

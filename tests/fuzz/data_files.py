@@ -1,0 +1,307 @@
+"""Files and replies that hold data: public files as their loaders read them, runs, labelled answers, a server's replies."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from detector_plugin.transformers import pooling_api
+from lm_eval_tasks.clapnq import dataset as clapnq
+from lm_eval_tasks.clapnq.logged import logged_questions
+from lm_eval_tasks.labelled_lines import read_labelled_lines
+from lm_eval_tasks.mfava.dataset import read_articles
+from lm_eval_tasks.mushroom import dataset as mushroom
+from lm_eval_tasks.mushroom.pages import Page
+from lm_eval_tasks.nomiracl import dataset as nomiracl
+from lm_eval_tasks.runs.finding import read_runs
+from lm_eval_tasks.runs.run import headline_filter, labels
+from lm_eval_tasks.source_errors import CorruptSource
+from tests.fuzz import texts
+from tests.fuzz.parser import Parser, from_file
+
+# ----------------------------------------------------------------------------------------------------------- checks
+
+
+def _labelled(content: bytes) -> None:
+    for found in from_file(content, "own.jsonl", lambda path: read_labelled_lines(path, Counter())):
+        assert found.answer.strip()
+        assert found.language
+        assert all(0 <= span.start <= span.end <= len(found.answer) for span in (*found.spans, *(found.soft or ())))
+
+
+def _nomiracl(both: tuple[bytes, bytes, bytes]) -> None:
+    topics, judged, corpus = both
+    seen: Counter[str] = Counter()
+    questions = from_file(topics, "topics.tsv", lambda path: nomiracl._topics(path, seen))
+    passages = from_file(judged, "qrels.tsv", lambda path: nomiracl._judged(path, seen))
+    assert all(len({*found}) == len(found) for found in passages.values())
+    wanted = {docid for found in passages.values() for docid in found}
+    known, total = from_file(corpus, "corpus.jsonl", lambda path: nomiracl._corpus(path, wanted, seen))
+    assert known.keys() <= wanted
+    assert len(known) <= total
+    for row in nomiracl._rows("de", "relevant", [*questions.items()], passages, known, str, seen):
+        assert len(row["passages"]) == len(row["docids"]) == 10
+
+
+def _mfava(content: bytes) -> None:
+    seen: Counter[str] = Counter()
+    articles, total = from_file(content, "queries.csv", lambda path: read_articles(path, seen))
+    left_out = sum(number for what, number in seen.items() if what.startswith("articles left out"))
+    assert len(articles) + left_out == total
+    assert all(article["reference"].strip() and article["queries"] for article in articles)
+
+
+def _mushroom(content: bytes) -> None:
+    seen: Counter[str] = Counter()
+    pages = {"u": Page("T", "text")}
+    rows = from_file(content, "val.jsonl", lambda path: mushroom._answers(path, "de", "val", pages, seen))
+    for row in rows:
+        assert all(0 <= span["start"] < span["end"] <= len(row["answer"]) for span in row["spans"])
+        json.dumps(row, ensure_ascii=False).encode("utf-8")
+
+
+def _clapnq(content: bytes) -> None:
+    def read(path: Path) -> Any:
+        def located(*_: Any) -> Path:
+            return path
+
+        before, clapnq.sources.locate = clapnq.sources.locate, located
+        try:
+            return clapnq._annotations("dev", None, "answerable")
+        finally:
+            clapnq.sources.locate = before
+
+    rows = from_file(content, "clapnq_dev_answerable.jsonl", read)
+    assert rows
+    assert all(row["passages"] and all(row["answers"]) for row in rows)
+
+
+def _logged(content: bytes) -> None:
+    name = "samples_clapnq_rag_2026-01-01T00-00-00.jsonl"
+    found = from_file(content, name, lambda path: logged_questions(str(path), "clapnq_rag", True, {}))
+    assert len(found)
+
+
+def _run(both: tuple[bytes, bytes]) -> None:
+    """Results and samples of a run, as ``compare``, ``report``, ``export`` and ``leaderboard`` find them."""
+    results, samples = both
+    date = "2026-01-01T00-00-00"
+    from_file(samples, f"run/samples_nomiracl_de_{date}.jsonl", str)
+    found = from_file(results, f"run/results_{date}.json", lambda path: read_runs([path.parent]))
+    assert len(labels(found)) == len(found)
+    for run in found:
+        for task in run.tasks.values():
+            assert headline_filter(task.filters)
+            assert isinstance(task.detector, dict)
+            assert all(isinstance(reason, str) for reason in task.not_comparable)
+            if task.samples is not None:
+                answers = task.answers()
+                assert len({answer.key for answer in answers}) <= len(answers)
+        assert all(run.tasks.keys() >= {*members} for members in run.groups.values())
+
+
+def _server(body: bytes) -> None:
+    message = pooling_api.message_of(body)
+    assert len(message) <= 300
+    assert message.isprintable()
+    for served in _survived(pooling_api.served_in, body) or ():
+        assert served.longest is None or isinstance(served.longest, int)
+    logits = _survived(pooling_api.logits_of, body, "m", 2, 2)
+    assert logits is None or logits.shape == (2, 2)
+
+
+def _survived(read: Any, *arguments: Any) -> Any:
+    try:
+        return read(*arguments)
+    except pooling_api.Garbage:
+        return None
+
+
+# ------------------------------------------------------------------------------------------------------------ inputs
+
+_places = st.lists(texts.places | st.sampled_from(["entity", "invented"]), min_size=2, max_size=4)
+_own = texts.records(
+    {
+        "question": texts.anything,
+        "reference": texts.anything,
+        "answer": st.just("Die Katze ist Astronaut.") | texts.anything,
+        "spans": st.lists(st.just([4, 9, "entity"]) | _places, max_size=3),
+        "soft": st.lists(st.just([4, 9, 0.5]) | _places, max_size=2) | st.none(),
+        "language": st.sampled_from(["de", "", "zh"]),
+        "annotations": st.sampled_from(["real", "gold", "silver", "x", None]),
+    }
+)
+_ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
+_passage = texts.records({"docid": st.sampled_from(_ids), "title": texts.anything, "text": texts.anything})
+_article = texts.table(["Katze", "1. Wer?", "2) Wo?", "Die Katze.", " "], 4, ",").map(
+    lambda rows: b"\xef\xbb\xbfArticle Title,Reference 1,Query 1,Query 2\n" + rows
+)
+_headers = texts.table(["title", "Reference", "reference_2", "query 1", "Query_2", "query"], 4, ",")
+_annotated = texts.records(
+    {
+        "id": st.sampled_from(["a", 1]),
+        "model_input": texts.anything,
+        "model_output_text": st.just("Die Katze.") | texts.anything,
+        "wikipedia_url": st.sampled_from(["u", "%75"]),
+        "hard_labels": st.lists(st.lists(st.integers(-1, 12), min_size=2, max_size=2), max_size=3),
+        "soft_labels": st.lists(
+            texts.records({"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}), max_size=3
+        ),
+    }
+)
+_question = texts.records(
+    {
+        "id": st.sampled_from(["a", 1]),
+        "input": texts.anything,
+        "output": st.lists(texts.records({"answer": texts.anything}), max_size=2),
+        "passages": st.lists(texts.records({"title": texts.anything, "text": texts.anything}), max_size=2),
+    }
+)
+_asked = st.fixed_dictionaries(
+    {
+        "id": st.just("a"),
+        "question": texts.anything,
+        "answerable": st.booleans(),
+        "answers": st.lists(texts.anything, max_size=2),
+        "passages": st.lists(
+            st.fixed_dictionaries({"id": st.just("p"), "title": texts.anything, "text": texts.anything}), max_size=2
+        ),
+        "gold_ids": st.lists(texts.anything, max_size=2),
+        "retrieved_ids": st.lists(texts.anything, max_size=2),
+        "gold_ranks": st.lists(st.integers(1, 3), max_size=2),
+        "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']) | texts.anything,
+    }
+)
+_logged_sample = st.fixed_dictionaries(
+    {"doc_id": st.integers(0, 3), "doc": _asked, "resps": st.just([["a"]]), "filter": st.just("none")}
+)
+_maybe = st.sampled_from([None, 1, "x", [], {}, ["a"], {"a": 1}, 0.5])
+_config = texts.records(
+    {
+        "metric_list": st.lists(texts.records({"metric": st.just("m"), "higher_is_better": st.booleans()}), max_size=2),
+        "filter_list": st.lists(texts.records({"name": st.sampled_from(["strict", "robust"])}), max_size=2),
+        "generation_kwargs": st.just({"until": ["a"]}),
+        "custom_dataset": st.just("lm_eval_tasks.nomiracl.dataset"),
+        "metadata": texts.records(
+            {
+                "figures": st.just({"strict": {"m": {"value": 0.5}}}) | _maybe,
+                "provenance": texts.records(
+                    {
+                        "prompt": st.just({"template_sha256": "a"}) | _maybe,
+                        "run": st.just({"limit": 3}) | _maybe,
+                        "options": st.just({"language": "de"}) | _maybe,
+                        "detector": st.just({"name": "lexical"}) | _maybe,
+                        "not_comparable": st.just(["a"]) | _maybe,
+                    }
+                ),
+            }
+        ),
+    }
+)
+_TASKS = st.sampled_from(["nomiracl_de", "other", "group"])
+_members = st.sampled_from([[], ["nomiracl_de"], ["group"], ["other", "nomiracl_de"], "group", None])
+_results = st.fixed_dictionaries(
+    {
+        "results": st.dictionaries(_TASKS, st.just({"m,strict": 0.5}) | _maybe, max_size=2),
+        "configs": st.dictionaries(_TASKS, _config, max_size=2),
+        "config": st.just({"model": "hf"}) | texts.json_values,
+    },
+    optional={
+        "n-samples": st.dictionaries(_TASKS, st.just({"original": 3}), max_size=2) | _maybe,
+        "n-shot": st.dictionaries(_TASKS, st.integers(0, 2) | _maybe, max_size=2) | _maybe,
+        "versions": st.just({"nomiracl_de": 1}) | _maybe,
+        "groups": st.just({"group": {"m,strict": 0.5}}) | _maybe,
+        "group_subtasks": st.dictionaries(_TASKS, _members, max_size=2) | _maybe,
+        "model_name": texts.anything,
+    },
+).map(lambda value: json.dumps(value).encode())
+_sample = texts.records(
+    {
+        "doc_id": st.integers(0, 2),
+        "doc": texts.records({"query_id": st.sampled_from(["q1", 2]), "subset": st.just("relevant")}),
+        "resps": st.just([["a"]]),
+        "filtered_resps": st.just(["a"]) | _maybe,
+        "filter": st.sampled_from(["strict", "robust"]) | _maybe,
+        "metrics": st.just(["m"]) | _maybe,
+        "m": st.just(0.5) | _maybe,
+        "arguments": st.just({"gen_args_0": {"arg_0": "Wer?"}}) | _maybe,
+    }
+)
+_reply = texts.records(
+    {
+        "model": st.just("m"),
+        "data": st.lists(
+            texts.records(
+                {
+                    "data": st.sampled_from(["AACAPwAAgD8AAIA/AACAPw==", "AAA=", [[1, 2], [3, 4]], [[1, 2], [3]]])
+                    | texts.json_values,
+                    "id": st.just("m"),
+                    "max_model_len": st.sampled_from([512, "512", 1e999, "x", None]),
+                }
+            ),
+            max_size=2,
+        ),
+        "error": texts.records({"message": texts.anything}) | texts.anything,
+    }
+).map(lambda value: json.dumps(value).encode())
+
+
+def _grown(line: str) -> Any:
+    """A file of so many bytes: a line again and again; ``%d`` in it is a number that counts them."""
+    return lambda n: "".join(line.replace("%d", str(at)) for at in range(n // len(line) + 1)).encode()
+
+
+DATA_FILES: dict[str, Parser] = {
+    "labelled answers": Parser(
+        _labelled,
+        texts.lines(_own),
+        (CorruptSource,),
+        {"spans": lambda n: json.dumps(_whole("a" * 9, [[0, 3, "entity"]] * (n // 16))).encode()},
+    ),
+    "NoMIRACL": Parser(
+        _nomiracl,
+        st.tuples(texts.table(_ids, 2, "\t"), texts.table(_ids, 4, "\t"), texts.lines(_passage)),
+        (CorruptSource,),
+        {
+            "judgements": lambda n: (
+                b"q\ta\n",
+                _grown("q\t0\tp%d\t1\n")(n),
+                _grown('{"docid": "p%d", "title": "", "text": "a"}\n')(n),
+            )
+        },
+    ),
+    "mFAVA's articles": Parser(
+        _mfava,
+        _article | _headers,
+        (CorruptSource,),
+        {"rows": lambda n: b"title,reference,query 1\n" + _grown("T,R,1. Wer?\n")(n)},
+    ),
+    "Mu-SHROOM's answers": Parser(_mushroom, texts.lines(_annotated), (CorruptSource,)),
+    "CLAPnq's questions": Parser(_clapnq, texts.lines(_question), (CorruptSource,)),
+    "logged questions": Parser(_logged, texts.lines(_logged_sample), (CorruptSource,), costly=True),
+    "run": Parser(
+        _run,
+        st.tuples(_results, texts.lines(_sample)),
+        (ValueError,),
+        {
+            "answers": lambda n: (
+                b'{"results": {}, "configs": {}, "config": {}}',
+                _grown('{"doc_id": %d, "doc": {}, "resps": [["a"]]}\n')(n),
+            )
+        },
+        costly=True,
+    ),
+    "server": Parser(
+        _server,
+        _reply | st.binary(max_size=40) | texts.json_values.map(lambda value: json.dumps(value).encode()),
+        growing={"models": lambda n: json.dumps({"data": [{"id": "m"}] * (n // 14)}).encode()},
+    ),
+}
+
+
+def _whole(answer: str, spans: list[Any]) -> dict[str, Any]:
+    return {"answer": answer, "reference": "a", "language": "de", "spans": spans}
