@@ -1,0 +1,281 @@
+"""What the loader of CLAPnq makes of small files: documents, gold passages, the record of both, and what it logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks import provenance
+from lm_eval_tasks.clapnq import dataset
+from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of, train_questions
+from lm_eval_tasks.clapnq.gold import gold_ids
+from lm_eval_tasks.sources import CorruptSource
+
+CORPUS = [
+    ("p1", "Moon", "pulls the water"),
+    ("p2", "Sun", " shines "),
+    ("p3", "Sea", "is salt"),
+    ("p4", "Ice", "is cold"),
+]
+DOCUMENTS = [("q1", "why tides", "pulls the water", ["The Moon.", " "]), ("q2", "why salt", "is salt", [" Rivers. "])]
+WITHOUT_ANSWER = [("q3", "who", "shines"), ("q4", "when", "is cold"), ("q5", "where", "is salt")]
+
+
+def annotation(id: str, question: str, text: str, answers: list[str]) -> str:
+    passages = [{"title": "T", "text": text}]
+    return json.dumps(
+        {"id": id, "input": question, "passages": passages, "output": [{"answer": answer} for answer in answers]}
+    )
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    dataset._documents.cache_clear()
+    folder = tmp_path / "mirror"
+    files = {
+        "PrimeQA/clapnq/clapnq_{}_answerable.jsonl": [annotation(*row) for row in DOCUMENTS],
+        "PrimeQA/clapnq/clapnq_{}_unanswerable.jsonl": [annotation(*row, []) for row in WITHOUT_ANSWER],
+        "PrimeQA/clapnq_passages/passages.tsv": [
+            "id\ttext\ttitle",
+            *(f"{id}\t{text}\t{title}" for id, title, text in CORPUS),
+        ],
+        "github/primeqa/clapnq/retrieval/{0}/question_{0}_answerable.tsv": [
+            "id\tquestion\tdoc-id-list\tanswers",
+            "q1\twhy tides\tp1\ta",
+            "q2\twhy salt\tp4::p9, p3\ta",
+        ],
+    }
+    for name, lines in files.items():
+        for split in ("dev", "train"):
+            path = folder / name.format(split)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [f"{record.levelname} {record.getMessage()}" for record in caplog.records if "clapnq" in record.name]
+    caplog.clear()
+    return found
+
+
+def test_questions_with_and_without_answer_come_in_turn(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lm_eval")
+    rows = questions_of("validation", str(mirror), "t")
+    assert [row["id"] for row in rows] == ["q1", "q3", "q2", "q4", "q5"]
+    assert rows[0] == {
+        **{"id": "q1", "question": "why tides", "answerable": True, "answers": ["The Moon."], "target": "The Moon."},
+        "passages": [{"id": "", "title": "T", "text": "pulls the water"}],
+        "groundings": ["T pulls the water"],
+    }
+    assert (rows[2]["answers"], rows[1]["target"], rows[1]["answerable"]) == (["Rivers."], "unanswerable", False)
+    assert logged(caplog) == ["INFO t: 2 answerable and 3 unanswerable questions of validation"]
+
+
+def test_the_train_questions_are_in_the_order_of_their_files(mirror: Path) -> None:
+    answerable, unanswerable = train_questions(str(mirror), "t")
+    assert [(row["id"], row["answerable"]) for row in answerable] == [("q1", True), ("q2", True)]
+    assert [(row["id"], row["answerable"]) for row in unanswerable] == [("q3", False), ("q4", False), ("q5", False)]
+
+
+def test_answerable_questions_without_an_answer_are_counted(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = mirror / "PrimeQA/clapnq/clapnq_dev_answerable.jsonl"
+    path.write_text(annotation("7", "q", "x", [" ", ""]) + "\n" + annotation("8", "q", "x", ["a"]) + "\n", "utf-8")
+    rows = questions_of("dev", str(mirror), "t")
+    assert (rows[0]["answers"], rows[0]["target"]) == ([], "unanswerable")
+    assert logged(caplog) == [
+        f"WARNING clapnq: 1 answerable questions of {path} have no answer to hold against; ROUGE skips them"
+    ]
+    path.write_text("\n", "utf-8")
+    with pytest.raises(CorruptSource, match=r"answerable\.jsonl holds no question; delete it and fetch it again$"):
+        questions_of("dev", str(mirror), "t")
+
+
+def test_documents_without_retrieval(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lm_eval")
+    found = load(mirror=str(mirror), name="t")
+    assert {*found} == {"evaluation", "validation"}
+    assert found["evaluation"]["id"] == ["q1", "q3", "q2", "q4", "q5"]
+    assert {*found["evaluation"].column_names} == {
+        *("id", "question", "answerable", "answers", "target", "passages", "groundings")
+    }
+    assert logged(caplog) == [
+        f"INFO t: split validation, the gold passage, files from {mirror}",
+        "INFO t: 2 answerable and 3 unanswerable questions of validation",
+    ]
+    record = provenance.of_dataset(found["evaluation"])
+    assert (record["split"], record["options"]) == ("validation", {"split": "validation"})
+    assert record["kept"] == {"answerable": 2, "unanswerable": 3}
+    assert not record.get("corpus")
+    train = provenance.of_dataset(load(mirror=str(mirror), split="train")["train"])
+    assert train["split"] == "train"
+    assert "split train, where the paper has dev" in train["not_comparable"]
+    assert not any("where the paper has dev" in reason for reason in record["not_comparable"])
+
+
+def test_documents_with_retrieved_passages(mirror: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lm_eval")
+    run = tmp_path / "mine.run"
+    ranked = {"q1": ["p2", "p1", "p3"], "q2": ["p1", "p2", "p3", "p4"], "q3": ["p1", "p2"], "q4": ["p4"]}
+    run.write_text(
+        "".join(
+            f"{id} Q0 {passage} {n} {9 - n} me\n" for id, found in ranked.items() for n, passage in enumerate(found, 1)
+        ),
+        "utf-8",
+    )
+    documents = load(mirror=str(mirror), name="t", retriever="run", run=str(run), top_k=2)["evaluation"]
+    rows = {row["id"]: row for row in documents}
+    assert rows["q1"]["passages"] == [
+        {"id": "p2", "title": "Sun", "text": " shines "},
+        {"id": "p1", "title": "Moon", "text": "pulls the water"},
+    ]
+    assert rows["q1"]["groundings"][1] == "Moon pulls the water"
+    assert {id: (row["gold_ids"], row["gold_ranks"], row["retrieved_ids"]) for id, row in rows.items()} == {
+        "q1": (["p1"], [2], ranked["q1"]),
+        "q2": (["p4", "p3"], [], ranked["q2"]),
+        "q3": ([], [], ranked["q3"]),
+        "q4": ([], [], ["p4"]),
+        "q5": ([], [], []),
+    }
+    described = json.loads(rows["q1"]["retriever"])
+    assert (described["passages_given"], described["questions_with_fewer_passages"]) == (2, 2)
+    messages = logged(caplog)
+    assert messages[0] == f"INFO t: split validation, top 2 of run, files from {mirror}"
+    assert "WARNING t: 1 gold passages are not in the corpus" in messages
+    assert f"INFO t: passages by {rows['q1']['retriever']}" in messages
+
+    record = provenance.of_dataset(documents)
+    assert record["options"] == {"split": "validation", "retriever": "run", "top_k": 2, "run": record["options"]["run"]}
+    assert record["corpus"] == {"passages": 4, "published": 178_891}
+    assert record["retrieval"] == described
+    assert [(file["option"], file["name"]) for file in record["local_files"]] == [("run", "mine.run")]
+    assert "the corpus holds 4 of 178,891 passages" in "\n".join(record["not_comparable"])
+    assert len(load(mirror=str(mirror), retriever="run", run=str(run), top_k=4)["evaluation"][2]["passages"]) == 4
+    with pytest.raises(UsageError, match=r"^t: top_k=5 is larger than the corpus \(4 passages\)$"):
+        load(mirror=str(mirror), name="t", retriever="run", run=str(run), top_k=5)
+
+
+def test_ten_passages_are_kept_of_those_found(mirror: Path) -> None:
+    path = mirror / "PrimeQA/clapnq_passages/passages.tsv"
+    path.write_text("id\ttext\ttitle\n" + "".join(f"p{n}\twhy tides {'x ' * n}\tT\n" for n in range(1, 15)), "utf-8")
+    assert len(open_corpus(str(mirror))) == 14
+    for top_k, given in ((3, 3), (12, 12)):
+        first = load(mirror=str(mirror), retriever="bm25", top_k=top_k)["evaluation"][0]
+        assert (len(first["passages"]), len(first["retrieved_ids"])) == (given, 10)
+
+
+@pytest.mark.parametrize(
+    ("options", "places"),
+    [
+        ({}, ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]),
+        ({"split": "train"}, ["clapnq_train_answerable.jsonl", "clapnq_train_unanswerable.jsonl"]),
+        (
+            {"task_retriever": "bm25"},
+            ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl", "passages.tsv"],
+        ),
+        (
+            {"split": "dev", "num_fewshot": 2},
+            [f"clapnq_{split}_{kind}answerable.jsonl" for split in ("dev", "train") for kind in ("", "un")],
+        ),
+        (
+            {"split": "train", "num_fewshot": 2},
+            ["clapnq_train_answerable.jsonl", "clapnq_train_unanswerable.jsonl"],
+        ),
+    ],
+)
+def test_the_files_that_are_needed_are_named_in_the_order_of_their_reading(
+    options: dict[str, Any], places: list[str]
+) -> None:
+    repositories = ["PrimeQA/clapnq_passages" if name == "passages.tsv" else "PrimeQA/clapnq" for name in places]
+    assert load_task.files(options) == list(zip(repositories, places, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "google"},
+            "clapnq_rag: --metadata retriever='google' does not fit: this task's passages come from bm25. Every retriever "
+            "has a task of its own: clapnq_rag (bm25), clapnq_rag_",
+        ),
+        (
+            {"retriever": "bm25"},
+            "clapnq: --metadata retriever='bm25' does not fit: this task's passages come from the gold annotation.",
+        ),
+    ],
+)
+def test_a_retriever_of_another_task_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_task.options(given)
+    assert str(refused.value).startswith(says)
+    assert "writes its run" not in str(refused.value)
+    assert "clapnq_rag_bm25" not in str(refused.value)
+    same = {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "bm25"}
+    assert load_task.options(same) == {"name": "clapnq_rag", "retriever": "bm25"}
+
+
+def test_options_of_a_detector_without_a_detector_change_nothing(
+    mirror: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = load(mirror=str(mirror), name="t", detector_args="threshold=0.5", calibration_annotations="gold")
+    assert "detector" not in found["evaluation"].column_names
+    assert logged(caplog)[0] == (
+        "WARNING t: no detector is named, so these change nothing here: detector_args, calibration_annotations"
+    )
+    load(mirror=str(mirror), name="t", calibration="x.json")
+    assert logged(caplog)[0].endswith("change nothing here: calibration")
+
+
+def test_a_detectors_settings_are_columns_of_each_document(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = load(
+        mirror=str(mirror),
+        **{"name": "t", "detector": "lexical", "detector_args": "threshold=0.5"},
+        **{"calibration": "lexical", "calibration_annotations": "gold"},
+    )["evaluation"]
+    assert {*found["detector"], *found["language"]} == {"lexical", "en"}
+    assert [json.loads(arguments) for arguments in found["detector_args"]] == [{"threshold": 0.5}] * 5
+    assert {*found["calibration_annotations"]} == {"gold"}
+    assert all("lexical" in named for named in found["calibration"])
+    assert logged(caplog)[0].startswith("WARNING t: calibration ")
+
+
+# -------------------------------------------------------------------------------------------------------- gold passages
+
+
+def asked(*rows: tuple[str, bool, str]) -> list[dict[str, Any]]:
+    return [{"id": id, "answerable": answerable, "passages": [{"text": text}]} for id, answerable, text in rows]
+
+
+def test_gold_passages_are_those_of_the_question_file(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    corpus = Corpus.open(mirror / "PrimeQA/clapnq_passages/passages.tsv")
+    rows = asked(("q1", True, "x"), ("q7", True, "y"), ("q3", False, "z"))
+    path = mirror / "github/primeqa/clapnq/retrieval/dev/question_dev_answerable.tsv"
+    path.write_text("id\tdoc-id-list\nq1\tp3:: p1 ,,\nq2\tp8\nq7\tp9::p8\n", "utf-8")
+    assert gold_ids(rows, "dev", corpus, str(mirror), "t") == {"q1": ["p3", "p1"], "q2": [], "q7": []}
+    assert logged(caplog) == [
+        "WARNING t: 3 gold passages are not in the corpus",
+        f"WARNING t: 1 questions of {path} are not among the answerable ones; is a file cut?",
+        "WARNING t: 1 answerable questions have no gold passage in the corpus; retrieval is not scored there",
+    ]
+    path.write_text("id\tdoc-id-list\nq1\tp3\nq7\tp2\n", "utf-8")
+    assert gold_ids(rows, "dev", corpus, str(mirror), "t") == {"q1": ["p3"], "q7": ["p2"]}
+    assert logged(caplog) == []
+
+
+def test_without_the_question_file_gold_passages_are_found_by_their_text(
+    mirror: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = Corpus.open(mirror / "PrimeQA/clapnq_passages/passages.tsv")
+    rows = asked(("q1", True, " pulls the water\n"), ("q2", True, "unheard"), ("q3", False, "is salt"))
+    (mirror / "github/primeqa/clapnq/retrieval/train/question_train_answerable.tsv").unlink()
+    assert gold_ids(rows, "train", corpus, str(mirror), "t") == {"q1": ["p1"]}
+    by_text, without = logged(caplog)
+    assert by_text.startswith("WARNING t: the gold passages of 1 of 2 questions were found by their text, because ")
+    assert "question_train_answerable.tsv" in by_text
+    assert without.startswith("WARNING t: 1 answerable questions have no gold passage")
