@@ -19,8 +19,10 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -161,12 +163,8 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str], ever
         mutmut.create_mutants(jobs)
     mutmut.load_stats()
     mapped = set(state().duration_by_test)
-    began, used = time.monotonic(), time.process_time()
-    mutmut.collect_or_load_stats(mutmut.get_mutant_runner(jobs))
-    share = min(1.0, (time.process_time() - used) / (time.monotonic() - began))
-    for test in set(state().duration_by_test) - mapped:  # mutmut measures by the clock, which others' work delays
-        state().duration_by_test[test] *= share
-    mutmut.save_stats()
+    in_a_process_of_its_own(partial(map_tests, jobs, mapped))
+    mutmut.load_stats()
     set_mutant_under_test("")
     _, files = mutmut.collect_source_file_mutation_data(mutant_names=())
     retests = Retests()
@@ -198,6 +196,35 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str], ever
         code = pytest.main([*QUIET, *mutmut.config().pytest_add_cli_args, *selected_tests()], plugins=[tester])
     if code != 0 or not tester.ran:
         raise SystemExit(f"the tests could not be collected (pytest said {code})")
+
+
+def map_tests(jobs: int, mapped: Collection[str]) -> None:
+    """Run the tests that are not mapped yet, and note which functions they call and how long they take."""
+    from mutmut import __main__ as mutmut
+    from mutmut.state import state
+
+    began, used = time.monotonic(), time.process_time()
+    mutmut.collect_or_load_stats(mutmut.get_mutant_runner(jobs))
+    share = min(1.0, (time.process_time() - used) / (time.monotonic() - began))
+    for test in state().duration_by_test.keys() - mapped:  # mutmut measures by the clock, which others' work delays
+        state().duration_by_test[test] *= share
+    mutmut.save_stats()
+
+
+def in_a_process_of_its_own(work: Callable[[], None]) -> None:
+    """Do some work in a fork: what tests leave in caches would hide mutants from the next ones."""
+    process = os.fork()
+    if not process:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc(file=sys.__stderr__)
+        finally:
+            os._exit(code)
+    if os.waitpid(process, 0)[1]:
+        raise SystemExit("the tests could not be mapped to functions; do they all pass?")
 
 
 def _tests_of(mutant: str, outcome: int | None, changed_files: Collection[str]) -> list[str] | None:
