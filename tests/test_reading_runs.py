@@ -1,0 +1,273 @@
+"""Runs read back from small files: answers, readings, settings, filters and names, without a run of the harness."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_eval_tasks.clapnq.logged import logged_questions
+from lm_eval_tasks.runs import labels, read_runs
+from lm_eval_tasks.runs.answers import read_answers
+from lm_eval_tasks.runs.results_file import read_results, record_of, said_of
+from lm_eval_tasks.runs.run import headline_filter
+from lm_eval_tasks.samples import documents_of_samples, read_rows, read_samples, samples_files, task_of
+from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+
+DATE = "2026-01-01T00-00-00.5"
+PROVENANCE = {
+    "prompt": {"template_sha256": "ab"},
+    "run": {"limit": 3.0},
+    "options": {"language": "de"},
+    "detector": {"name": "lexical"},
+    "not_comparable": ["too few", 7],
+}
+CONFIG = {
+    "metric_list": [
+        {"metric": "rate", "aggregation": "defined_share", "higher_is_better": False, "denominator": "answers"},
+        {"metric": "length"},
+        "odd",
+        {"no": "metric"},
+    ],
+    "filter_list": [{"name": "strict"}, {"name": "robust"}, "odd"],
+    "generation_kwargs": {"until": ["."]},
+    "custom_dataset": "lm_eval_tasks.nomiracl.dataset.load",
+    "metadata": {"figures": {"strict": {"rate": {"value": 0.5}}}, "provenance": PROVENANCE},
+}
+RESULTS = {
+    "results": {"mine": {"rate,strict": 0.5, "rate,robust": 0.25, "alias": "mine"}, "bare": {"m,none": 1.0}},
+    "configs": {"bare": {}, "mine": CONFIG},
+    "n-samples": {"mine": {}, "bare": {}},
+    "n-shot": {"mine": 2},
+    "versions": {"mine": 1.5},
+    "config": {"model": "hf"},
+    "model_name": "org/model",
+    "chat_template_sha": "cd",
+    "system_instruction": "Be brief.",
+    "group_subtasks": {"both": ["mine", "bare"], "part": ["mine", "absent"], "empty": []},
+    "groups": {"both": {"rate,strict": 0.75}},
+}
+
+
+def written(folder: Path, results: Any = RESULTS, date: str = DATE, **samples: list[Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"results_{date}.json"
+    path.write_text(json.dumps(results), "utf-8")
+    for task, rows in samples.items():
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        (folder / f"samples_{task}_{date}.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    return {"doc_id": number, "doc": {"id": f"d{number}"}, "resps": [[f"answer {number}"]], **more}
+
+
+def test_what_a_results_file_says_of_a_task(tmp_path: Path) -> None:
+    written(tmp_path)
+    (run,) = read_runs([tmp_path])
+    assert (run.model, run.date, run.config, [*run.tasks]) == ("org/model", DATE, {"model": "hf"}, ["mine", "bare"])
+    assert run.groups == {"both": ("mine", "bare")}
+    assert run.group_results == {"both": {"rate,strict": 0.75}}
+    task, bare = run.tasks.values()
+    assert (task.benchmark, task.language, task.version) == ("nomiracl", "de", 1.5)
+    assert task.filters == ("strict", "robust")
+    assert task.detector == {"name": "lexical"}
+    assert task.not_comparable == ["too few", "7"]
+    assert task.figures == {"strict": {"rate": {"value": 0.5}}}
+    assert [tuple(vars(metric).values()) for metric in task.metrics] == [
+        ("rate", "defined_share", False, "answers"),
+        ("length", "", None, ""),
+    ]
+    assert vars(task.settings) == {
+        **{"template": "ab", "shots": 2, "chat_template": "cd", "system_instruction": "Be brief."},
+        **{"generation": {"until": ["."]}, "limit": 3.0},
+    }
+    assert (bare.benchmark, bare.language, bare.version, bare.filters) == ("", "", None, ("none",))
+    assert (bare.detector, bare.not_comparable, bare.figures, bare.metrics, bare.provenance) == ({}, [], {}, (), {})
+    assert vars(bare.settings) == {
+        **{"template": "", "shots": 0, "chat_template": "cd", "system_instruction": "Be brief."},
+        **{"generation": {}, "limit": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("filters", "headline"), [(("strict", "robust"), "robust"), (("answer", "other"), "answer"), ((), "none")]
+)
+def test_the_filter_that_compares_models(filters: tuple[str, ...], headline: str) -> None:
+    assert headline_filter(filters) == headline
+
+
+def test_where_a_task_has_no_filter_list_its_figures_or_its_results_name_the_filters(tmp_path: Path) -> None:
+    configs = {"a": {"metadata": {"figures": {"f1": {}, "f2": {}}}}, "b": {}}
+    scores = {"a": {"m,x": 1}, "b": {"m,y": 1, "n,y": 1, "m,z": 1, "alias": "b"}}
+    written(tmp_path, RESULTS | {"configs": configs, "results": scores})
+    (run,) = read_runs([tmp_path])
+    assert {name: task.filters for name, task in run.tasks.items()} == {"a": ("f1", "f2"), "b": ("y", "z")}
+
+
+@pytest.mark.parametrize(
+    ("config", "record"),
+    [
+        ({}, {}),
+        ({"metadata": None}, {}),
+        ({"metadata": {"provenance": []}}, {}),
+        ({"metadata": {"provenance": {"failed": "x"}}}, {}),
+        ({"metadata": {"provenance": {"split": "test"}}}, {"split": "test"}),
+    ],
+)
+def test_the_record_of_a_task(config: dict[str, Any], record: dict[str, Any]) -> None:
+    assert record_of(config) == record
+    assert said_of(config | {"metadata": {"key": 1}}, "key") == 1
+    assert said_of({"metadata": [1]}, "key") is None
+
+
+def test_a_folder_is_no_results_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is a folder; name a results file$"):
+        read_results(tmp_path)
+    written(tmp_path, date="2026-01-01T00-00-00")
+    written(tmp_path / "later", date="2026-02-01T00-00-00")
+    with pytest.raises(ValueError, match=r"name a results file, such as results_2026-02-01T00-00-00\.json$"):
+        read_results(tmp_path)
+
+
+def test_runs_have_names_that_differ(tmp_path: Path) -> None:
+    for folder, date, model in (("a", "2026-01-01T00-00-00", "m"), ("b", DATE, "m"), ("c", DATE, "other")):
+        written(tmp_path / folder, RESULTS | {"model_name": model}, date)
+    written(tmp_path / "x" / "a", RESULTS | {"model_name": "m"}, "2026-03-03T00-00-00")
+    one, two, three, four = (read_runs([tmp_path / name])[0] for name in ("a", "b", "c", "x/a"))
+    assert labels([one, three]) == ["m", "other"]
+    assert labels([one, two]) == ["m (a)", "m (b)"]
+    assert labels([one, four]) == ["m (a, 2026-01-01T00-00-00)", "m (a, 2026-03-03T00-00-00)"]
+    assert labels([one, two, one]) == [
+        *("m (a, 2026-01-01T00-00-00) #1", f"m (b, {DATE}) #1", "m (a, 2026-01-01T00-00-00) #2")
+    ]
+    assert one.files == (tmp_path / "a" / "results_2026-01-01T00-00-00.json",)
+
+
+def test_a_model_without_a_name_has_that_of_its_kind_or_of_its_folder(tmp_path: Path) -> None:
+    nameless = {key: value for key, value in RESULTS.items() if key != "model_name"}
+    written(tmp_path / "f", nameless)
+    assert read_runs([tmp_path])[0].model == "hf"
+    written(tmp_path / "f", nameless | {"config": {}})
+    assert read_runs([tmp_path])[0].model == "f"
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+def test_an_answer_has_the_reading_of_every_filter(tmp_path: Path) -> None:
+    rows = [
+        row(
+            1,
+            **{"filter": "strict", "filtered_resps": ["A"], "metrics": ["m", 3], "m": 0.5, "n": 9, "prompt_hash": "ff"},
+            arguments={"gen_args_0": {"arg_0": "Who?", "arg_1": {}}},
+        ),
+        row(0, filter="strict", filtered_resps=[], metrics="m", m=1),
+        row(1, filter="robust", filtered_resps=["B"], metrics=["m", "gone"], m=None),
+        row(1, filter="strict", filtered_resps=["again"]),  # ranks of a distributed run are padded so
+        row(0, arguments={"gen_args_0": ["x"]}),
+    ]
+    first, second = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
+    assert (second.key, second.response, second.prompt, second.prompt_hash) == ("d1", "answer 1", "Who?", "ff")
+    assert {name: (reading.answer, reading.values) for name, reading in second.readings.items()} == {
+        "strict": ("A", {"m": 0.5}),
+        "robust": ("B", {"m": None, "gone": None}),
+    }
+    assert (first.key, first.prompt, first.prompt_hash) == ("d0", "", "")
+    assert {name: (reading.answer, reading.values) for name, reading in first.readings.items()} == {
+        "strict": (None, {}),
+        "none": (None, {}),
+    }
+
+
+@pytest.mark.parametrize("arguments", [None, [], {}, {"gen_args_0": None}, {"gen_args_0": {"arg_0": 3}}])
+def test_a_prompt_that_was_not_kept_is_empty(tmp_path: Path, arguments: Any) -> None:
+    rows = [row(0, arguments=arguments) | {"resps": [[None]], "doc": {"question": "why"}}]
+    (answer,) = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
+    assert (answer.prompt, answer.response) == ("", "")
+    assert answer.key == answer.content
+    assert len(answer.content) == 32
+
+
+# ------------------------------------------------------------------------------------------------------------- samples
+
+
+def test_names_of_samples_files() -> None:
+    assert task_of(Path("x/samples_mfava_de_2026-01-01T00-00-00.1.jsonl")) == "mfava_de"
+    for name in ("samples_2026-01-01T00-00-00.jsonl", "results_2026-01-01T00-00-00.json", "samples_a_2026.jsonl"):
+        assert task_of(Path(name)) is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("[]", "TypeError: a sample is an object with a doc, which is one too"),
+        ('{"doc_id": 1, "doc": [], "resps": [["a"]]}', "TypeError: a sample is an object with a doc"),
+        ('{"doc_id": 1, "doc": {}, "resps": [[3]]}', "TypeError: resps holds lists of answers"),
+        ('{"doc_id": 1, "doc": {}, "resps": []}', "IndexError"),
+        ('{"doc": {}, "resps": [["a"]]}', "KeyError: 'doc_id'"),
+        ('{"doc_id": 1', "JSONDecodeError"),
+    ],
+)
+def test_a_line_in_the_middle_that_is_no_sample_is_an_error_and_a_last_one_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: str, why: str
+) -> None:
+    path = written(tmp_path, mine=[row(4), "", bad, " "]).with_name(f"samples_mine_{DATE}.jsonl")
+    assert [sample["doc_id"] for sample in read_rows(path)] == [4]
+    assert caplog.messages == [f"{path} is cut in line 3: the 1 samples before it are used, the rest is lost"]
+    written(tmp_path, mine=[row(4), bad, row(5)])
+    with pytest.raises(CorruptSource) as refused:
+        list(read_rows(path))
+    assert str(refused.value).startswith(f"{path}, line 2: no sample ({why}")
+
+
+def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [row(0), row(0), row(0) | {"resps": [["b"]]}, row("1"), row(0) | {"resps": [["c"]]}]
+    path = written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl")
+    assert [(sample["doc_id"], sample["resps"]) for sample in read_samples(path)] == [
+        (0, [["answer 0"]]),
+        (1, [["answer 1"]]),
+    ]
+    assert caplog.messages == [f"{path}: 2 further answers to the same documents; the first of each counts"]
+
+
+def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
+    written(tmp_path / "m", mine=[row(2), row(0), row(1)], other=[row(0)], empty=[])
+    assert [doc["id"] for doc in documents_of_samples(tmp_path, "mine", ("id",))] == ["d0", "d1", "d2"]
+    place = tmp_path.resolve()
+    for task, columns, error, says in (
+        ("mine", ("id", "query", "x"), CorruptSource, "a document has no query, x; it is none of mine"),
+        ("empty", (), CorruptSource, "no sample can be read"),
+        ("absent", (), MissingSource, f"{place}: samples of empty, mine, other, none of absent"),
+    ):
+        with pytest.raises(error, match=says):
+            documents_of_samples(tmp_path, task, columns)
+    written(tmp_path / "n", mine=[row(0)])
+    with pytest.raises(CorruptSource, match=f"{place}: samples of mine in 2 folders; name one of them"):
+        documents_of_samples(tmp_path, "mine", ())
+    with pytest.raises(MissingSource, match="no samples file"):
+        samples_files(written(tmp_path / "m"))
+
+
+def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    old = written(tmp_path, date="2025-01-01T00-00-00", a=[row(0)], b=[row(0)]).parent
+    written(tmp_path, a=[row(1)])
+    found = samples_files(tmp_path)[old]
+    assert (found["a"].name, found["b"].name) == (f"samples_a_{DATE}.jsonl", "samples_b_2025-01-01T00-00-00.jsonl")
+    assert caplog.messages == [
+        f"{tmp_path}: of each task in a folder the newest samples count; passed over: "
+        f"{tmp_path / 'samples_a_2025-01-01T00-00-00.jsonl'}"
+    ]
+
+
+def test_a_record_of_retrieval_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    doc = {"id": "a", "question": "q", "answerable": True, "answers": ["a"], "passages": [], "gold_ids": []}
+    doc |= {"retrieved_ids": [], "gold_ranks": [], "retriever": "[" * 100_000}
+    written(tmp_path, clapnq_rag=[row(0) | {"doc": doc}])
+    with pytest.raises(CorruptSource, match="document 'a' is no CLAPnq document: retriever is no JSON"):
+        logged_questions(str(tmp_path), "clapnq_rag", True, {})
