@@ -48,4 +48,5 @@ def from_file(content: bytes, name: str, read: Callable[[Path], Any]) -> Any:
     return read(path)
 
 
-_FOLDER = Path(tempfile.gettempdir()) / "lm-eval-grounded-fuzz"
+_MEMORY = Path("/dev/shm")
+_FOLDER = (_MEMORY if os.access(_MEMORY, os.W_OK) else Path(tempfile.gettempdir())) / "lm-eval-grounded-fuzz"
