@@ -214,6 +214,7 @@ def test_a_retriever_of_another_task_is_refused(given: dict[str, Any], says: str
     with pytest.raises(UsageError) as refused:
         load_task.options(given)
     assert str(refused.value).startswith(says)
+    assert str(refused.value).endswith(".")
     assert "writes its run" not in str(refused.value)
     assert "clapnq_rag_bm25" not in str(refused.value)
     same = {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "bm25"}
@@ -279,3 +280,80 @@ def test_without_the_question_file_gold_passages_are_found_by_their_text(
     assert by_text.startswith("WARNING t: the gold passages of 1 of 2 questions were found by their text, because ")
     assert "question_train_answerable.tsv" in by_text
     assert without.startswith("WARNING t: 1 answerable questions have no gold passage")
+
+
+def test_a_retriever_that_has_no_task_is_told_to_write_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset.retrieval, "names", lambda: ["bm25", "mine"])
+    with pytest.raises(UsageError) as refused:
+        load_task.options({"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "mine"})
+    assert str(refused.value).endswith(
+        ". mine has none: `lm-eval-grounded retrieve --retriever mine -o FILE` writes its run, and clapnq_rag_run reads it "
+        "with --metadata run=FILE."
+    )
+
+
+@pytest.mark.parametrize("option", ["split", "mirror", "samples", "run", "hybrid"])
+@pytest.mark.parametrize("value", [["a", "b"], {"a": 1}])
+def test_an_option_takes_one_value(option: str, value: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        load(name="t", **{option: value})
+    assert str(refused.value) == f"t: {option} takes one value, got {value!r}"
+
+
+def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> None:
+    passages = [{"id": "p1", "title": "Moon", "text": "pulls"}, {"id": "p2", "title": "Sun", "text": "shines"}]
+    doc = {"id": "q1", "question": "why", "answerable": True, "answers": ["a", "b"], "passages": passages, "more": 1}
+    path = tmp_path / "samples_t_2026-01-01T00-00-00.jsonl"
+
+    def write(**changes: Any) -> None:
+        path.write_text(json.dumps({"doc_id": 0, "doc": doc | changes, "resps": [["x"]]}) + "\n", "utf-8")
+
+    write()
+    found = load(name="t", samples=str(path), detector="lexical")
+    assert [*found] == ["evaluation"]
+    (row,) = found["evaluation"]
+    assert (row["groundings"], row["target"], row["detector"]) == (["Moon pulls", "Sun shines"], "a", "lexical")
+    assert "more" not in row
+    assert "retriever" not in row
+    with pytest.raises(
+        CorruptSource, match="a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"
+    ):
+        load(name="t", samples=str(path), retriever="bm25")
+    retrieved = {
+        "gold_ids": ["p2"],
+        "retrieved_ids": ["p1", "p2"],
+        "gold_ranks": [2],
+        "retriever": '{"retriever": "x"}',
+    }
+    write(**retrieved)
+    documents = load(name="t", samples=str(tmp_path), retriever="bm25")["evaluation"]
+    assert {key: documents[0][key] for key in retrieved} == retrieved
+    assert provenance.of_dataset(documents)["retrieval"] == {"retriever": "x"}
+    for changes, fault in (
+        ({"answerable": 1}, "answerable is neither true nor false"),
+        ({"id": 1}, "id is no text"),
+        ({"question": None}, "question is no text"),
+        ({"answers": "a"}, "answers is no list of texts"),
+        ({"answers": [1]}, "answers is no list of texts"),
+        ({"passages": {}}, "passages is no list of id, title and text"),
+        ({"passages": ["a"]}, "passages is no list of id, title and text"),
+        ({"passages": [{"id": "a", "title": "b"}]}, "passages is no list of id, title and text"),
+        ({**retrieved, "retriever": 1}, "retriever is no text"),
+        ({**retrieved, "retriever": "{"}, "retriever is no JSON"),
+        ({**retrieved, "gold_ranks": [True]}, "gold_ranks is no list of whole numbers"),
+        ({**retrieved, "gold_ranks": 1}, "gold_ranks is no list of whole numbers"),
+        ({**retrieved, "retrieved_ids": [1]}, "retrieved_ids is no list of texts"),
+    ):
+        write(**changes)
+        with pytest.raises(CorruptSource) as refused:
+            load(name="t", samples=str(path))
+        assert str(refused.value).endswith(f"is no CLAPnq document: {fault}"), changes
+
+
+def test_the_run_that_half_a_hybrid_reads_is_in_the_record(mirror: Path, tmp_path: Path) -> None:
+    run = tmp_path / "mine.run"
+    run.write_text("q1 Q0 p1 1 1 me\n", "utf-8")
+    documents = load(mirror=str(mirror), retriever="hybrid", hybrid="bm25+run", run=str(run))["evaluation"]
+    record = provenance.of_dataset(documents)
+    assert [(file["option"], file["name"]) for file in record["local_files"]] == [("run", "mine.run")]
+    assert not provenance.of_dataset(load(mirror=str(mirror), retriever="bm25")["evaluation"]).get("local_files")
