@@ -1,17 +1,19 @@
 """Mutants that no test can or need kill, and why: ``explained.tsv``, one a line.
 
 A line is found by its module, its function and the text of the changed line before and after, not by a number: other
-lines may come and go.
+lines may come and go. A line of the module ``*`` is about a part of a line, wherever it stands.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("explained.tsv")
+EVERY = "*"
 COLUMNS = ("module", "function", "removed", "added", "why")
 
 
@@ -40,6 +42,22 @@ def explanations(table: Path = TABLE) -> dict[Change, str]:
                 raise ValueError(f"{table.name}: twice {change}")
             found[change] = row["why"]
     return found
+
+
+def explanation_of(change: Change, known: Mapping[Change, str]) -> Change | None:
+    """The line of the table that explains a change: its own, or one of every module (``*``) that says which part of a line
+    was replaced by what; ``None`` where there is none."""
+    if change in known:
+        return change
+    return next((line for line in known if line.module == EVERY and _replaces(line, change)), None)
+
+
+def _replaces(line: Change, change: Change) -> bool:
+    parts = change.removed.split(line.removed)
+    return any(
+        line.removed.join(parts[:at]) + line.added + line.removed.join(parts[at:]) == change.added
+        for at in range(1, len(parts))
+    )
 
 
 def change_of(mutant: str, module: str) -> Change:

@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.mutation.explained import Change, change_of, explanations
+from tests.mutation.explained import Change, change_of, explanation_of, explanations
 
 ROOT = Path(__file__).parents[2]
 STAGE = ROOT / "build" / "mutation"
@@ -441,8 +441,9 @@ def report(patterns: Sequence[str], show: bool) -> int:
             outcome = status(code)
             if outcome in (SURVIVED, UNTESTED):
                 change = change_of(name, module)
-                if change in known:
-                    used.add(change)
+                line = explanation_of(change, known)
+                if line is not None:
+                    used.add(line)
                     outcome = "explained"
                 else:
                     left.append((outcome, name, change))

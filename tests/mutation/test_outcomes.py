@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.explained import COLUMNS, TABLE, Change, explanations
+from tests.mutation.explained import COLUMNS, EVERY, TABLE, Change, explanation_of, explanations
 from tests.mutation.run import ROOT, SETTINGS, share_killed, status
 
 
@@ -17,7 +17,7 @@ def test_every_explained_survivor_is_in_a_file_that_is_mutated() -> None:
     settings.read(SETTINGS, encoding="utf-8")
     mutated = settings["mutmut"]["only_mutate"].split()
     assert [file for file in mutated if not (ROOT / file).is_file()] == []
-    assert {change.module for change in explanations()} <= set(mutated)
+    assert {change.module for change in explanations()} <= {*mutated, EVERY}
     assert TABLE.read_text("utf-8").splitlines()[0].split("\t") == list(COLUMNS)
 
 
@@ -32,6 +32,19 @@ def test_an_explanation_has_a_reason_and_stands_there_once(tmp_path: Path) -> No
     table.write_text("\t".join(COLUMNS) + "\n" + line.replace("x is odd", " "), "utf-8")
     with pytest.raises(ValueError, match="no reason"):
         explanations(table)
+
+
+def test_a_line_of_every_module_explains_a_part_of_a_line() -> None:
+    own = Change("a.py", "f", "x < 1", "x <= 1")
+    part = Change(EVERY, EVERY, "strict=True", "strict=None")
+    known = {own: "odd", part: "a check"}
+    before = "zip(zip(a, b, strict=True), c, strict=True)"
+    assert explanation_of(own, known) == own
+    for after in ("zip(zip(a, b, strict=None), c, strict=True)", "zip(zip(a, b, strict=True), c, strict=None)"):
+        assert explanation_of(Change("b.py", "g", before, after), known) == part
+    for after in (before, before.replace("True", "None"), "zip(zip(a, b, strict=None), None, strict=True)"):
+        assert explanation_of(Change("b.py", "g", before, after), known) is None
+    assert explanation_of(Change("b.py", "f", "x < 1", "x <= 1"), known) is None
 
 
 @pytest.mark.parametrize(
