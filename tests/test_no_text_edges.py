@@ -1,0 +1,145 @@
+"""Where a text stops being noise, a loop, code or another script: the number just before and the one just after."""
+
+from __future__ import annotations
+
+import pytest
+
+from custom_metrics.no_answer import behind_prompt, no_answer
+from custom_metrics.noise import is_noise, script_of, scripts
+
+RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
+QUESTION = "Was ist die Hauptstadt?"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("well no no no no", None),  # five words are too few to say that most of them go round
+        ("so well no no no no no no", "loop"),
+        ("so well then no no no no no", None),
+        ("Berlin Berlin Berlin", None),
+        ("Berlin Berlin Berlin Berlin", "loop"),
+        ("12 12 12 12", None),  # numbers need twice as many copies
+        ("12 12 12 12 12 12 12 12", "loop"),
+        ("aaaaa", None),
+        ("aaaaaa", "loop"),
+        ("ababab", None),
+        ("abababab", "loop"),
+        ("11111111111", None),
+        ("111111111111", "loop"),
+        ("print(1)\n", "code"),
+        ("print(1)```Das ist ein ganzer Satz.", None),
+        ("print(1)```Ein Satz.", "code"),  # two words are no sentence
+        ("print(1)\nDas ist {kein} Satz.", "code"),
+        ("print(1)\n1. Das ist kein Satz.", "code"),
+        ("<b>&nbsp;</b>", "markup"),
+        ("<b>x</b>", None),
+        ("\\begin{a}\\end{a}", "markup"),
+        ("<|im_end|>", "debris"),
+        ("<0x0A>Ġ", "debris"),
+        ("", "empty"),
+        (" .,! ", "empty"),
+    ],
+)
+def test_a_text_that_is_no_answer(text: str, kind: str | None) -> None:
+    assert no_answer(text) == kind
+
+
+def test_a_loop_behind_a_first_sentence_is_an_answer() -> None:
+    assert no_answer("Berlin ist es. " + "ja ja " * 9) is None
+    assert no_answer("ja. " + "ja ja " * 9) == "loop"  # the sentence is of the loop
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("столица " * 3 + "ab cd", "script"),
+        ("Берлин город также ab cdefg hijkl mnop", None),  # 16 letters of 32 are not more than half
+        ("Берлин город также ab cdefg hijkl mno", "script"),
+        ("Берлин город также", None),  # three words, thirty letters: it may be a name
+        ("Берлин город также да", "script"),
+        ("а" * 10 + "б" * 20, None),
+        ("абвгдежзиклмнопрстуфхцчшщэюя" + "абв", "script"),
+    ],
+)
+def test_another_script_than_that_of_question_and_passages(text: str, kind: str | None) -> None:
+    assert no_answer(text, QUESTION, ["Berlin ist die Hauptstadt."]) == kind
+    assert no_answer(text, QUESTION, [f"{RUSSIAN} {text.upper()}"]) in (None, "loop")
+    assert no_answer(text) != "script"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Was ist die Hauptstadt? Berlin", "Berlin"),
+        ("was ist die hauptstadt Berlin", "Berlin"),
+        ("Was ist die Hauptstadtregion", "Was ist die Hauptstadtregion"),
+        ("QUESTION: Was ist die Hauptstadt?\nOUTPUT: Berlin", "Berlin"),
+        ("CONTEXTS: [1] Berlin: eine Stadt", ""),
+        ("CONTEXTS: [1] Berlin: eine Stadt OUTPUT: Berlin", "Berlin"),
+        ("[3] Berlin: eine Stadt", ""),  # two were given
+        ("[2] Berlin: eine Stadt", "[2] Berlin: eine Stadt"),
+        ("Berlin", "Berlin"),
+        ("Yes, answer is present", "Yes, answer is present"),
+    ],
+)
+def test_what_stands_behind_a_copied_prompt(text: str, left: str) -> None:
+    assert behind_prompt(text, QUESTION, ["Berlin: eine Stadt", "Paris: eine Stadt"]) == left
+
+
+# --------------------------------------------------------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize(
+    ("text", "noise"),
+    [
+        ("xqzjkvw", False),  # six neighbours are too few
+        ("xqzjkvwqx", True),
+        ("The capital is Berlin.", False),
+        ("\ufffd\ufffd\ufffdab", False),  # three of five are not more than six of ten
+        ("\ufffd\ufffd\ufffd\ufffdab", True),
+        ("\u200b\u200c\u200d\ufeff\u00ad", False),  # joiners are text
+        ("\x01\x02\ue000\U000e0fffa", True),
+        ("a\n\t b\n\t", False),
+        ("аbγדא ཀcб", False),
+        ("аб bc γδ דא كل ไท", True),  # twelve letters of six scripts
+        ("аб bc γδ דא كل ไ", False),  # eleven
+        ("абабабабабаб b γ ד ك", False),  # one has half of them
+        ("абвгдж bcd γδε דא كل", True),
+        ("абвгдежз b γδ דא كلم", False),  # eight of sixteen
+    ],
+)
+def test_characters_that_make_no_words(text: str, noise: bool) -> None:
+    assert is_noise(text) == noise
+
+
+def test_letters_of_an_alphabet_are_held_against_the_passages() -> None:
+    """Runs of three letters: of twelve or more, a quarter must stand in question or passages."""
+    other = "жщф щцъ ъэю чщж хцщ фъы ыщц эщж юъф ьщц"  # ten runs, none of them there
+    question = "Что такое Берлин?"
+    assert not is_noise(f"{other} яъщ", question, [RUSSIAN])
+    assert is_noise(f"{other} яъщ щщж", question, [RUSSIAN])
+    assert is_noise(f"{other} бер лин", question, [RUSSIAN])  # two of twelve
+    assert not is_noise(f"{other[:35]} бер лин сто", question, [RUSSIAN])  # three of twelve
+    assert not is_noise(f"{other} яъщ щщж", question, [])
+    assert not is_noise(f"{other} яъщ щщж", None, [RUSSIAN])
+    assert not is_noise(f"{other} яъщ щщж", "Was ist Berlin?", ["Berlin is a city."])
+
+
+@pytest.mark.parametrize(
+    ("char", "script"),
+    [
+        *(
+            ("a", "LATIN"),
+            ("ａ", "LATIN"),
+            ("б", "CYRILLIC"),
+            ("か", "KATAKANA"),
+            ("カ", "KATAKANA"),
+            ("ｶ", "KATAKANA"),
+        ),
+        *(("猫", "CJK"), ("〆", "CJK"), ("한", "HANGUL"), ("1", ""), (" ", ""), ("\u0301", "")),
+    ],
+)
+def test_the_script_of_a_letter(char: str, script: str) -> None:
+    assert script_of(char) == script
+    assert scripts(char * 2 + "1 ") == ({script: 2} if script else {})
