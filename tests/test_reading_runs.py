@@ -94,6 +94,13 @@ def test_what_a_results_file_says_of_a_task(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("figures", [3, {"strict": None}, {"strict": {"m": 0.5}}, {"strict": {"m": {}}, "f": [1]}])
+def test_figures_that_are_none_are_passed_over(tmp_path: Path, figures: Any) -> None:
+    written(tmp_path, RESULTS | {"configs": {"mine": {"metadata": {"figures": figures}}}})
+    (run,) = read_runs([tmp_path])
+    assert run.tasks["mine"].figures in ({}, {"strict": {"m": {}}})
+
+
 @pytest.mark.parametrize(
     ("filters", "headline"), [(("strict", "robust"), "robust"), (("answer", "other"), "answer"), ((), "none")]
 )

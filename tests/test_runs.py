@@ -227,6 +227,7 @@ def test_cut_and_damaged_samples(two_models: Path, tmp_path: Path) -> None:
             ({key: value}, f"{key} is {type(value).__name__}, not an object")
             for key, value in (("n-samples", [1]), ("n-shot", 1), ("versions", "1"), ("groups", 0.5))
         ),
+        ({"groups": {"g": None}}, "groups holds something that is no list of metrics"),
         ({"group_subtasks": ["t"]}, "group_subtasks is list, not an object"),
         ({"group_subtasks": {"g": "t"}}, "group_subtasks holds something that is no list of tasks"),
         ({"group_subtasks": {"g": [["t"]]}}, "group_subtasks holds something that is no list of tasks"),

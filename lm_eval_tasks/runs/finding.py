@@ -167,6 +167,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     config: Mapping[str, Any] = results.get("configs", {}).get(name, {})
     record = record_of(config)
     figures = said_of(config, "figures")
+    known = figures.items() if isinstance(figures, Mapping) else ()
     return TaskRun(
         task=name,
         benchmark=_benchmark(name, config),
@@ -174,13 +175,17 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         version=(results.get("versions") or {}).get(name),
         config=config,
         provenance=record,
-        figures=figures if isinstance(figures, Mapping) else {},
+        figures={name: found for name, found in known if _are_mappings(found)},
         metrics=_metrics(name, config),
         settings=_settings(name, results, config, record),
         results=results.get("results", {}).get(name, {}),
         samples=samples,
         results_file=path,
     )
+
+
+def _are_mappings(values: Any) -> bool:
+    return isinstance(values, Mapping) and all(isinstance(value, Mapping) for value in values.values())
 
 
 @lru_cache(maxsize=1)

@@ -36,6 +36,8 @@ def read_results(path: Path) -> dict[str, Any]:
     for key in _BY_TASK:
         if not isinstance(results.get(key) or {}, dict):
             raise ValueError(f"{path} is damaged: {key} is {type(results[key]).__name__}, not an object")
+    if not all(isinstance(scores, dict) for scores in (results.get("groups") or {}).values()):
+        raise ValueError(f"{path} is damaged: groups holds something that is no list of metrics")
     groups = results.get("group_subtasks") or {}
     if not all(
         isinstance(members, list) and all(isinstance(name, str) for name in members) for members in groups.values()

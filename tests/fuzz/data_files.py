@@ -95,13 +95,15 @@ def _run(both: tuple[bytes, bytes]) -> None:
     assert len(labels(found)) == len(found)
     for run in found:
         for task in run.tasks.values():
-            assert headline_filter(task.filters)
+            assert isinstance(headline_filter(task.filters), str)
+            assert all(isinstance(figure, dict) for of in task.figures.values() for figure in of.values())
             assert isinstance(task.detector, dict)
             assert all(isinstance(reason, str) for reason in task.not_comparable)
             if task.samples is not None:
                 answers = task.answers()
                 assert len({answer.key for answer in answers}) <= len(answers)
         assert all(run.tasks.keys() >= {*members} for members in run.groups.values())
+        assert all(isinstance(scores, dict) for scores in run.group_results.values())
 
 
 def _server(body: bytes) -> None:
