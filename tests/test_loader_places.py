@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import provenance
+from lm_eval_tasks.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
@@ -122,3 +126,46 @@ def test_mushroom_says_what_it_reads(caplog: pytest.LogCaptureFixture) -> None:
     assert record["options"] == {"language": "de", "split": "both"}
     ranked = provenance.of_dataset(mushroom.load("de", "test", mirror="sample")["evaluation"])
     assert [*ranked["kept"]] == ["test"]
+
+
+@pytest.mark.parametrize(
+    ("load", "options", "says"),
+    [
+        (nomiracl.load, {"language": "xx"}, "nomiracl_xx: unknown language 'xx'; known are ar, "),
+        (nomiracl.load, {"split": "train"}, "nomiracl_de: unknown split 'train'; known are dev, test"),
+        (
+            nomiracl.load,
+            {"subset": "some"},
+            "nomiracl_de: unknown subset 'some'; known are both, non_relevant, relevant",
+        ),
+        (nomiracl.load, {"max_samples": 0}, "nomiracl_de: max_samples must be a whole number of at least 1, got 0"),
+        (
+            nomiracl.load,
+            {"max_passage_tokens": 0},
+            "nomiracl_de: max_passage_tokens must be a whole number of at least 1, got 0",
+        ),
+        (nomiracl.load, {"seed": True}, "nomiracl_de: seed must be a whole number, got True"),
+        (nomiracl.load, {"seed": "7"}, "nomiracl_de: seed must be a whole number, got '7'"),
+        (nomiracl.load, {"splitt": "dev"}, "nomiracl_de: --metadata key 'splitt' is not known; did you mean 'split'"),
+        (mfava.load, {"language": "xx"}, "mfava_xx: unknown language 'xx'; known are ar, "),
+        (mfava.load, {"detektor": "x"}, "mfava_de: --metadata key 'detektor' is not known; did you mean 'detector'"),
+        (mushroom.load, {"language": "xx"}, "mushroom_xx: unknown language 'xx'; known are "),
+        (mushroom.load, {"split": "train"}, "mushroom_de: unknown split 'train'; known are both, test, validation"),
+        (mushroom.load, {"splitt": "test"}, "mushroom_de: --metadata key 'splitt' is not known; did you mean 'split'"),
+    ],
+)
+def test_an_option_that_is_not_known_is_named_with_its_task(
+    load: Callable[..., Any], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        load(**{"language": "de", "mirror": "sample", **options})
+    assert str(refused.value).startswith(says)
+
+
+@pytest.mark.parametrize(("limit", "sampled"), [(None, False), (1000, False), (2, True)])
+def test_a_sample_of_all_questions_is_none(limit: int | None, sampled: bool) -> None:
+    sample = str(Path(task_folder()) / "sample")
+    chosen, judged, fewer = nomiracl._chosen("de", "test", "both", limit, 42, sample, Counter())
+    assert fewer is sampled
+    assert chosen.keys() == judged.keys() == {"relevant", "non_relevant"}
+    assert all(len(questions) == 2 for questions in chosen.values()) is sampled

@@ -106,6 +106,10 @@ def test_the_wanted_passages_of_a_corpus_are_kept_and_all_are_counted(tmp_path: 
     path.write_text('{"docid": "p", "title": ""}\n', "utf-8")
     with pytest.raises(CorruptSource, match=rf"^{re.escape(str(path))}, line 1: no 'text' in the passage$"):
         nomiracl._corpus(path, set(), seen)
+    for odd in ({"docid": 1}, {"docid": []}, {"title": {"a": 1}}, {"text": 7}):
+        path.write_text(json.dumps({"docid": "p", "title": "", "text": None} | odd) + "\n", "utf-8")
+        with pytest.raises(CorruptSource, match=r"line 1: docid, title or text of the passage is no text$"):
+            nomiracl._corpus(path, set(), seen)
     path.write_text("\n", "utf-8")
     with pytest.raises(
         CorruptSource, match=rf"^{re.escape(str(path))}: the corpus is empty; every question needs 10 passages of it$"

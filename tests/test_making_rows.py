@@ -12,7 +12,7 @@ import pytest
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import Span
 from lm_eval_tasks.language_tags import code_of, guess
-from lm_eval_tasks.making import translation
+from lm_eval_tasks.making import answers, translation
 from lm_eval_tasks.making.articles import read_rows, spans_in
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
@@ -92,6 +92,21 @@ def test_an_id_names_one_row(tmp_path: Path) -> None:
         read(tmp_path, {}, "[]")
     with pytest.raises(MissingSource, match=r"none\.jsonl: no such file \(--metadata articles=FILE, JSON lines with"):
         list(read_rows(tmp_path / "none.jsonl", "de", Counter()))
+
+
+def test_a_reply_that_says_the_question_again_is_no_answer() -> None:
+    doc = {
+        "language": "de",
+        "question": "Wo entspringt die Elbe?",
+        "reference": "Die Elbe entspringt im Riesengebirge.",
+    }
+    for reply, reason in (
+        ("Wo entspringt die Elbe?", "no text (a loop, markup, code, noise)"),
+        ("Answer: \n", "an empty reply"),
+        ("Die Elbe entspringt im Riesengebirge.", None),  # word for word from the passage
+    ):
+        rows, reasons = answers.read(reply, doc)
+        assert (bool(rows), dict(reasons)) == (reason is None, {reason: 1} if reason else {})
 
 
 # --------------------------------------------------------------------------------------------------------- translations

@@ -78,6 +78,11 @@ def test_html_becomes_lines(body: str, lines: list[str]) -> None:
     assert page.text.split("\n") == ["T", *lines]
 
 
+def test_cells_of_a_header_are_cells() -> None:
+    page = read_page(html("<table><tr><th>a</th><th>b</th><td>c</td></tr></table>x<th>a</th>y").encode())
+    assert page.text.split("\n") == ["T", "a | b | c", "x", "ay"]
+
+
 def test_the_heading_names_the_article_and_stands_once() -> None:
     page = read_page(b"<title>A - Wikipedia</title><body><h1 id='firstHeading'>A</h1><p>x</p>")
     assert page == WebPage("", "A", "A\nx")

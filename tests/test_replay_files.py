@@ -109,6 +109,7 @@ def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
     assert re.search(
         rf"^replay: {re.escape(str(path))}, line 1 is no stored answer and was passed over \(.+\)$", caplog.messages[0]
     )
+    assert not caplog.messages[0].endswith("(None)")
     assert caplog.messages[1:] == [f"replay: 1 lines of {path} could not be read and were passed over"]
 
 

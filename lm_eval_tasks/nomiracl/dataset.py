@@ -306,6 +306,8 @@ def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> tuple[dict[str,
             docid, title, text = row["docid"], row["title"], row["text"]
         except KeyError as error:
             raise sources.CorruptSource(f"{path}, line {number}: no {error} in the passage") from None
+        if not isinstance(docid, str) or not isinstance(title or "", str) or not isinstance(text or "", str):
+            raise sources.CorruptSource(f"{path}, line {number}: docid, title or text of the passage is no text")
         if docid in read:
             seen["passages listed twice (the first counts)"] += 1
             continue
