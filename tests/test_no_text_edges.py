@@ -27,6 +27,8 @@ QUESTION = "Was ist die Hauptstadt?"
         ("abababab", "loop"),
         ("11111111111", None),
         ("111111111111", "loop"),
+        ("12" * 400 + "7", "loop"),  # 800 characters are read
+        ("12" * 399 + "7" * 3, None),
         ("print(1)\n", "code"),
         ("print(1)```Das ist ein ganzer Satz.", None),
         ("print(1)```Ein Satz.", "code"),  # two words are no sentence
