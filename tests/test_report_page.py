@@ -82,7 +82,7 @@ def test_numbers_stand_with_their_bounds_and_what_they_mean(page: Path, two_mode
 
 def test_a_doubt_about_everything_is_said_at_the_top(page: Path) -> None:
     said = parsed(page).xpath("string(//header)")
-    assert "not comparable with published figures: the files are the bundled miniature" in said
+    assert "not comparable with published figures (the files are the bundled miniature" in said
 
 
 def test_one_model_has_no_differences_and_no_filter_by_model(two_models: Path, tmp_path: Path) -> None:
