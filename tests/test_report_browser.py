@@ -58,6 +58,15 @@ def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, req
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
+def test_an_example_of_a_card_opens_its_document(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    link = tab.page.locator(".examples a").first
+    link.click()
+    document = tab.page.locator(f"[id='{link.get_attribute('href')[1:]}']")
+    assert document.evaluate("found => found.open && found.closest('.task').open")
+    assert link.text_content().removesuffix("…") in " ".join(document.locator(".question").text_content().split())
+
+
 def test_the_keyboard_reaches_everything(opened: Any, page: Path) -> None:  # noqa: F811
     tab = opened(page)
     tab.page.keyboard.press("Tab")

@@ -165,3 +165,11 @@ def test_plots_as_files(two_models: Path, tmp_path: Path, capsys: pytest.Capture
     assert written[-1] == str(page)
     assert sorted(map(Path, written[:-1])) == sorted(svg.iterdir())
     assert len(written) > 3
+
+
+def test_bounds_wider_than_a_hundred_points_are_said_to_say_nothing(found: Differences) -> None:
+    rows = [row for metric in found.metrics for row in (*metric.main, *metric.languages)]
+    wide = {row.task: row.bounds for row in rows if row.wide}
+    assert wide["nomiracl_ko"] == "\N{MINUS SIGN}95.4 to +10.7 points"  # four questions
+    assert not any(row.wide and row.significant for row in rows)
+    assert not any(row.wide for metric in found.metrics for row in metric.main)

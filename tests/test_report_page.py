@@ -58,7 +58,13 @@ def big_page(big_runs: Path, shared_once: SharedOnce) -> Path:
 def test_the_sections_stand_in_order(page: Path) -> None:
     root = parsed(page)
     sections = [section.get("id") for section in root.xpath("//main/section")]
-    assert [name for name in sections if name != "differences"] == ["summary", "plots", "documents", "provenance"]
+    assert [name for name in sections if name != "differences"] == [
+        "summary",
+        "plots",
+        "documents",
+        "provenance",
+        "words",
+    ]
     assert root.xpath("string(//h1)") == "Which model makes up less?"
     levels = [int(heading.tag[1]) for heading in root.iter("h1", "h2", "h3", "h4")]
     assert levels[0] == 1

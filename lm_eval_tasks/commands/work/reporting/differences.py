@@ -55,6 +55,7 @@ class Row:
         sort, p_sort: the difference and p, to sort by.
         drawn: lower bound, difference and upper bound on a scale of 0 to 100, with 50 for no difference; ``None`` where
             there are no bounds.
+        wide: whether the bounds of a share are wider than 100 points: then the data say next to nothing.
         significant: whether the models differ, as corrected for the number of comparisons.
         better: label of the better model; empty where none is shown to be.
         counted: what was paired.
@@ -72,6 +73,7 @@ class Row:
     sort: float
     p_sort: float
     drawn: tuple[float, float, float] | None
+    wide: bool
     significant: bool
     better: str
     counted: str
@@ -191,6 +193,7 @@ def _row(row: Difference, found: Comparison, width: float) -> Row:
         sort=row.difference if math.isfinite(row.difference) else 0.0,
         p_sort=row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
         drawn=_drawn(row, width),
+        wide=unit == "share" and row.high - row.low > 1,
         significant=row.significant,
         better=models[row.better] if row.better is not None else "",
         counted=f"{row.n} {row.unit}",
