@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-__all__ = ["readable", "short_names", "wrapped"]
+__all__ = ["numbered", "readable", "short_names", "wrapped"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _BREAKS = re.compile(r"(?<=[-_/ .:,])")
@@ -18,6 +18,11 @@ _ELLIPSIS = "…"
 def readable(name: str) -> str:
     """A name without characters that no XML file may hold; each is U+FFFD."""
     return _CONTROL.sub("\ufffd", name)
+
+
+def numbered(names: Iterable[str]) -> dict[str, int]:
+    """Name to its place in a report, from 0, which decides its colour there."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
