@@ -69,3 +69,12 @@ def test_an_infinite_t_and_closed_forms() -> None:
     assert student_p(math.inf, 5) == 0
     assert student_p(1.0, 1) == pytest.approx(0.5)  # Cauchy's quartile
     assert student_p(math.sqrt(2), 2) == pytest.approx(1 - 1 / math.sqrt(2))
+
+
+def test_up_to_eight_pairs_p_is_a_share_of_all_orders() -> None:
+    for number, orders in ((4, 24), (8, 40_320)):
+        found = correlate(range(number), [at ^ 1 for at in range(number)])
+        assert found.spearman_p * orders == pytest.approx(round(found.spearman_p * orders), abs=1e-6)
+        assert 0 < found.spearman_p < 1
+    nine = correlate(range(9), [1, 0, 3, 2, 5, 4, 7, 6, 8])
+    assert nine.spearman_p == pytest.approx(student_p(nine.spearman * math.sqrt(7 / (1 - nine.spearman**2)), 7))

@@ -156,3 +156,15 @@ def test_a_category_alone_has_the_figures_of_its_counts() -> None:
 def test_rates_of_counts(counts: WordCounts, rates: tuple[float, ...]) -> None:
     names = ("precision", "recall", "f1", "false_positive_rate", "prevalence", "flagged_share")
     assert [getattr(counts, name) for name in names] == pytest.approx(rates, nan_ok=True)
+
+
+def test_words_are_those_of_the_answers_language() -> None:
+    """Six Han characters are one word between spaces, and several in Chinese."""
+    chinese = {"answer": "猫坐在垫子上", "language": "zh", "spans": [{"start": 0, "end": 1, "category": "entity"}]}
+    tagged = "<entity>猫</entity>坐在垫子上"
+    for process in (detection.process_results, detection.process_category_results):
+        found = process(chinese, [tagged])
+        assert float(found["f1"]) == 1.0
+        counts = found["precision"] if process is detection.process_results else found["precision"][0]
+        assert (counts[0], counts[1], counts[2]) == (1, 0, 0)
+        assert counts[3] > 1

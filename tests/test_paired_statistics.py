@@ -298,6 +298,7 @@ def test_holm_is_that_of_statsmodels() -> None:
     known = [value for value in p if not math.isnan(value)]
     assert holm(known) == pytest.approx(multitest.multipletests(known, method="holm")[1])
     assert holm([]).size == 0
+    assert holm([0.7, 0.6, 0.4]).tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("share", [True, False])
