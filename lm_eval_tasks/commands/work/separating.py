@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.atomic import finished, whole_file
+from lm_eval_tasks.runs.results_file import leaves_of
 from lm_eval_tasks.sources import CorruptSource, MissingSource
 
 __all__ = ["separate"]
@@ -69,7 +70,7 @@ def _separate_file(file: Path, into: Path) -> Iterable[Path]:
         is_task = name in results["configs"]
         alone = {part: _only(value, name) if part in _BY_NAME else value for part, value in results.items()}
         if not is_task:
-            tasks = _tasks_below(name, results.get("group_subtasks") or {})
+            tasks = leaves_of(name, results.get("group_subtasks") or {})
             alone["configs"] = {
                 name: _shared([results["configs"][task] for task in tasks if task in results["configs"]])
             }
@@ -90,7 +91,12 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         results = json.loads(file.read_text("utf-8"), parse_constant=refuse)
         scores = results["results"]
-        if not all(isinstance(part, dict) for part in (scores, *scores.values(), results["configs"])):
+        groups = results.get("group_subtasks") or {}
+        if not all(isinstance(part, dict) for part in (scores, *scores.values(), results["configs"], groups)):
+            raise TypeError
+        if not all(
+            isinstance(members, list) and all(isinstance(name, str) for name in members) for members in groups.values()
+        ):
             raise TypeError
         unfit = next((name for name in scores if Path(name).name != name), None)
         if unfit is not None:
@@ -112,12 +118,6 @@ def _is_score(key: str, value: Any) -> bool:
 
 def _only(part: Any, name: str) -> Any:
     return {key: value for key, value in part.items() if key == name} if isinstance(part, Mapping) else part
-
-
-def _tasks_below(group: str, subtasks: Mapping[str, Iterable[str]]) -> list[str]:
-    """The tasks of a group and of the groups in it."""
-    below = [_tasks_below(name, subtasks) if name in subtasks else [name] for name in subtasks.get(group, ())]
-    return [task for tasks in below for task in tasks]
 
 
 def _shared(configs: list[Mapping[str, Any]]) -> dict[str, Any]:
