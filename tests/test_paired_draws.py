@@ -26,7 +26,9 @@ from custom_metrics.paired_rates import (
     compare_rates,
     compare_ratios,
     detector_errors,
+    linearised,
 )
+from custom_metrics.significance_ranks import all_pairs
 
 NAN = math.nan
 
@@ -63,12 +65,14 @@ def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> No
         for place in (1, 2)
     ]
     whole = np.concatenate([*draws(40)]), compare_mean_groups(strata), compare_rates(rates, RATES[1])
+    many = all_pairs([np.column_stack(pair) for pair in strata])
     monkeypatch.setattr(paired_draws, "_BLOCK", 40 * 600)
     blocks = [*draws(40)]
     assert [len(block) for block in blocks] == [600, 600, 600, 199]
     assert (np.concatenate(blocks) == whole[0]).all()
     assert compare_mean_groups(strata) == whole[1]
     assert compare_rates(rates, RATES[1]) == whole[2]
+    assert all_pairs([np.column_stack(pair) for pair in strata]) == pytest.approx(many, nan_ok=True)
     monkeypatch.setattr(paired_draws, "_BLOCK", 39)  # fewer than a row of counts: one resample at a time
     assert [len(block) for block in draws(40, iterations=3)] == [1, 1, 1]
 
@@ -138,11 +142,12 @@ def test_a_harmonic_mean_of_ratios_has_the_bounds_of_a_bootstrap_over_questions(
     assert found.high - found.difference == pytest.approx(1.96 * spread, rel=0.08)
 
 
-def test_a_perfect_detector_corrects_nothing() -> None:
+@pytest.mark.parametrize(("iterations", "seed"), [(1999, 1234), (499, 7)])
+def test_a_perfect_detector_corrects_nothing(iterations: int, seed: int) -> None:
     """Over two languages of different size, the bounds and p of the corrected rate are those of the flagged share."""
-    perfect = detector_errors(precision=1.0, recall=1.0)
+    perfect = detector_errors(precision=1.0, recall=1.0, iterations=iterations)
     strata = [RateStratum(articles(1), articles(2), perfect), RateStratum(articles(3, 25), articles(4, 25), perfect)]
-    flagged, corrected = (compare_rates(strata, rate) for rate in RATES[:2])
+    flagged, corrected = (compare_rates(strata, rate, iterations, seed) for rate in RATES[:2])
     assert (corrected.n, corrected.method) == (85, CORRECTED)
     for name in ("first", "second", "difference", "low", "high"):
         assert getattr(corrected, name) == pytest.approx(getattr(flagged, name), rel=1e-9), name
@@ -188,3 +193,27 @@ def test_where_one_model_flags_more_than_the_detector_finds_nothing_is_known(ord
     assert found.difference == pytest.approx(order * 0.5, abs=0.05)
     assert math.isnan(found.low)
     assert math.isnan(found.high)
+
+
+def test_a_seed_gives_the_same_draws_and_another_seed_others() -> None:
+    cells = np.column_stack([np.arange(10, 50), np.full(40, 8), np.arange(40, 0, -1), np.full(40, 100)]).astype(float)
+    one, again, other = (detector_errors(cells, iterations=300, seed=seed) for seed in (1, 1, 2))
+    assert one is not None
+    assert again is not None
+    assert other is not None
+    assert one.draws.shape == (300, 3)
+    assert (one.draws == again.draws).all()
+    assert (one.draws != other.draws).any()
+    for rate in RATES:
+        strata = [RateStratum(articles(1), articles(2), one)]
+        first, same, different = (compare_rates(strata, rate, 300, seed) for seed in (1, 1, 2))
+        assert first == same
+        assert first.low != different.low
+        assert first.difference == different.difference
+
+
+def test_one_document_has_its_own_ratio() -> None:
+    assert linearised([1.0], [1.0]).tolist() == [1.0]
+    assert linearised([0.25], [1.0]).tolist() == [0.25]
+    assert linearised([0.0, 0.5], [0.5, 0.5]).tolist() == pytest.approx([0.0, 1.0])
+    assert np.isnan(linearised([3.0], [0.0])).all()  # and no warning
