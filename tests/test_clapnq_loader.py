@@ -340,8 +340,10 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         ({"passages": [{"id": "a", "title": "b"}]}, "passages is no list of id, title and text"),
         ({**retrieved, "retriever": 1}, "retriever is no text"),
         ({**retrieved, "retriever": "{"}, "retriever is no JSON"),
-        ({**retrieved, "gold_ranks": [True]}, "gold_ranks is no list of whole numbers"),
-        ({**retrieved, "gold_ranks": 1}, "gold_ranks is no list of whole numbers"),
+        *(
+            ({**retrieved, "gold_ranks": ranks}, "gold_ranks is no list of places among its 2 passages")
+            for ranks in ([True], 1, [0], [3], [2**63], ["1"])
+        ),
         ({**retrieved, "retrieved_ids": [1]}, "retrieved_ids is no list of texts"),
     ):
         write(**changes)

@@ -160,7 +160,7 @@ def test_damaged_documents_are_named(tmp_path: Path, changed: dict[str, Any], me
     [
         ({}, "a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of clapnq_rag"),
         ({"retriever": "bm25"}, "retriever is no JSON"),
-        ({"gold_ranks": [True]}, "gold_ranks is no list of whole numbers"),
+        ({"gold_ranks": [True]}, "gold_ranks is no list of places among its"),
         ({"retrieved_ids": None}, "retrieved_ids is no list of texts"),
     ],
 )

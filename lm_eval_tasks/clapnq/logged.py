@@ -82,13 +82,13 @@ def _fault(doc: Mapping[str, Any]) -> str:
         json.loads(doc.get("retriever", "{}"))
     except (ValueError, RecursionError):
         return "retriever is no JSON"
-    ranks = doc.get("gold_ranks", [])
-    if not isinstance(ranks, list) or not all(type(rank) is int for rank in ranks):
-        return "gold_ranks is no list of whole numbers"
     passages = doc["passages"]
     if not isinstance(passages, list) or not all(
         isinstance(passage, dict) and all(isinstance(passage.get(key), str) for key in Passage._fields)
         for passage in passages
     ):
         return "passages is no list of id, title and text"
+    ranks = doc.get("gold_ranks", [])
+    if not isinstance(ranks, list) or not all(type(rank) is int and 1 <= rank <= len(passages) for rank in ranks):
+        return f"gold_ranks is no list of places among its {len(passages)} passages"
     return ""
