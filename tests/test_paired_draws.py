@@ -217,3 +217,10 @@ def test_one_document_has_its_own_ratio() -> None:
     assert linearised([0.25], [1.0]).tolist() == [0.25]
     assert linearised([0.0, 0.5], [0.5, 0.5]).tolist() == pytest.approx([0.0, 1.0])
     assert np.isnan(linearised([3.0], [0.0])).all()  # and no warning
+
+
+def test_a_detector_that_flags_right_words_more_often_than_wrong_ones_corrects_nothing() -> None:
+    worse = np.column_stack([np.full(40, 10), np.full(40, 60), np.full(40, 50), np.full(40, 40)]).astype(float)
+    strata = [RateStratum(articles(1), articles(2), detector_errors(worse))]
+    assert compare_rates(strata, RATES[2]).n == 0
+    assert compare_rates(strata, RATES[1]).n == 60
