@@ -30,7 +30,7 @@ _NEXT_TURN = re.compile(
 # Tokens no text holds, wherever they stand; and those that are also HTML or ordinary brackets, at the ends only.
 _TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
 _EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
-_LEAD = re.compile(r"(?:\s|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
+_LEAD = re.compile(r"(?:\s+|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
 _SPACE = re.compile(r"\s+")
 # Colours, cursor movements and titles that a terminal would take out (ECMA-48), and the eight-bit form of their start.
 _TERMINAL = re.compile(
