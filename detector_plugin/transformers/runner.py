@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.cores import each_on_a_core
 from detector_plugin.transformers.engine import Setup
+from detector_plugin.transformers.lengths import learned_positions
 from detector_plugin.transformers.model import load
 from detector_plugin.transformers.readings import Reading
 from detector_plugin.transformers.repository import library
@@ -58,7 +59,7 @@ class Runner:
         self.batch_tokens = (setup.batch_tokens or tokens) // self.cores
         self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.types = reads_types(model, tokenizer)
-        self.longest = _positions(model)
+        self.longest = learned_positions(model)
         if self.bidirectional:
             self._check_bidirectional()
 
@@ -181,16 +182,6 @@ class Runner:
 def _out_of_memory(error: Exception) -> bool:
     """Whether a GPU, or torch's allocator of a CPU, had no room left."""
     return isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def _positions(model: Any) -> int | None:
-    """Positions that were learned: there are no more. Others can be had, at the user's risk."""
-    for name, module in model.named_modules():
-        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
-            # RoBERTa and its kin count positions from after the padding token's.
-            padding = getattr(module, "padding_idx", None)
-            return int(module.num_embeddings - (0 if padding is None else padding + 1))
-    return None
 
 
 def reads_types(model: Any, tokenizer: Any) -> bool:
