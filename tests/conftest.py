@@ -54,9 +54,11 @@ _started: list[Started] = []  # what runs the commands of this session
 @pytest.fixture(scope="session", autouse=True)
 def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No mirror but the one a test names, and a cache that no other run shares."""
+    from tests.shared_once import session_folder  # a plugin, which pytest imports first
+
     os.environ.pop("LM_EVAL_GROUNDED_MIRROR", None)
     os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    _started.append(Started(dict(os.environ)))
+    _started.append(Started(dict(os.environ), session_folder(tmp_path_factory)))
     yield
     _started.pop().end()
 
