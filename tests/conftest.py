@@ -17,7 +17,14 @@ from tests.environment.started import Started
 from tests.somebodys_package import package, theirs  # noqa: F401
 from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
-pytest_plugins = ["tests.cpu_budget", "tests.shared_once", "tests.judged", "tests.two_models", "tests.report_runs"]
+pytest_plugins = [
+    "tests.cpu_budget",
+    "tests.shared_once",
+    "tests.judged",
+    "tests.two_models",
+    "tests.report_runs",
+    "tests.browser",
+]
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"

@@ -122,7 +122,7 @@ def test_holm_is_over_the_languages_and_pairs_of_a_metric(two_models: Path) -> N
 def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:
     headlines = compared(two_models, tasks=["clapnq_rag", "nomiracl_de"])
     assert [row.metric for row in headlines.differences] == [
-        *("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "length"),
+        *("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "answerable_abstention_rate", "length"),
         *("hallucination_rate", "error_rate"),
     ]
     assert all(row.headline for row in headlines.differences)

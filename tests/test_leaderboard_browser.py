@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
+from tests.browser import SCHEMES, WIDTHS
 from tests.shared_once import SharedOnce
-from tests.test_report_browser import SCHEMES, WIDTHS, chromium, opened  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -45,7 +45,7 @@ def pages_of(site: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["index", "run"])
 def test_it_opens_without_a_request_an_error_or_an_overflow(
-    opened: Any,  # noqa: F811
+    opened: Any,
     site: Path,
     name: str,
     width: int,
@@ -62,14 +62,14 @@ def test_it_opens_without_a_request_an_error_or_an_overflow(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["index", "run"])
-def test_axe_finds_no_fault(opened: Any, site: Path, name: str, scheme: str) -> None:  # noqa: F811
+def test_axe_finds_no_fault(opened: Any, site: Path, name: str, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
     tab = opened(pages_of(site)[name], 1400, scheme)
     found = axe.Axe().run(tab.page).response["violations"]
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
-def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:  # noqa: F811
+def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:
     page = opened(site / "index.html").page
     table = page.locator("section:has(h2:text-is('clapnq_gold')) table")
     values = "found => found.map(row => Number(row.cells[1].dataset.sort))"
@@ -89,7 +89,7 @@ def test_a_column_is_ordered_by_the_keyboard(opened: Any, site: Path) -> None:  
     assert len({*names}) == 5
 
 
-def test_without_javascript_every_table_is_there(opened: Any, site: Path) -> None:  # noqa: F811
+def test_without_javascript_every_table_is_there(opened: Any, site: Path) -> None:
     page = opened(site / "index.html", java_script_enabled=False).page
     assert page.locator("table.sortable").count() == 6
     assert page.locator("th button").count() == 0

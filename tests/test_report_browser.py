@@ -3,82 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser import SCHEMES, WIDTHS, Tab
 from tests.report_runs import HOSTILE
 from tests.test_report_page import big_page, hostile_page, page  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-WIDTHS = (1400, 400)
-SCHEMES = ("light", "dark")
 WITHIN = 2.0
 """Seconds of the processor in which a page is there to be read; the clock would measure what else the machine does."""
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no Playwright: pip install 'lm-eval-grounded[browser]'"
-    )
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not path:
-        pytest.skip("no Chromium: apt-get install chromium, or name one with CHROMIUM=PATH")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield browser
-        browser.close()
-
-
-class Tab:
-    """A page that is open, with everything that it asked for and complained of.
-
-    Attributes:
-        page: of Playwright.
-        asked: addresses of its requests.
-        said: messages of its console, and its errors.
-        seconds: of the processor, until it was loaded.
-    """
-
-    def __init__(self, context: Any, path: Path) -> None:
-        self.asked: list[str] = []
-        self.said: list[str] = []
-        self.address = path.as_uri()
-        self.page = context.new_page()
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        session = context.new_cdp_session(self.page)
-        session.send("Performance.enable", {"timeDomain": "threadTicks"})
-        self.page.goto(self.address)
-        measured = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
-        self.seconds: float = measured["TaskDuration"]
-
-    def shown(self) -> list[str]:
-        """The ids of the documents that are not filtered away."""
-        ids: list[str] = self.page.eval_on_selector_all(
-            "details.document:not([hidden])", "found => found.map(e => e.id)"
-        )
-        return ids
-
-
-@pytest.fixture
-def opened(chromium: Any) -> Iterator[Any]:
-    contexts = []
-
-    def open_(path: Path, width: int = 1400, scheme: str = "light", **options: Any) -> Tab:
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
-        contexts.append(context)
-        return Tab(context, path)
-
-    yield open_
-    for context in contexts:
-        context.close()
 
 
 def open_everything(tab: Tab) -> None:
@@ -119,6 +56,15 @@ def test_axe_finds_no_fault(opened: Any, name: str, width: int, scheme: str, req
     """)
     found = axe.Axe().run(tab.page).response["violations"]
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
+def test_an_example_of_a_card_opens_its_document(opened: Any, page: Path) -> None:  # noqa: F811
+    tab = opened(page)
+    link = tab.page.locator(".examples a").first
+    link.click()
+    document = tab.page.locator(f"[id='{link.get_attribute('href')[1:]}']")
+    assert document.evaluate("found => found.open && found.closest('.task').open")
+    assert link.text_content().removesuffix("…") in " ".join(document.locator(".question").text_content().split())
 
 
 def test_the_keyboard_reaches_everything(opened: Any, page: Path) -> None:  # noqa: F811

@@ -54,8 +54,6 @@ def test_a_difference_as_text(value: float, unit: Unit, expected: str) -> None:
             *("clapnq_rag", "unanswerable_accuracy", LEXICAL, ANSWER, "is better at declining than"),
             "by 57.1 points (95 % bounds 23.3 to 78.6; p = 0.004).",
         ),
-        # Of the corrected rate nothing can be said; of what the detector flags, it can.
-        ("mfava", "rogan_gladen_rate", "", "", "", "No difference is shown: baseline-answer less baseline-lexical is "),
     ],
 )
 def test_the_verdict_on_a_headline(
@@ -64,6 +62,19 @@ def test_the_verdict_on_a_headline(
     (verdict,) = found.verdicts[family, metric]
     assert (verdict.better, verdict.other, verdict.relation) == (better, other, relation)
     assert text in verdict.text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_verdict_names_what_the_better_model_is_worse_at(found: Differences) -> None:
+    (bought,) = found.verdicts["nomiracl", "hallucination_rate"]
+    assert bought.text.endswith(
+        " It overlooks more answers that are there: 16.7\N{NO-BREAK SPACE}%, not 0.0\N{NO-BREAK SPACE}%."
+    )
+
+
+def test_where_the_corrected_rate_says_nothing_the_verdict_is_about_what_the_detector_flags(found: Differences) -> None:
+    corrected, flagged = found.verdicts["mfava", "rogan_gladen_rate"]
+    assert corrected.text == "Of the corrected rates nothing can be said: the detector's errors are too little known."
+    assert flagged.text.startswith("No difference is shown: baseline-answer less baseline-lexical is ")
 
 
 def test_groups_stand_before_their_languages(found: Differences) -> None:
@@ -154,3 +165,11 @@ def test_plots_as_files(two_models: Path, tmp_path: Path, capsys: pytest.Capture
     assert written[-1] == str(page)
     assert sorted(map(Path, written[:-1])) == sorted(svg.iterdir())
     assert len(written) > 3
+
+
+def test_bounds_wider_than_a_hundred_points_are_said_to_say_nothing(found: Differences) -> None:
+    rows = [row for metric in found.metrics for row in (*metric.main, *metric.languages)]
+    wide = {row.task: row.bounds for row in rows if row.wide}
+    assert wide["nomiracl_ko"] == "\N{MINUS SIGN}95.4 to +10.7 points"  # four questions
+    assert not any(row.wide and row.significant for row in rows)
+    assert not any(row.wide for metric in found.metrics for row in metric.main)

@@ -194,7 +194,7 @@ def rates(rate: float, low: float, high: float, detected: float = 0.5, n: int = 
         (
             [task("clapnq_gold", ANSWERS, provenance={"not_comparable": ["half of the corpus", "--limit 9"]})],
             "length",
-            {"not_comparable": "not comparable with published figures: --limit 9"},  # the last of two
+            {"not_comparable": "not comparable with published figures (half of the corpus; --limit 9)"},
         ),
         (
             [task("clapnq_gold", ANSWERS, provenance={})],
@@ -289,7 +289,7 @@ def test_a_doubt_of_a_mean_says_in_which_languages_it_holds() -> None:
             "its correction rests on real answers in other languages, as none are annotated in this one (pooled) (in 4 of "
             "5 languages: fr, it, es, 1 more)",
         ),
-        Doubt("not_comparable", "not comparable with published figures: --limit (in 1 of 5 languages: es)"),
+        Doubt("not_comparable", "not comparable with published figures (--limit, in 1 of 5 languages: es)"),
     )
 
 

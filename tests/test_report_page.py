@@ -58,7 +58,13 @@ def big_page(big_runs: Path, shared_once: SharedOnce) -> Path:
 def test_the_sections_stand_in_order(page: Path) -> None:
     root = parsed(page)
     sections = [section.get("id") for section in root.xpath("//main/section")]
-    assert [name for name in sections if name != "differences"] == ["summary", "plots", "documents", "provenance"]
+    assert [name for name in sections if name != "differences"] == [
+        "summary",
+        "plots",
+        "documents",
+        "provenance",
+        "words",
+    ]
     assert root.xpath("string(//h1)") == "Which model makes up less?"
     levels = [int(heading.tag[1]) for heading in root.iter("h1", "h2", "h3", "h4")]
     assert levels[0] == 1
@@ -82,7 +88,7 @@ def test_numbers_stand_with_their_bounds_and_what_they_mean(page: Path, two_mode
 
 def test_a_doubt_about_everything_is_said_at_the_top(page: Path) -> None:
     said = parsed(page).xpath("string(//header)")
-    assert "not comparable with published figures: the files are the bundled miniature" in said
+    assert "not comparable with published figures (the files are the bundled miniature" in said
 
 
 def test_one_model_has_no_differences_and_no_filter_by_model(two_models: Path, tmp_path: Path) -> None:

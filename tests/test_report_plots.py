@@ -19,12 +19,15 @@ from lm_eval_tasks.commands.work.reporting.plots import (
     nomiracl_rates,
     plots_of,
 )
+from lm_eval_tasks.commands.work.reporting.plots.drawing import COLOURS
 from lm_eval_tasks.commands.work.reporting.plots.resources import web_share
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.runs import Run, TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
 
 Named = list[tuple[str, object]]
+RATES = ("hallucination_rate", "error_rate")
+CAUTION = ("unanswerable_accuracy", "answerable_abstention_rate")
 
 
 def by_name(runs: list[Run]) -> dict[str, Plot]:
@@ -63,6 +66,18 @@ def test_the_plots_of_the_sample(two_models: Path) -> None:
 )
 def test_a_plot_is_there_where_its_tasks_are(tasks: list[TaskRun], names: list[str]) -> None:
     assert [*by_name([run("m", tasks)])] == names
+
+
+def test_a_model_has_the_same_colour_in_every_plot() -> None:
+    """Also where it is the only one of a plot: a reader looks for the colour of the first screen."""
+    pytest.importorskip("matplotlib")
+    answered = {metric: figure(0.5, 0.4, 0.6) for metric in ("rougeL", "length", *CAUTION)}
+    rate = {"robust": {name: figure(0.5, 0.4, 0.6) for name in RATES}}
+    rates = [task(f"nomiracl_{code}", rate, code) for code in ("de", "fr")]
+    plots = by_name([run("m/first", rates), run("m/second", [task("clapnq_gold", answered)])])
+    colours = {name: {colour for colour in COLOURS if colour in plot.svg} for name, plot in plots.items()}
+    assert (colours["nomiracl_rates"], colours["clapnq_length"]) == ({COLOURS[0]}, {COLOURS[1]})
+    assert colours["clapnq_caution"] == {COLOURS[1]}
 
 
 def test_rates_of_the_sample(two_models: Path) -> None:

@@ -6,7 +6,15 @@ __all__ = ["headlines_of"]
 
 _HEADLINES = {
     "nomiracl": ("hallucination_rate", "error_rate"),
-    "clapnq": ("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "length", "hallucinated_share"),
+    "clapnq": (
+        "rougeL",
+        "recall",
+        "rougeLp",
+        "unanswerable_accuracy",
+        "answerable_abstention_rate",
+        "length",
+        "hallucinated_share",
+    ),
     "mfava": ("detected_rate", "estimated_rate", "rogan_gladen_rate", "f1"),
     "mushroom": ("iou", "rho"),
 }

@@ -28,6 +28,13 @@ _LESS = {
 }
 """Metric to how its better model is said to stand to the other."""
 
+_PRICES = {
+    "hallucination_rate": ("error_rate", "It overlooks more answers that are there"),
+    "unanswerable_accuracy": ("answerable_abstention_rate", "It declines more of what can be answered, too"),
+}
+"""Metric to what a model could buy it with, and what is said where the better model paid: one that never answers wins."""
+
+_NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
 _CORRECTED = ("rogan_gladen_rate", "estimated_rate")
 _FLAGGED = "detected_rate"
 
@@ -48,6 +55,7 @@ class Row:
         sort, p_sort: the difference and p, to sort by.
         drawn: lower bound, difference and upper bound on a scale of 0 to 100, with 50 for no difference; ``None`` where
             there are no bounds.
+        wide: whether the bounds of a share are wider than 100 points: then the data say next to nothing.
         significant: whether the models differ, as corrected for the number of comparisons.
         better: label of the better model; empty where none is shown to be.
         counted: what was paired.
@@ -65,6 +73,7 @@ class Row:
     sort: float
     p_sort: float
     drawn: tuple[float, float, float] | None
+    wide: bool
     significant: bool
     better: str
     counted: str
@@ -184,6 +193,7 @@ def _row(row: Difference, found: Comparison, width: float) -> Row:
         sort=row.difference if math.isfinite(row.difference) else 0.0,
         p_sort=row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
         drawn=_drawn(row, width),
+        wide=unit == "share" and row.high - row.low > 1,
         significant=row.significant,
         better=models[row.better] if row.better is not None else "",
         counted=f"{row.n} {row.unit}",
@@ -216,8 +226,11 @@ def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[st
         rows, parts = _rows_of(found, family, metric, languages[family, metric])
         if rows and metric in _CORRECTED and all(math.isnan(row.p) for row in rows):
             # What is known all the same: which model the detector flags less.
-            rows = _rows_of(found, family, _FLAGGED, languages[family, metric])[0] or rows
-        listed = [_verdict(row, found) for row in rows] or list(_of_languages(parts, found))
+            flagged = _rows_of(found, family, _FLAGGED, languages[family, metric])[0]
+            listed = [Verdict("", "", "", _NOTHING_CORRECTED), *(_verdict(row, found) for row in flagged)]
+            verdicts[family, metric] = tuple(listed[: _PAIRS + 1])
+            continue
+        listed = [_verdict(row, found, _price_of(row, found)) for row in rows] or list(_of_languages(parts, found))
         listed.sort(key=lambda one: not one.better)
         if len(listed) > _PAIRS:
             listed = [one for one in listed if one.better][:_PAIRS]
@@ -237,7 +250,19 @@ def _rows_of(
     return rows or (parts if alone else []), parts
 
 
-def _verdict(row: Difference, found: Comparison) -> Verdict:
+def _price_of(row: Difference, found: Comparison) -> str:
+    """What the better of two models is worse at, in a sentence that follows the verdict; empty where nothing is shown."""
+    metric, said = _PRICES.get(row.metric, ("", ""))
+    prices = [other for other in found.of(metric, row.task) if (other.first, other.second) == (row.first, row.second)]
+    if row.better is None or not prices or prices[0].better in (None, row.better):
+        return ""
+    (price,) = prices
+    paid, spared = (price.first_value, price.second_value)[:: 1 if row.better == row.first else -1]
+    unit = unit_of(metric)
+    return f" {said}: {shown(paid, unit)}, not {shown(spared, unit)}.".replace(" %", f"{_TOGETHER}%")
+
+
+def _verdict(row: Difference, found: Comparison, price: str = "") -> Verdict:
     unit = unit_of(row.metric)
     first, second = found.models[row.first], found.models[row.second]
     if row.n == 0 or math.isnan(row.p):
@@ -253,7 +278,7 @@ def _verdict(row: Difference, found: Comparison) -> Verdict:
     sizes = sorted(abs(part) for part in (row.low, row.high) if math.isfinite(part))
     between = " to ".join(points(part, unit).removeprefix("+").removesuffix(" points") for part in sizes)
     sure = f"95 % bounds {between}; {_said_p(row.p_adjusted)}" if len(sizes) == 2 else sure
-    return Verdict(better, other, _LESS.get(row.metric, _BETTER), f"by {size} ({sure}).")
+    return Verdict(better, other, _LESS.get(row.metric, _BETTER), f"by {size} ({sure}).{price}")
 
 
 def _of_languages(rows: Sequence[Difference], found: Comparison) -> Iterator[Verdict]:

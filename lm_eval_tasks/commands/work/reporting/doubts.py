@@ -93,12 +93,18 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     said = {*details.values()}
     if len(said) == 1:  # of all alike
         (detail,) = said
+        if everywhere and len(detail) > _SHORT:  # a sentence, which holds for other families in the same words
+            return f"{summary} ({detail})"
         named = "" if everywhere else f": {_listed(', ', [*details])}"
         where = f"in {_where(len(details), family)}{named}"
         if detail:
             return f"{summary} ({detail}, {where})"
         return summary if everywhere else f"{summary} ({where})"
     short = all(len(detail) <= _SHORT for detail in said)
+    if not short and any(details.values()):
+        language, detail = next((language, detail) for language, detail in details.items() if detail)
+        listed = _listed(", ", [*details])
+        return f"{summary} (in {_where(len(details), family)}: {listed}; in {language}: {detail})"
     parts = [f"{language} {detail}" for language, detail in details.items()] if short else [*details]
     return f"{summary} (in {_where(len(details), family)}: {_listed('; ' if short else ', ', parts)})"
 
@@ -132,8 +138,8 @@ def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
     figure = figure_of(task, metric, filter_name)
     if not task.provenance:
         yield "not_comparable", "the results do not say what it was measured on", ""
-    for reason in task.not_comparable:
-        yield "not_comparable", f"not comparable with published figures: {reason}", ""
+    if reasons := task.not_comparable:
+        yield "not_comparable", "not comparable with published figures", "; ".join(reasons)
     if math.isnan(figure.value):
         known = task.figures or task.results
         yield "undefined", _NOT_DEFINED if known else "there is no results file beside the samples", ""

@@ -14,6 +14,7 @@ from lm_eval_tasks.commands.work.comparing import compare_runs
 from lm_eval_tasks.commands.work.comparing.rendering import FORMATS
 from lm_eval_tasks.commands.work.reporting.differences import differences
 from lm_eval_tasks.commands.work.reporting.documents import read_documents
+from lm_eval_tasks.commands.work.reporting.families import families
 from lm_eval_tasks.commands.work.reporting.headlines import headlines
 from lm_eval_tasks.commands.work.reporting.markdown import escaped, summary
 from lm_eval_tasks.commands.work.reporting.model_card import model_card
@@ -137,6 +138,11 @@ def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable]) -> Page:
         models=models,
         doubts=doubts,
         summaries=shown,
+        tasks={
+            family.name: [task.task for task in family.tasks.values()]
+            for run in runs.values()
+            for family in families(run)
+        },
         plots=plots,
         no_plots=why_not,
         differences=differences([*runs.values()], listed),

@@ -13,6 +13,7 @@ from lm_eval_tasks.commands.work.reporting.differences import Differences
 from lm_eval_tasks.commands.work.reporting.documents import KINDS, TaskDocuments
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt
 from lm_eval_tasks.commands.work.reporting.families import language_name
+from lm_eval_tasks.commands.work.reporting.page.examples import examples
 from lm_eval_tasks.commands.work.reporting.page.safe import direction, finalized, language_tag
 from lm_eval_tasks.commands.work.reporting.page.summary import Summary, benchmark_name, metric_title
 from lm_eval_tasks.commands.work.reporting.provenance import Made, Number, Origin
@@ -79,6 +80,7 @@ class Page:
         models: of the report.
         doubts: about every number of the page.
         summaries: its top.
+        tasks: family of the top to the names of its tasks.
         plots: in order; empty where matplotlib is missing.
         no_plots: why there are none, and how to get them; empty where there are.
         differences: from ``compare``; ``None`` where there is one model only.
@@ -95,6 +97,7 @@ class Page:
     models: Sequence[Model]
     doubts: Sequence[Doubt]
     summaries: Sequence[Summary]
+    tasks: Mapping[str, Sequence[str]]
     plots: Sequence[ShownPlot]
     no_plots: str
     differences: Differences | None
@@ -124,6 +127,7 @@ def render(page: Page) -> str:
             script=Markup(script),  # noqa: S704 - the same
             policy=policy,
             kinds=KINDS,
+            examples=examples,
         )
     )
     return html

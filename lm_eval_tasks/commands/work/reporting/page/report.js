@@ -62,7 +62,7 @@
       found += shown;
       total += group.documents.length;
     }
-    id("found").textContent = narrowed ? `${found} of ${total} documents on this page match.` : "";
+    id("found").textContent = narrowed ? `${found} of ${total} documents on this page match.${found ? "" : " Clear the filters to see all."}` : "";
   }
 
   function order() {

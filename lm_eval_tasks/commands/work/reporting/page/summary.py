@@ -48,6 +48,9 @@ _FIRST = (
 )
 """The metric of a family that the first screen shows: what is made up, or what is nearest to it."""
 
+_SEVERE = ("broken", "undefined", "invalid", "clipped", "wide", "unlike")
+"""Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
+
 _PRICES = {"hallucination_rate": "error_rate", "unanswerable_accuracy": "answerable_abstention_rate"}
 """Metric of the first screen to what a model could buy it with: one that never answers makes nothing up."""
 
@@ -61,6 +64,7 @@ _QUESTIONS = (
 )
 _NAMES = {"nomiracl": "NoMIRACL", "clapnq": "CLAPnq", "mfava": "mFAVA", "mushroom": "Mu-SHROOM"}
 _WIDTH = 100.0
+_PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,16 @@ class Summary:
     metrics: tuple[MetricSummary, ...]
 
     @property
+    def severe(self) -> dict[str, str]:
+        """Model to the worst doubts about its number on the first screen, in few words."""
+        found = {}
+        for row in self.first.rows:
+            said = [doubt.text for kind in _SEVERE for doubt in row.doubts if doubt.kind == kind]
+            if said:
+                found[row.model] = "; ".join(text.partition(" (")[0].partition(":")[0] for text in said[:2])
+        return found
+
+    @property
     def main_doubts(self) -> tuple[Doubt, ...]:
         """One of each kind, for the first screen."""
         return tuple({doubt.kind: doubt for doubt in reversed(self.doubts)}.values())[::-1]
@@ -150,7 +164,7 @@ class Summary:
         if price is None:
             return {}
         title = price.title[:1].lower() + price.title[1:]
-        return {row.model: f"{title}: {row.value}" for row in price.rows}
+        return {row.model: f"{title}: {row.value}".replace(" %", _PERCENT) for row in price.rows}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lm_eval_tasks.commands.work.reporting.families import Family, families
 from lm_eval_tasks.commands.work.reporting.plots import (
@@ -18,6 +18,7 @@ from lm_eval_tasks.commands.work.reporting.plots import (
     mushroom_detectors,
     nomiracl_rates,
 )
+from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered
 from lm_eval_tasks.commands.work.reporting.plots.plot import Cell, Plot, save
 from lm_eval_tasks.runs import Run, labels
 
@@ -31,20 +32,21 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
         runs: of one or more models.
     """
     found: dict[str, list[Named]] = {}
-    for run, name in zip(runs, labels(runs), strict=True):
+    places = numbered(labels(runs))
+    for run, name in zip(runs, places, strict=True):
         for family in families(run):
             found.setdefault(family.name, []).append((name, family))
     plots: list[Plot] = []
     together: dict[str, list[Named]] = {}
     for of_models in found.values():
-        plots += _of_a_family(of_models)
+        plots += _of_a_family(of_models, places)
         metrics = _metrics(of_models)
         for part, needed in _TOGETHER.items():
             if {*needed} <= metrics:
                 together.setdefault(part, []).extend(of_models)
     answered, retrieved = together.get("answered", []), together.get("retrieved", [])
     if answered:
-        plots += [clapnq_tradeoffs.length(answered), clapnq_tradeoffs.caution(answered)]
+        plots += [clapnq_tradeoffs.length(answered, places), clapnq_tradeoffs.caution(answered, places)]
     if retrieved:
         plots.append(clapnq_retrieval.plot(retrieved))
     return plots
@@ -61,16 +63,16 @@ def _metrics(of_models: Sequence[Named]) -> set[str]:
     return {metric.name for _, family in of_models for metric in family.any.metrics}
 
 
-def _of_a_family(of_models: Sequence[Named]) -> Iterator[Plot]:
+def _of_a_family(of_models: Sequence[Named], places: Mapping[str, int]) -> Iterator[Plot]:
     """The plots of tasks that differ in their language alone."""
     metrics = _metrics(of_models)
     if {*nomiracl_rates.RATES} <= metrics:
-        yield nomiracl_rates.plot(of_models)
+        yield nomiracl_rates.plot(of_models, places)
         yield language_table.plot(of_models, nomiracl_rates.RATES)
     if {*mfava_rates.RATES} <= metrics:
         yield mfava_rates.plot(of_models)
         yield language_table.plot(of_models, mfava_rates.RATES[1:])
-        yield from mfava_correlations.plots(of_models)
+        yield from mfava_correlations.plots(of_models, places)
     if {*mushroom_detectors.METRICS} <= metrics:
         yield mushroom_detectors.plot(of_models)
     if {*judge_ratings.ASPECTS} <= metrics:

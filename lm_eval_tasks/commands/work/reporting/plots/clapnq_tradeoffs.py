@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.families import Family
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.plots import scatter
-from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names, wrapped
+from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered, short_names, wrapped
 from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of
 
 __all__ = ["METRICS", "Answered", "answered", "caution", "length"]
@@ -42,9 +42,15 @@ def answered(families: Sequence[tuple[str, Family]]) -> list[Answered]:
     return sorted(found, key=lambda one: models[one.model])
 
 
-def length(families: Sequence[tuple[str, Family]]) -> Plot:
-    """Answer quality against length."""
+def length(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | None = None) -> Plot:
+    """Answer quality against length.
+
+    Args:
+        families: name of the model and each of its tasks.
+        places: name of the model to its place in the report; in the order of `families` where nobody says.
+    """
     found = answered(families)
+    places = places or numbered(one.model for one in found)
     return Plot(
         name="clapnq_length",
         title="Answer quality against length (CLAPnq)",
@@ -58,13 +64,15 @@ def length(families: Sequence[tuple[str, Family]]) -> Plot:
             [(one.model, one.task, one.length, one.rouge) for one in found],
             scatter.Axis("length of an answer (characters)"),
             scatter.Axis("RougeL"),
+            places,
         ),
     )
 
 
-def caution(families: Sequence[tuple[str, Family]]) -> Plot:
-    """What caution brings against what it costs, and what is left of answer quality."""
+def caution(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | None = None) -> Plot:
+    """What caution brings against what it costs, and what is left of answer quality; arguments as of :func:`length`."""
     found = answered(families)
+    places = places or numbered(one.model for one in found)
     return Plot(
         name="clapnq_caution",
         title="What caution brings, and its price (CLAPnq)",
@@ -83,41 +91,44 @@ def caution(families: Sequence[tuple[str, Family]]) -> Plot:
         rows=tuple(
             (one.model, one.task, *cells(one.abstained), *cells(one.unanswerable), *cells(one.rouge)) for one in found
         ),
-        draw=lambda: _draw_caution(found),
+        draw=lambda: _draw_caution(found, places),
     )
 
 
-def _draw_caution(found: Sequence[Answered]) -> Any:
+def _draw_caution(found: Sequence[Answered], places: Mapping[str, int]) -> Any:
     price = scatter.Axis("answerable questions declined (%)", 100)
     return scatter.draw_apart(
         [
             (
-                _dots([(one.model, one.task, one.abstained, one.unanswerable) for one in found]),
+                _dots([(one.model, one.task, one.abstained, one.unanswerable) for one in found], places),
                 price,
                 scatter.Axis("unanswerable questions declined (%)", 100),
             ),
-            (_dots([(one.model, one.task, one.abstained, one.rouge) for one in found]), price, scatter.Axis("RougeL")),
+            (
+                _dots([(one.model, one.task, one.abstained, one.rouge) for one in found], places),
+                price,
+                scatter.Axis("RougeL"),
+            ),
         ],
-        _series(found),
+        _series(found, places),
     )
 
 
-Place = tuple[str, str, Figure, Figure]
+Drawn = tuple[str, str, Figure, Figure]
 
 
-def _dots(places: Sequence[Place]) -> list[scatter.Dot]:
-    models = [*dict.fromkeys(model for model, *_ in places)]
-    return [scatter.Dot(setting(task), x, y, models.index(model)) for model, task, x, y in places]
+def _dots(drawn: Sequence[Drawn], places: Mapping[str, int]) -> list[scatter.Dot]:
+    return [scatter.Dot(setting(task), x, y, places[model]) for model, task, x, y in drawn]
 
 
-def _series(found: Sequence[Any]) -> list[str]:
+def _series(found: Sequence[Any], places: Mapping[str, int]) -> dict[int, str]:
     models = [*dict.fromkeys(one[0] for one in found)]
     names = short_names(models)
-    return [wrapped(names[model], 60, 1) for model in models]
+    return {places[model]: wrapped(names[model], 60, 1) for model in models}
 
 
-def _draw(places: Sequence[Place], x: scatter.Axis, y: scatter.Axis) -> Any:
-    return scatter.draw_apart([(_dots(places), x, y)], _series(places))
+def _draw(drawn: Sequence[Drawn], x: scatter.Axis, y: scatter.Axis, places: Mapping[str, int]) -> Any:
+    return scatter.draw_apart([(_dots(drawn, places), x, y)], _series(drawn, places))
 
 
 def setting(task: str) -> str:

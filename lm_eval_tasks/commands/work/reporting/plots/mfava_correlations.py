@@ -7,7 +7,7 @@ more hallucinated words, and no correlation of the rate with resources or with l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.correlations import FEWEST, Correlation, correlate
@@ -15,7 +15,7 @@ from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.families import Family, figure_of, language_name
 from lm_eval_tasks.commands.work.reporting.headlines import RATES, filter_of
 from lm_eval_tasks.commands.work.reporting.plots import scatter
-from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names, wrapped
+from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered, short_names, wrapped
 from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of
 from lm_eval_tasks.commands.work.reporting.plots.resources import SOURCE, web_share
 from lm_eval_tasks.runs import TaskRun
@@ -78,11 +78,16 @@ _KINDS = (
 )
 
 
-def plots(families: Sequence[tuple[str, Family]]) -> list[Plot]:
-    """The plots of a family of tasks; none where no model has two languages."""
+def plots(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | None = None) -> list[Plot]:
+    """The plots of a family of tasks; none where no model has two languages.
+
+    Args:
+        families: name of the model and its tasks.
+        places: name of the model to its place in the report; in the order of `families` where nobody says.
+    """
     if max(len(family.tasks) for _, family in families) < 2:
         return []
-    return [_plot(families, kind) for kind in _KINDS]
+    return [_plot(families, kind, places or numbered(model for model, _ in families)) for kind in _KINDS]
 
 
 def spoken(families: Sequence[tuple[str, Family]], x: str, y: str) -> list[Spoken]:
@@ -135,7 +140,7 @@ def _p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _plot(families: Sequence[tuple[str, Family]], kind: _Kind) -> Plot:
+def _plot(families: Sequence[tuple[str, Family]], kind: _Kind, places: Mapping[str, int]) -> Plot:
     found = spoken(families, kind.x, kind.y)
     family = families[0][1]
     y = rate_of(families) if kind.y == _RATE else kind.y
@@ -153,18 +158,18 @@ def _plot(families: Sequence[tuple[str, Family]], kind: _Kind) -> Plot:
         rows=tuple(
             (one.model, one.language, language_name(one.language), *cells(one.x), *cells(one.y)) for one in found
         ),
-        draw=lambda: _draw(by_model, correlations, kind, y),
+        draw=lambda: _draw(by_model, correlations, kind, y, places),
     )
 
 
-def _draw(by_model: Any, correlations: Any, kind: _Kind, y: str) -> Any:
+def _draw(by_model: Any, correlations: Any, kind: _Kind, y: str, places: Mapping[str, int]) -> Any:
     names = short_names([*by_model])
     panels = [
         scatter.Panel(
             f"{wrapped(names[model], 40, 1)}\n{_in_two(said(correlations[model]))}",
-            [scatter.Dot(one.language, one.x, one.y, number) for one in of_model],
+            [scatter.Dot(one.language, one.x, one.y, places[model]) for one in of_model],
         )
-        for number, (model, of_model) in enumerate(by_model.items())
+        for model, of_model in by_model.items()
     ]
     rate = (
         scatter.Axis(f"share of words (%), {_NAMES[y]}", 100)

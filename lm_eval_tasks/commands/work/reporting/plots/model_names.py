@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
-__all__ = ["readable", "short_names", "wrapped"]
+__all__ = ["numbered", "readable", "short_names", "wrapped"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _BREAKS = re.compile(r"(?<=[-_/ .:,])")
+_REPLAY = "replay"
+_REPLAYED = re.compile(rf"{_REPLAY}-.+-[0-9a-f]{{6}}")
 _ELLIPSIS = "…"
 
 
@@ -17,12 +20,29 @@ def readable(name: str) -> str:
     return _CONTROL.sub("\ufffd", name)
 
 
+def numbered(names: Iterable[str]) -> dict[str, int]:
+    """Name to its place in a report, from 0, which decides its colour there."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Name to a shorter one: without the organisation before ``/`` where the names stay different."""
-    short = [readable(name).rpartition("/")[2] or readable(name) for name in names]
-    if len({*short}) < len({*names}):
-        short = [readable(name) for name in names]
-    return dict(zip(names, short, strict=True))
+    """Name to a shorter one, where the names stay different: without the organisation before ``/``.
+
+    Names of replayed answers (:mod:`lm_eval_tasks.models.names`) are without their common beginning and the digest.
+    """
+    plain = [readable(name) for name in names]
+    without = [name.rpartition("/")[2] or name for name in plain]
+    replayed = [name for name in without if _REPLAYED.fullmatch(name)]
+    alike = "".join(letters[0] for letters in takewhile(lambda found: len({*found}) == 1, zip(*replayed, strict=False)))
+    start = alike.rpartition("-")[0] if len({*replayed}) > 1 else _REPLAY
+    shorter = [
+        name.removeprefix(start).removeprefix("-").rpartition("-")[0] or name if name in replayed else name
+        for name in without
+    ]
+    for short in (shorter, without):
+        if len({*short}) == len({*names}):
+            return dict(zip(names, short, strict=True))
+    return dict(zip(names, plain, strict=True))
 
 
 def wrapped(name: str, width: int = 22, lines: int = 2) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.reporting.families import Family
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.plots import scatter
-from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names, wrapped
+from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered, short_names, wrapped
 from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of
 
 __all__ = ["MEAN", "RATES", "Point", "plot", "points"]
@@ -45,8 +45,13 @@ def points(families: Sequence[tuple[str, Family]]) -> list[Point]:
     return found
 
 
-def plot(families: Sequence[tuple[str, Family]]) -> Plot:
-    """The plot of a family of tasks."""
+def plot(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | None = None) -> Plot:
+    """The plot of a family of tasks.
+
+    Args:
+        families: name of the model and its tasks.
+        places: name of the model to its place in the report; in the order of `families` where nobody says.
+    """
     found = points(families)
     family = families[0][1]
     undefined = [
@@ -65,11 +70,11 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
         caption=caption,
         columns=("model", "language", *columns_of("hallucination_rate"), *columns_of("error_rate")),
         rows=tuple((one.model, one.language, *cells(one.hallucination), *cells(one.error)) for one in found),
-        draw=lambda: draw(found),
+        draw=lambda: draw(found, places or numbered(model for model, _ in families)),
     )
 
 
-def draw(found: Sequence[Point]) -> Any:
+def draw(found: Sequence[Point], places: Mapping[str, int]) -> Any:
     """A panel for each model."""
     models = [*dict.fromkeys(point.model for point in found)]
     names = short_names(models)
@@ -81,14 +86,14 @@ def draw(found: Sequence[Point]) -> Any:
                     "" if point.language == MEAN else point.language,
                     point.hallucination,
                     point.error,
-                    number,
+                    places[model],
                     point.language == MEAN,
                 )
                 for point in found
                 if point.model == model
             ],
         )
-        for number, model in enumerate(models)
+        for model in models
     ]
     return scatter.draw(
         panels,

@@ -93,22 +93,22 @@ def draw(panels: Sequence[Panel], x: Axis, y: Axis, mean: str = "", is_square: b
     return made
 
 
-def draw_apart(parts: Sequence[tuple[Sequence[Dot], Axis, Axis]], series: Sequence[str]) -> Any:
+def draw_apart(parts: Sequence[tuple[Sequence[Dot], Axis, Axis]], series: Mapping[int, str]) -> Any:
     """Panels with axes of their own side by side, under one legend.
 
     Args:
         parts: dots and their axes.
-        series: names, for the legend.
+        series: number to name, for the legend.
     """
     from lm_eval_tasks.commands.work.reporting.plots import drawing
 
     width = 0.8 + 4.2 * len(parts)
-    made = drawing.figure(width, 3.8 + drawing.legend_height(series, width))
+    made = drawing.figure(width, 3.8 + drawing.legend_height([*series.values()], width))
     grid = made.subplots(1, len(parts), squeeze=False)[0]
     for axes, (dots, x, y) in zip(grid, parts, strict=True):
         _fill(axes, Panel("", dots), x, y, dots)
         axes.set(xlabel=x.label, ylabel=y.label)
-    drawing.legend(made, [drawing.handle(number) for number in range(len(series))], series)
+    drawing.legend(made, [drawing.handle(number) for number in series], [*series.values()])
     _label(made, [(axes, dots, x, y) for axes, (dots, x, y) in zip(grid, parts, strict=True)])
     return made
 
