@@ -28,6 +28,9 @@ pytest_plugins = [
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the processors. Threads of torch that wait for each other there take most of the time. Read once, too.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 try:
     from hypothesis import HealthCheck, settings
