@@ -123,13 +123,13 @@ def test_hostile_answers_are_read(answer: Any) -> None:
     read_by_everything(answer)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(answers)
 def test_any_answer_is_read(answer: str) -> None:
     read_by_everything(answer)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(
     reference=answers, answer=answers, question=answers, language=st.sampled_from(["de", "zh", "ja", "xx", "", None])
 )

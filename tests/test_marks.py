@@ -51,6 +51,7 @@ def test_a_mark_without_a_reason_is_found(source: str, lines: list[int]) -> None
     assert list(without_reason(source)) == lines
 
 
+@pytest.mark.data("the source of the tests")
 def test_every_slow_test_says_why() -> None:
     found = {file.name: list(without_reason(file.read_text("utf-8"))) for file in TESTS.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}

@@ -15,7 +15,8 @@ from tests.environment.interpreters import Version, interpreters
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = "report,test"
-FAST = "not slow and not vllm and not browser"
+FAST = "not slow and not vllm and not browser and not data"
+PROFILE = "another Python"  # of Hypothesis, see tests/conftest.py
 
 
 def supported() -> list[Version]:
@@ -41,7 +42,17 @@ def outcome(version: Version, have: dict[Version, str], options: list[str]) -> s
         return "the developers' environment, which `make test` uses"
     if version not in have:
         return "not on this machine"
-    tests = [str(environment(have[version], version)), "-m", "pytest", "-q", "-m", FAST, *options]
+    tests = [
+        str(environment(have[version], version)),
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        FAST,
+        "--hypothesis-profile",
+        PROFILE,
+        *options,
+    ]
     done = subprocess.run(tests, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, flush=True)
     *_, last = done.stdout.splitlines() or ["no output"]
