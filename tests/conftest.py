@@ -40,7 +40,7 @@ except ImportError:  # in the environment of vLLM
 else:  # how long an example takes is the machine's matter
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
-    # The developers' Python has tried more examples; another Python repeats some of them.
+    # The developers' Python tries more examples; budgets of tests are multiples of this one.
     settings.register_profile("another Python", parent=settings.get_profile("any machine"), max_examples=25)
 
 ROOT = Path(__file__).parents[1]

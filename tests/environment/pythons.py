@@ -1,7 +1,8 @@
 """The fast tests on every Python that the project supports and the machine has, each in an environment of its own.
 
 ``python -m tests.environment.pythons`` makes ``.venv-3.X`` without torch, which the base install does not need either: what
-needs it is skipped there, with the reason. It ends with a line for each version, and fails where a test failed.
+needs it is skipped there, with the reason. Left out are tests whose subject is data and not code (the mark ``data``), and
+properties are tried on fewer examples. It ends with a line for each version, and fails where a test failed.
 """
 
 from __future__ import annotations
