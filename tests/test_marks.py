@@ -13,7 +13,7 @@ MARKS = {"slow", "data"}
 
 
 def without_reason(source: str) -> Iterator[int]:
-    """Lines of ``pytest.mark.slow`` and ``pytest.mark.data`` with neither a reason as its argument, nor one in a comment on the same line."""
+    """Lines of :data:`MARKS` with neither a reason as the argument, nor one in a comment on the same line."""
     lines = source.splitlines()
     reasons = set()
     for node in ast.walk(ast.parse(source)):
