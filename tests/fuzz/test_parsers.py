@@ -37,7 +37,7 @@ def _quiet() -> Iterator[None]:
 
 def fuzz_test(parser: Parser) -> Callable[[], None]:
     """The property test of a parser."""
-    few = FEW_OF_COSTLY if parser.costly else FEW
+    few = min(FEW_OF_COSTLY if parser.costly else FEW, settings.default.max_examples)  # fewer on another Python
 
     @settings(
         deadline=None,
