@@ -12,6 +12,8 @@ RESULTS ?= results
 
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Without compiled files every process of the tests compiles the project and its tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Workers of the tests.
 WORKERS ?= 2

@@ -20,6 +20,7 @@ from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_enco
 pytest_plugins = [
     "tests.cpu_budget",
     "tests.shared_once",
+    "tests.worker_groups",
     "tests.judged",
     "tests.two_models",
     "tests.report_runs",
@@ -28,6 +29,9 @@ pytest_plugins = [
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the processors. Threads of torch that wait for each other there take most of the time. Read once, too.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 try:
     from hypothesis import HealthCheck, settings
@@ -36,6 +40,8 @@ except ImportError:  # in the environment of vLLM
 else:  # how long an example takes is the machine's matter
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
+    # The developers' Python tries more examples; budgets of tests are multiples of this one.
+    settings.register_profile("another Python", parent=settings.get_profile("any machine"), max_examples=25)
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -61,9 +67,11 @@ _started: list[Started] = []  # what runs the commands of this session
 @pytest.fixture(scope="session", autouse=True)
 def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No mirror but the one a test names, and a cache that no other run shares."""
+    from tests.shared_once import session_folder  # a plugin, which pytest imports first
+
     os.environ.pop("LM_EVAL_GROUNDED_MIRROR", None)
     os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    _started.append(Started(dict(os.environ)))
+    _started.append(Started(dict(os.environ), session_folder(tmp_path_factory)))
     yield
     _started.pop().end()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ import pytest
 from tests.environment.started import Started
 
 SHOWN = 15
+CPU = "cpu "
+"""How the properties of a test begin that hold its processor time, by phase."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +28,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         help="list the tests that are not marked slow and used more processor time than this",
     )
+    parser.addoption(
+        "--cpu-file",
+        type=Path,
+        metavar="FILE",
+        help="write the processor time of every test and every fixture, as they end: seconds, phase and test, by tab",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--cpu-file")
+    if file is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Written(file))
+
+
+class _Written:
+    """Writes what each test used as soon as it is known: a session that is ended early has said what it knows."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        file.write_text("", "utf-8")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":  # has the properties of the phases before
+            with self.file.open("a", encoding="utf-8") as written:
+                for name, seconds in report.user_properties:
+                    if name.startswith(CPU):
+                        written.write(f"{seconds:.2f}\t{name.removeprefix(CPU)}\t{report.nodeid}\n")
 
 
 def cpu_seconds() -> float:
@@ -37,12 +67,20 @@ def _counted(item: pytest.Item, phase: str) -> Generator[None, Any, Any]:
     try:
         return (yield)
     finally:
-        item.user_properties.append((f"cpu {phase}", cpu_seconds() - before))  # travels from a worker with the report
+        item.user_properties.append((f"{CPU}{phase}", cpu_seconds() - before))  # travels from a worker with the report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     return (yield from _counted(item, "set-up"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Of a fixture alone: those that it asks for are made before."""
+    return (yield from _counted(request._pyfuncitem, f"fixture {fixturedef.argname}"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -57,7 +95,7 @@ def _used(terminalreporter: Any) -> Iterator[tuple[float, str, pytest.TestReport
             if isinstance(report, pytest.TestReport):
                 phase = "set-up" if report.when == "setup" else report.when
                 for name, seconds in report.user_properties:
-                    if name == f"cpu {phase}":
+                    if name == f"{CPU}{phase}":
                         yield float(seconds), phase, report  # type: ignore[arg-type]
 
 

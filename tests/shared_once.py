@@ -26,6 +26,12 @@ from filelock import FileLock
 SharedOnce = Callable[[str, Callable[[Path], Any]], Path]
 
 
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the session's temporary files, in which each worker has a folder of its own."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+
 @pytest.fixture(scope="session")
 def shared_once(tmp_path_factory: pytest.TempPathFactory) -> SharedOnce:
     """``shared_once(name, make)``: the folder that ``make(folder)`` filled, in whichever worker was first.
@@ -33,10 +39,7 @@ def shared_once(tmp_path_factory: pytest.TempPathFactory) -> SharedOnce:
     ``make`` gets an empty folder at its final place. Where it raised, every worker gets the error; where it skipped, every
     worker asks again (and skips). A folder that a killed worker left half full is made anew.
     """
-    base = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        base = base.parent  # each worker has a folder of its own in the session's
-    shared = base / "shared_once"
+    shared = session_folder(tmp_path_factory) / "shared_once"
     shared.mkdir(exist_ok=True)
 
     def once(name: str, make: Callable[[Path], Any]) -> Path:

@@ -127,6 +127,8 @@ def f1(pairs: Iterable[tuple[bool, bool]]) -> float:
         pytest.param("tuning", False, 0.98, 0.90, id="tuning, language unknown"),
     ],
 )
+@pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
+@pytest.mark.data("how good the tables are; the code reads the cases above")
 def test_f1_over_all_languages_and_in_the_worst(kind: str, told: bool, least: float, least_language: float) -> None:
     pairs = {
         language: [

@@ -93,7 +93,7 @@ def texts_with_spans(draw: st.DrawFn) -> tuple[str, list[Span]]:
     return text, merged(Span(*span) for span in spans)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples, deadline=None)
 @given(texts_with_spans())
 def test_what_is_rendered_is_read_again(written: tuple[str, list[Span]]) -> None:
     """Whatever the text holds, tags of its own included, and however spans nest and cross."""
@@ -107,7 +107,7 @@ def test_what_is_rendered_is_read_again(written: tuple[str, list[Span]]) -> None
     assert not report.repaired
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(TEXTS)
 def test_anything_can_be_read(annotated: str) -> None:
     """Nothing raises; spans lie in the text; reading a second time what was read changes nothing."""

@@ -123,13 +123,13 @@ def test_hostile_answers_are_read(answer: Any) -> None:
     read_by_everything(answer)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(answers)
 def test_any_answer_is_read(answer: str) -> None:
     read_by_everything(answer)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=settings.default.max_examples // 2)
 @given(
     reference=answers, answer=answers, question=answers, language=st.sampled_from(["de", "zh", "ja", "xx", "", None])
 )
@@ -141,7 +141,7 @@ def test_the_lexical_detector_reads_anything_beside_anything(
     assert all(a.end <= b.start for a, b in pairwise(spans))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(reference=answers, answer=answers)
 def test_a_prompt_for_tags_quotes_anything(reference: str, answer: str) -> None:
     said = prompt.detection_prompt(reference, answer)
@@ -149,7 +149,7 @@ def test_a_prompt_for_tags_quotes_anything(reference: str, answer: str) -> None:
     assert answer in said
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(answers | st.sampled_from(HOSTILE), max_size=6))
 def test_replay_reads_a_good_line_among_any_others(tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "x.jsonl"

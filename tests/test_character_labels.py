@@ -93,7 +93,7 @@ def labelled(draw: st.DrawFn) -> tuple[int, Soft, Soft]:
     return length, draw(spans), draw(spans)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(labelled())
 def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, Soft]) -> None:
     length, annotated, found = case
@@ -243,7 +243,7 @@ def graded(draw: st.DrawFn) -> tuple[str, list[Span]]:
     return text, draw(st.lists(spans, max_size=6))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(graded())
 def test_probabilities_survive_the_tags_to_the_last_digit(written: tuple[str, list[Span]]) -> None:
     text, spans = written

@@ -49,6 +49,7 @@ LANGUAGES = ["en"] * 40
 def test_a_batch_that_does_not_fit_is_halved_and_later_ones_are_smaller(
     lookup: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one core, which is given batches of 32
     detector = TransformersDetector(str(lookup), batch_size=32, batch_tokens=10_000)
     expected = detector.detect(REFERENCES, ANSWERS, LANGUAGES)
     engine: Any = detector.engine

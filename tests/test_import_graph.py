@@ -10,8 +10,16 @@ import pytest
 from tests.conftest import ROOT
 from tests.import_graph import PACKAGES, Import, between, circles, edges, imports_of, modules, read
 
-IMPORTS = read(ROOT)
 MODULES = modules(ROOT)
+
+pytestmark = pytest.mark.xdist_group("import graph")
+
+
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    """Of the whole project."""
+    return read(ROOT)
+
 
 CALL_BACK = {
     # What it puts around the harness's functions asks whether a task is one of ours.
@@ -24,39 +32,39 @@ AT_THE_TOP = {"lm_eval", "numpy", "rapidfuzz", "tqdm", "yaml"}
 torch, transformers, vllm, sentence-transformers, peft and matplotlib, and what is slow to import, such as datasets."""
 
 
-def test_no_module_is_imported_in_a_circle() -> None:
+def test_no_module_is_imported_in_a_circle(imports: list[Import]) -> None:
     """Imports within functions count, too."""
-    kept = [one for one in IMPORTS if (one.importer, one.imported) not in CALL_BACK]
+    kept = [one for one in imports if (one.importer, one.imported) not in CALL_BACK]
     assert circles(edges(kept, MODULES)) == []
 
 
-def test_no_module_is_imported_in_a_circle_when_it_is_imported() -> None:
+def test_no_module_is_imported_in_a_circle_when_it_is_imported(imports: list[Import]) -> None:
     """Without any exception."""
-    assert circles(edges([one for one in IMPORTS if not one.late], MODULES)) == []
+    assert circles(edges([one for one in imports if not one.late], MODULES)) == []
 
 
-def test_every_exception_is_late_and_closes_a_circle() -> None:
+def test_every_exception_is_late_and_closes_a_circle(imports: list[Import]) -> None:
     for importer, imported in CALL_BACK:
-        found = [one for one in IMPORTS if (one.importer, one.imported) == (importer, imported)]
+        found = [one for one in imports if (one.importer, one.imported) == (importer, imported)]
         assert found, f"{importer} -> {imported} is gone: remove it from CALL_BACK"
         assert all(one.late for one in found)
-        others = [one for one in IMPORTS if (one.importer, one.imported) not in CALL_BACK - {(importer, imported)}]
+        others = [one for one in imports if (one.importer, one.imported) not in CALL_BACK - {(importer, imported)}]
         assert any({importer, imported} <= {*circle} for circle in circles(edges(others, MODULES)))
 
 
-def test_the_rooms_import_in_one_direction() -> None:
-    found = {pair: [f"{one.importer}:{one.line}" for one in many] for pair, many in between(IMPORTS, PACKAGES).items()}
+def test_the_rooms_import_in_one_direction(imports: list[Import]) -> None:
+    found = {pair: [f"{one.importer}:{one.line}" for one in many] for pair, many in between(imports, PACKAGES).items()}
     allowed = {(room, other) for at, room in enumerate(PACKAGES) for other in PACKAGES[at + 1 :]}
     assert {pair: where for pair, where in found.items() if pair not in allowed} == {}
     assert found.keys() == allowed
 
 
-def test_the_project_imports_nothing_of_its_tests() -> None:
-    assert [one for one in IMPORTS if one.imported.split(".")[0] == "tests"] == []
+def test_the_project_imports_nothing_of_its_tests(imports: list[Import]) -> None:
+    assert [one for one in imports if one.imported.split(".")[0] == "tests"] == []
 
 
-def test_the_interface_of_detectors_imports_no_detector() -> None:
-    graph = edges(IMPORTS, MODULES)
+def test_the_interface_of_detectors_imports_no_detector(imports: list[Import]) -> None:
+    graph = edges(imports, MODULES)
     assert {name for name in graph["detector_plugin.detector"] if name.startswith("detector_plugin")} == set()
     assert [name for name in graph["detector_plugin.loading"] if name.startswith("detector_plugin.")] == [
         "detector_plugin.detector",
@@ -65,21 +73,21 @@ def test_the_interface_of_detectors_imports_no_detector() -> None:
     assert [name for name in graph["lm_eval_tasks.clapnq.retrieval.retriever"] if "retrieval" in name] == []
 
 
-def test_nothing_heavy_is_imported_at_the_top() -> None:
+def test_nothing_heavy_is_imported_at_the_top(imports: list[Import]) -> None:
     known = {*PACKAGES, *sys.stdlib_module_names, *AT_THE_TOP}
-    early = [one for one in IMPORTS if not one.late and one.imported.split(".")[0] not in known]
+    early = [one for one in imports if not one.late and one.imported.split(".")[0] not in known]
     assert [f"{one.importer}:{one.line} imports {one.imported}" for one in early] == []
 
 
-def test_what_may_be_imported_at_the_top_is_needed_there() -> None:
-    used = {one.imported.split(".")[0] for one in IMPORTS if not one.late}
+def test_what_may_be_imported_at_the_top_is_needed_there(imports: list[Import]) -> None:
+    used = {one.imported.split(".")[0] for one in imports if not one.late}
     assert used >= AT_THE_TOP
 
 
-def test_every_module_is_read() -> None:
+def test_every_module_is_read(imports: list[Import]) -> None:
     assert {"lm_eval_tasks", "lm_eval_tasks.cli", "detector_plugin.lexical", "custom_metrics.spans"} <= MODULES.keys()
-    assert len(IMPORTS) > 500
-    assert {one.importer for one in IMPORTS} <= MODULES.keys()
+    assert len(imports) > 500
+    assert {one.importer for one in imports} <= MODULES.keys()
 
 
 # --------------------------------------------------------------------------------------------------- the reader itself

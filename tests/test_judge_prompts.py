@@ -148,10 +148,17 @@ TEXTS = st.text() | st.lists(
 ).map("".join)
 
 
+@pytest.fixture(scope="module")
+def plain(prompt: Prompt) -> list[list[str]]:
+    """What stands around the quotation."""
+    return [skeleton(each) for each in prompt()]
+
+
 @given(TEXTS)
-@settings(max_examples=40, deadline=None)
-def test_outside_the_quotation_a_prompt_is_the_same_for_any_text(prompt: Prompt, text: str) -> None:
-    plain = [skeleton(each) for each in prompt()]
+@settings(max_examples=20, deadline=None)
+def test_outside_the_quotation_a_prompt_is_the_same_for_any_text(
+    prompt: Prompt, plain: list[list[str]], text: str
+) -> None:
     for place in ("question", "passage", "answer"):
         assert [skeleton(each) for each in prompt(**{place: text})] == plain
 

@@ -112,7 +112,7 @@ def test_ordinary_text_is_left_as_it_is(text: str) -> None:
 
 
 @given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN.values()]))))
-@settings(max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> None:
     quoted = quote(text)
     assert all(line.startswith(">") for line in quoted.split("\n"))

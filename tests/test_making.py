@@ -213,7 +213,7 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({}, "mfava_make_silver_de: name a file of articles"),
+        ({}, "mfava_make_silver_de: name a file of articles.*the task mfava is the evaluation in all languages"),
         ({"articles": "nowhere.jsonl"}, "nowhere.jsonl: no such file"),
         ({"articles": ARTICLES, "categories": "entity+lie"}, "unknown categories 'lie'"),
         (

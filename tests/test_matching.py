@@ -123,7 +123,7 @@ def test_what_was_found_names_the_parts() -> None:
 WORDS = ["not", "never", "say", "tells", "keine", "really", "bil", "bilmiyor", "to", "in order to say", ".", ",", "我"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_what_is_found_is_what_a_regular_expression_finds(text: str) -> None:
     """The same patterns, written out for `re`, on texts of the patterns' own words."""

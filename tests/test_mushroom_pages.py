@@ -98,7 +98,7 @@ def test_what_is_no_html_is_survived(content: bytes) -> None:
     assert isinstance(read_page(content).text, str)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(
     st.lists(st.sampled_from("<p> </p> <table> <tr> <td> </td> </table> <h2> <li> <b a='> x </ & \x1e \n".split(" ")))
 )

@@ -305,6 +305,7 @@ def test_every_pair_of_letters_has_its_digit() -> None:
 RELEASED = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")
 
 
+@pytest.mark.data("counts released answers; the code reads the cases above")
 def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
     """With the question where the public topics hold it. Every change of a label was looked at: nomiracl/README.md."""
     topics: dict[tuple[str, str], str] = {}
@@ -329,6 +330,8 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
     assert kinds == {"asks back": 2743, "empty": 158, "prompt": 144, "loop": 80, "noise": 8}
 
 
+@pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
+@pytest.mark.data("how good the tables are; the code reads the cases above")
 def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
     folder = Path(__file__).parent / "data" / "abstention"
     read = 0

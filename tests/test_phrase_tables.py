@@ -13,6 +13,7 @@ from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexic
 from tests.table_use import examples, misread, unused
 
 FOLDER = resources.files("custom_metrics").joinpath("abstention_phrases")
+pytestmark = pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
 NEEDED = ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "yes", "no", "present")
 
 
@@ -23,6 +24,7 @@ def test_all_tables_fit_three_hundred_kilobytes_and_none_is_over_sixteen() -> No
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.data("what the tables hold")
 def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
     table = phrases(language)
     assert table["language"] == language
@@ -42,6 +44,7 @@ def test_every_yaml_reader_reads_the_same(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.data("what the tables hold")
 def test_every_part_is_referred_to(language: str) -> None:
     table = phrases(language)
     lists = [*(table.get(key, []) for key in PATTERN_KEYS), *table.get("parts", {}).values()]
@@ -51,11 +54,13 @@ def test_every_part_is_referred_to(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.data("what the tables hold")
 def test_every_pattern_and_word_is_used_by_an_example(language: str) -> None:
     assert unused(language) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.data("what the tables hold")
 def test_the_examples_are_read_as_they_say(language: str) -> None:
     """Those that were written for the table; `tuning/` has figures, not examples that must hold."""
     written = set(examples(language, ("examples",)))

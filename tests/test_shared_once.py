@@ -75,3 +75,10 @@ def test_what_a_killed_worker_left_is_made_anew(shared_once: SharedOnce, tmp_pat
     (first.parent / "left.done").unlink()
     again = shared_once("left", lambda folder: (folder / "whole").touch())
     assert [file.name for file in again.iterdir()] == ["whole"]
+
+
+@pytest.mark.xdist_group("a group")
+def test_the_scheduler_knows_a_tests_group(request: pytest.FixtureRequest) -> None:
+    """It reads the group behind the ``@`` of the test's id: see ``tests/worker_groups.py``."""
+    grouped = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@a group") is grouped

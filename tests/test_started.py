@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import command
-from tests.environment.started import Started
+from tests.environment.started import BARE, Started
 
 PROGRAM = """
 import atexit, os, sys, threading, time
@@ -62,6 +62,29 @@ def test_what_one_command_does_is_not_seen_by_the_next(started: Started, tmp_pat
     )
     said = [started([sys.executable, "-m", "program"], tmp_path, dict(os.environ), timeout=60).stdout for _ in range(2)]
     assert said == ["None\n", "None\n"]
+
+
+def test_workers_of_a_session_share_one_start(started: Started, tmp_path: Path) -> None:
+    """The one that started it may end first: then the others still have theirs, and a new one starts its own."""
+    (tmp_path / "program.py").write_text("import os; print(os.getppid())", "utf-8")
+    program = [sys.executable, "-m", "program"]
+
+    def parent(worker: Started) -> str:
+        return worker(program, tmp_path, dict(os.environ), timeout=60).stdout
+
+    first, second, third = (Started(dict(os.environ), tmp_path, BARE) for _ in range(3))
+    assert parent(first) == parent(first) != parent(second) == parent(second)  # each worker has a fork, which forks
+    assert first.process is not None
+    assert second.process is None
+    address = Path((tmp_path / "started.address").read_text("utf-8"))
+    assert address.exists()
+    first.end()
+    assert not address.parent.exists()
+    assert parent(second) == parent(second)
+    assert len({parent(second), parent(third)}) == 2
+    assert third.process is not None
+    second.end()
+    third.end()
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ VERDICT_LIKE = st.lists(st.sampled_from(PIECES)).map("".join)
 @given(st.text() | VERDICT_LIKE)
 @example("rating ²")
 @example("Rating: ①")
-@settings(max_examples=500)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_any_text_gives_a_verdict_or_none(text: str) -> None:
     assert read_rating(text) in {None, 1, 2, 3, 4}
     assert read_preference(text) in {None, "A", "B", "tie"}

@@ -7,7 +7,7 @@ from typing import Any
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.model import Described
 
-__all__ = ["LONGEST", "length_of", "positions_of"]
+__all__ = ["LONGEST", "learned_positions", "length_of", "positions_of"]
 
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
@@ -23,6 +23,16 @@ def positions_of(config: Any) -> int | None:
         return None
     # RoBERTa and its kin count positions from after the padding token's
     return stated - (config.pad_token_id or 0) - 1 if config.model_type in _FROM_PADDING else stated
+
+
+def learned_positions(model: Any) -> int | None:
+    """Positions that were learned: there are no more. Others can be had, at the user's risk."""
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
+            # RoBERTa and its kin count positions from after the padding token's.
+            padding = getattr(module, "padding_idx", None)
+            return int(module.num_embeddings - (0 if padding is None else padding + 1))
+    return None
 
 
 def length_of(told: Described, limit: int | None, wanted: int | None) -> int:

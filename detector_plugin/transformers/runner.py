@@ -1,4 +1,7 @@
-"""The engine ``transformers``: runs windows through the model in this process, in padded batches of similar length."""
+"""The engine ``transformers``: runs windows through the model in this process, in padded batches of similar length.
+
+On a CPU each core reads a batch of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.cores import each_on_a_core
 from detector_plugin.transformers.engine import Setup
+from detector_plugin.transformers.lengths import learned_positions
 from detector_plugin.transformers.model import load
 from detector_plugin.transformers.readings import Reading
 from detector_plugin.transformers.repository import library
@@ -20,10 +25,12 @@ __all__ = ["Runner", "both_ways", "reads_types"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_TOKENS = {"cuda": 65_536, "cpu": 1_024}
-"""Tokens of a batch, padding included: 16 inputs of 4096 on a GPU. A CPU is fastest with what its caches hold: with a model
-of MiniLM's size, 4,096 tokens at once take a quarter longer than 1,024."""
-_SIZE = {"cuda": 64, "cpu": 16}  # inputs of a batch
+_TOKENS = 65_536  # at once, padding included: 16 inputs of 4096
+_SIZE = 64  # inputs at once
+_CORE_TOKENS = 1_024
+"""Tokens of a batch that one core of a CPU reads. It is fastest with what its caches hold: with a model of MiniLM's size,
+4,096 tokens at once take a quarter longer than 1,024."""
+_CORE_SIZE = 16  # inputs of such a batch
 _ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
 
 
@@ -41,12 +48,18 @@ class Runner:
         self.model = model = load(setup.model, setup.device, setup.dtype)
         tokenizer = setup.model.tokenizer
         self.device = next(model.parameters()).device
-        kind = self.device.type if self.device.type in _TOKENS else "cpu"
-        self.batch_size = setup.batch_size or _SIZE[kind]
-        self.batch_tokens = setup.batch_tokens or _TOKENS[kind]
+        self.at_once = setup.batch_tokens or _TOKENS
+        self.cores, size, tokens = 1, _SIZE, _TOKENS
+        if self.device.type == "cpu":
+            threads = library("torch").get_num_threads()
+            self.cores = max(1, min(threads, setup.batch_size or threads, self.at_once // _CORE_TOKENS))
+            size, tokens = _CORE_SIZE * self.cores, _CORE_TOKENS * self.cores
+        # Of one batch; as many are read at once as cores read one each.
+        self.batch_size = (setup.batch_size or size) // self.cores
+        self.batch_tokens = (setup.batch_tokens or tokens) // self.cores
         self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.types = reads_types(model, tokenizer)
-        self.longest = _positions(model)
+        self.longest = learned_positions(model)
         if self.bidirectional:
             self._check_bidirectional()
 
@@ -56,20 +69,27 @@ class Runner:
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
         """See :meth:`detector_plugin.transformers.engine.Engine.read`."""
+        of_batches = each_on_a_core(
+            lambda batch: self.probabilities([one.ids for one in batch], [one.types for one in batch]),
+            self._sorted(readings),
+            self.cores,
+            lambda batch: len(batch) * len(batch[0].row),
+            lambda: self.at_once,
+        )
+        for batch, found in of_batches:
+            yield from zip(batch, found, strict=True)
+
+    def _sorted(self, readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+        """All batches; readings are sorted by length a part at a time."""
         waiting: list[Reading] = []
         tokens = 0
         for reading in readings:
             waiting.append(reading)
             tokens += len(reading.row)
             if len(waiting) >= _ROUND * self.batch_size or tokens >= _ROUND * self.batch_tokens:
-                yield from self._read(waiting)
+                yield from self.batches(waiting)
                 waiting, tokens = [], 0
-        yield from self._read(waiting)
-
-    def _read(self, waiting: Sequence[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
-        for batch in self.batches(waiting):
-            found = self.probabilities([reading.ids for reading in batch], [reading.types for reading in batch])
-            yield from zip(batch, found, strict=True)
+        yield from self.batches(waiting)
 
     def batches(self, waiting: Sequence[Reading]) -> Iterator[list[Reading]]:
         """Batches of windows of similar length, the longest first: memory runs out at once or never."""
@@ -114,6 +134,7 @@ class Runner:
         library("torch").cuda.empty_cache()
         half, longest = -(-len(ids) // 2), max(map(len, ids))
         self.batch_tokens = min(self.batch_tokens, half * longest)
+        self.at_once = min(self.at_once, self.cores * self.batch_tokens)
         log.warning(
             "detector %s: %d inputs of up to %d tokens do not fit into the memory of %s; they are read in two halves, and "
             "batches have %d tokens at most from now on",
@@ -161,16 +182,6 @@ class Runner:
 def _out_of_memory(error: Exception) -> bool:
     """Whether a GPU, or torch's allocator of a CPU, had no room left."""
     return isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def _positions(model: Any) -> int | None:
-    """Positions that were learned: there are no more. Others can be had, at the user's risk."""
-    for name, module in model.named_modules():
-        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
-            # RoBERTa and its kin count positions from after the padding token's.
-            padding = getattr(module, "padding_idx", None)
-            return int(module.num_embeddings - (0 if padding is None else padding + 1))
-    return None
 
 
 def reads_types(model: Any, tokenizer: Any) -> bool:

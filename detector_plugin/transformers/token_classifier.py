@@ -50,10 +50,10 @@ class TransformersDetector:
         threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
         max_length: of an input in tokens; by default what the model can read, at most 4096.
         engine: what computes the probabilities, one of :data:`detector_plugin.transformers.engines.ENGINES`.
-        batch_size: inputs at once, at most; by default what suits the engine.
-        batch_tokens: tokens at once, at most, padding included; a single input may have more.
+        batch_size: inputs at once, at most, over all cores of a CPU; by default what suits the engine.
+        batch_tokens: tokens at once, at most, padding included, over all cores of a CPU; a single input may have more.
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``: bfloat16 on a GPU, float16 on one without it, float32 on
-            a CPU.
+            a CPU, where bfloat16 is faster if the CPU computes in it.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ...
         separator: between reference and answer in the form ``paper``; by default the tokenizer's.
         revision: branch, tag or commit of the hub.

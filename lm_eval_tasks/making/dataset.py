@@ -74,7 +74,9 @@ def load(
     metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
         raise UsageError(
-            f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata articles=FILE"
+            f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata articles=FILE "
+            "(a pattern such as mfava_* names the tasks that make data, too; the task mfava is the evaluation in all "
+            "languages, mfava_detection_gold the detection)"
         )
     kinds = _some("categories", categories, CATEGORIES, task)
     chosen = _some("parts", parts, PARTS, task)

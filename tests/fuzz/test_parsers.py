@@ -42,7 +42,7 @@ def _quiet() -> Iterator[None]:
 
 def fuzz_test(parser: Parser, changes: int = CHANGES if INPUTS else FEW_CHANGES) -> Callable[[], None]:
     """The property test of a parser: so many inputs in all, each drawn one with some changes of it."""
-    few = FEW_OF_COSTLY if parser.costly else FEW
+    few = min(FEW_OF_COSTLY if parser.costly else FEW, settings.default.max_examples)  # fewer on another Python
 
     @settings(
         deadline=None,

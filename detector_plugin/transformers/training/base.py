@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.lengths import learned_positions, positions_of
 from detector_plugin.transformers.model import fast_tokenizer, is_decoder
 from detector_plugin.transformers.repository import Repository, first_line, library, require
 from detector_plugin.transformers.runner import both_ways
@@ -83,25 +84,14 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     # Before an adapter hides what the model is made of; a model that cannot see both ways is refused here.
     if both and decoder:
         _check_both_ways(torch, model, recipe.base)
-    longest = min(recipe.max_length, _positions(model, config, tokenizer))
+    limits = (int(tokenizer.model_max_length), positions_of(config), learned_positions(model))
+    longest = min(recipe.max_length, *(limit for limit in limits if limit is not None))
     if longest < recipe.max_length:
         log.info("%s reads %d tokens at most, not %d", recipe.base, longest, recipe.max_length)
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
     return Base(model, tokenizer, form, attention, longest, repository.version(), repository.licence())
-
-
-def _positions(model: Any, config: Any, tokenizer: Any) -> int:
-    """Tokens that a model and its tokenizer read."""
-    stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    limits = [int(tokenizer.model_max_length), *([stated] if isinstance(stated, int) and stated > 0 else [])]
-    for name, module in model.named_modules():
-        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
-            # RoBERTa and its kin count positions from after the padding token's.
-            padding = getattr(module, "padding_idx", None)
-            limits.append(module.num_embeddings - (0 if padding is None else padding + 1))
-    return min(limits)
 
 
 def _check_both_ways(torch: Any, model: Any, name: str) -> None:
