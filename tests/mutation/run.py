@@ -201,12 +201,22 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str], ever
 def map_tests(jobs: int, mapped: Collection[str]) -> None:
     """Run the tests that are not mapped yet, and note which functions they call and how long they take."""
     from mutmut import __main__ as mutmut
+    from mutmut.runners.harness import BadTestExecutionCommandsException
     from mutmut.state import state
 
     began, used = time.monotonic(), time.process_time()
-    mutmut.collect_or_load_stats(mutmut.get_mutant_runner(jobs))
+    try:
+        mutmut.collect_or_load_stats(mutmut.get_mutant_runner(jobs))
+    except (
+        BadTestExecutionCommandsException
+    ):  # pytest does not find a test by its name: all are mapped anew, without names
+        Path("mutants", "mutmut-stats.json").unlink()
+        mapped = ()
+        mutmut.collect_or_load_stats(mutmut.get_mutant_runner(jobs))
     share = min(1.0, (time.process_time() - used) / (time.monotonic() - began))
-    for test in state().duration_by_test.keys() - mapped:  # mutmut measures by the clock, which others' work delays
+    for test in state().duration_by_test.keys() - set(
+        mapped
+    ):  # mutmut measures by the clock, which others' work delays
         state().duration_by_test[test] *= share
     mutmut.save_stats()
 
