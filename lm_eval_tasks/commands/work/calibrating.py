@@ -12,7 +12,6 @@ from typing import Any
 from detector_plugin.calibration import ANNOTATIONS, Calibration, CalibrationError, LanguageCalibration, measured
 from detector_plugin.lexical import HELD_OUT_SUFFIX
 from detector_plugin.prompt import PROMPT_VERSION
-from lm_eval_tasks.runs.results_file import read_results
 from lm_eval_tasks.samples import read_samples, samples_files
 
 __all__ = ["calibration_from_runs", "table"]
@@ -91,8 +90,10 @@ def _detector_of(samples: Path) -> dict[str, str]:
     """Name, version and licence: of the detector that was the model, or of the language model that was prompted."""
     results = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
     try:
-        config = read_results(results)["config"]
-    except (OSError, ValueError) as error:
+        config = json.loads(results.read_text("utf-8"))["config"]
+        if not isinstance(config, dict):
+            raise TypeError("config is no object")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CalibrationError(
             f"{results}: the results file that was written with {samples.name} is needed to know which detector it is of "
             f"({type(error).__name__}: {error})"
