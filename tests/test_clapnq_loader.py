@@ -59,6 +59,12 @@ def mirror(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _warnings_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever an earlier test asked for."""
+    caplog.set_level(logging.WARNING, "lm_eval")
+
+
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     found = [f"{record.levelname} {record.getMessage()}" for record in caplog.records if "clapnq" in record.name]
     caplog.clear()
