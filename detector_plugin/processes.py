@@ -6,6 +6,7 @@ They meet through gloo, on any processor, and wait for each other as long as it 
 
 from __future__ import annotations
 
+import atexit
 import os
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -99,4 +100,12 @@ def _group() -> Any:
         else:
             distributed.init_process_group("gloo", timeout=forever)
             _OURS.append(distributed.group.WORLD)
+        atexit.register(_leave)
     return _OURS[0]
+
+
+def _leave() -> None:
+    """End the group before Python ends: its threads are of C++, and one that still runs then may abort the process."""
+    distributed = _distributed()
+    if _OURS and distributed.is_initialized():
+        distributed.destroy_process_group(_OURS.pop())

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR, socket
 from threading import Condition, Lock, Thread
 from typing import Any
 
@@ -83,6 +84,8 @@ class Server:
 def serving(server: Server, port: int = 0) -> Iterator[Server]:
     """The server, as long as the context lasts; then it is gone, with its connections."""
 
+    connections: list[socket] = []
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -136,6 +139,7 @@ def serving(server: Server, port: int = 0) -> Iterator[Server]:
             pass
 
         def handle(self) -> None:
+            connections.append(self.connection)
             with suppress(OSError):  # who asked has gone
                 super().handle()
 
@@ -153,3 +157,6 @@ def serving(server: Server, port: int = 0) -> Iterator[Server]:
         listening.shutdown()
         thread.join()
         listening.server_close()
+        for connection in connections:  # their threads would go on answering
+            with suppress(OSError):
+                connection.shutdown(SHUT_RDWR)
