@@ -65,9 +65,8 @@ def each_on_a_core(
             yield _oldest(running)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(
-            threads
-        )  # threads that others start take the number that was set last, by whichever thread
+        # Threads that others start take the number that was set last, by whichever thread.
+        torch.set_num_threads(threads)
 
 
 def _oldest(running: deque[tuple[Batch, Future[Result]]]) -> tuple[Batch, Result]:

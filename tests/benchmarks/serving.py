@@ -23,9 +23,7 @@ LENGTHS = {"short": (25, 12), "usual": (150, 40)}  # words of reference and of a
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12}
 """Dense bfloat16 operations a second, by NVIDIA's data sheets (SXM boards)."""
 ROUNDS = 2  # of which the best counts: other work on the machine only ever slows one down
-IN_TURN = (
-    5  # rounds of everything that is compared, of which the median ratio counts: other work slows neighbours alike
-)
+IN_TURN = 5  # rounds of everything that is compared; the median ratio counts, as other work slows neighbours alike
 ALONE = 4  # times fewer documents are read one at a time
 
 

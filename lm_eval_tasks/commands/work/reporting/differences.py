@@ -11,8 +11,9 @@ from lm_eval_tasks.commands.work.comparing import Comparison, Difference, compar
 from lm_eval_tasks.commands.work.comparing.wording import p_value
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
-from lm_eval_tasks.commands.work.reporting.numbers import Unit, shown, unit_of
+from lm_eval_tasks.commands.work.reporting.numbers import NO_BREAK, Unit, shown, unbroken, unit_of
 from lm_eval_tasks.commands.work.reporting.points import points
+from lm_eval_tasks.commands.work.reporting.prices import PRICES
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.source_errors import MissingSource
 
@@ -28,17 +29,10 @@ _LESS = {
 }
 """Metric to how its better model is said to stand to the other."""
 
-_PRICES = {
-    "hallucination_rate": ("error_rate", "It overlooks more answers that are there"),
-    "unanswerable_accuracy": ("answerable_abstention_rate", "It declines more of what can be answered, too"),
-}
-"""Metric to what a model could buy it with, and what is said where the better model paid: one that never answers wins."""
-
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
 _CORRECTED = ("rogan_gladen_rate", "estimated_rate")
 _FLAGGED = "detected_rate"
 
-_TOGETHER = "\N{NO-BREAK SPACE}"
 _BETTER = "is better than"
 _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
@@ -252,14 +246,16 @@ def _rows_of(
 
 def _price_of(row: Difference, found: Comparison) -> str:
     """What the better of two models is worse at, in a sentence that follows the verdict; empty where nothing is shown."""
-    metric, said = _PRICES.get(row.metric, ("", ""))
-    prices = [other for other in found.of(metric, row.task) if (other.first, other.second) == (row.first, row.second)]
-    if row.better is None or not prices or prices[0].better in (None, row.better):
+    if row.better is None or row.metric not in PRICES:
         return ""
-    (price,) = prices
-    paid, spared = (price.first_value, price.second_value)[:: 1 if row.better == row.first else -1]
-    unit = unit_of(metric)
-    return f" {said}: {shown(paid, unit)}, not {shown(spared, unit)}.".replace(" %", f"{_TOGETHER}%")
+    metric, paid = PRICES[row.metric]
+    pair = (row.first, row.second, row.filter)
+    price = next((one for one in found.of(metric, row.task) if (one.first, one.second, one.filter) == pair), None)
+    if price is None or price.better in (None, row.better):
+        return ""
+    values = (shown(value, unit_of(metric)) for value in (price.first_value, price.second_value))
+    more, less = values if row.better == row.first else reversed([*values])
+    return unbroken(f" {paid}: {more}, not {less}.")
 
 
 def _verdict(row: Difference, found: Comparison, price: str = "") -> Verdict:
@@ -324,4 +320,4 @@ def _named(label: str) -> str:
 def _said_p(p: float) -> str:
     """``p < 0.001`` on one line."""
     said = p_value(p)
-    return f"p < {said[1:]}".replace(" ", _TOGETHER) if said.startswith("<") else f"p = {said}".replace(" ", _TOGETHER)
+    return f"p < {said[1:]}".replace(" ", NO_BREAK) if said.startswith("<") else f"p = {said}".replace(" ", NO_BREAK)

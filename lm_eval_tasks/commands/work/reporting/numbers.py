@@ -7,11 +7,12 @@ from typing import Literal
 
 from custom_metrics.figures import Figure
 
-__all__ = ["UNDEFINED_TEXT", "Unit", "bounds", "shown", "unit_of", "with_bounds"]
+__all__ = ["NO_BREAK", "UNDEFINED_TEXT", "Unit", "bounds", "shown", "unbroken", "unit_of", "with_bounds"]
 
 Unit = Literal["share", "score", "characters", "words", "rating"]
 
 UNDEFINED_TEXT = "undefined"
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 _SCORES = ("rougeL", "recall", "rougeLp", "k_precision", "iou", "rho", "f1", "precision", "ndcg")
 _DECIMALS = {"score": 3, "rating": 2}
@@ -28,6 +29,11 @@ def unit_of(metric: str) -> Unit:
         return "words"
     name = metric.partition("@")[0]
     return "score" if any(name == score or name.startswith(f"{score}_") for score in _SCORES) else "share"
+
+
+def unbroken(text: str) -> str:
+    """A text in which no line ends between a number and its percent sign."""
+    return text.replace(" %", f"{NO_BREAK}%")
 
 
 def shown(value: float, unit: Unit) -> str:

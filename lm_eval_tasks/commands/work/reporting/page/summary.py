@@ -10,7 +10,8 @@ from itertools import groupby
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
-from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, with_bounds
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, unbroken, with_bounds
+from lm_eval_tasks.commands.work.reporting.prices import PRICES
 
 __all__ = ["Interval", "MetricSummary", "Row", "Summary", "benchmark_name", "metric_title", "summaries"]
 
@@ -51,9 +52,6 @@ _FIRST = (
 _SEVERE = ("broken", "undefined", "invalid", "clipped", "wide", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
 
-_PRICES = {"hallucination_rate": "error_rate", "unanswerable_accuracy": "answerable_abstention_rate"}
-"""Metric of the first screen to what a model could buy it with: one that never answers makes nothing up."""
-
 _QUESTIONS = (
     ("mfava_detection", "Does it find what is made up?"),
     ("clapnq_judge", "How good are the answers, as a judge rates them?"),
@@ -64,7 +62,6 @@ _QUESTIONS = (
 )
 _NAMES = {"nomiracl": "NoMIRACL", "clapnq": "CLAPnq", "mfava": "mFAVA", "mushroom": "Mu-SHROOM"}
 _WIDTH = 100.0
-_PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 @dataclass(frozen=True)
@@ -159,12 +156,14 @@ class Summary:
     @property
     def prices(self) -> dict[str, str]:
         """Model to what its number on the first screen may have cost, in words; empty where nothing is."""
-        wanted = _PRICES.get(self.first.metric)
+        if self.first.metric not in PRICES:
+            return {}
+        wanted = PRICES[self.first.metric].metric
         price = next((metric for metric in self.metrics if metric.metric == wanted), None)
         if price is None:
             return {}
         title = price.title[:1].lower() + price.title[1:]
-        return {row.model: f"{title}: {row.value}".replace(" %", _PERCENT) for row in price.rows}
+        return {row.model: unbroken(f"{title}: {row.value}") for row in price.rows}
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
