@@ -12,9 +12,11 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
+from transformers import BertForTokenClassification
 
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.cores import each_on_a_core
+from tests.tiny_bases import write_base
 
 WAIT = 30  # seconds after which a test is broken, not slow
 
@@ -101,16 +103,26 @@ def test_an_error_is_raised_in_its_place() -> None:
     assert seen_by_a_new_thread() == 3
 
 
-def test_cores_and_their_batches_by_the_options(lookup: Path) -> None:
-    def shares(**options: int) -> tuple[int, int, int]:
-        engine = TransformersDetector(str(lookup), device="cpu", progress=False, **options).engine
-        return engine.cores, engine.batch_size, engine.batch_tokens  # type: ignore[attr-defined]
+def shares(folder: Path, **options: int | str) -> tuple[int, int, int]:
+    engine = TransformersDetector(str(folder), device="cpu", progress=False, **options).engine
+    return engine.cores, engine.batch_size, engine.batch_tokens  # type: ignore[attr-defined]
 
-    assert shares() == (3, 16, 1024)
-    assert shares(batch_size=1) == (1, 1, 3072 // 3)
-    assert shares(batch_size=64, batch_tokens=9000) == (3, 21, 3000)
-    assert shares(batch_tokens=2500) == (2, 16, 1250)
-    assert shares(batch_tokens=40) == (1, 16, 40)
+
+def test_cores_and_their_batches_by_the_options(llama_classifier: Path) -> None:
+    assert shares(llama_classifier) == (3, 64, 12288)
+    assert shares(llama_classifier, batch_size=1) == (1, 1, 12288)
+    assert shares(llama_classifier, batch_size=64, batch_tokens=9000) == (3, 21, 3000)
+    assert shares(llama_classifier, batch_tokens=2500) == (2, 64, 1250)
+    assert shares(llama_classifier, batch_tokens=40) == (1, 64, 40)
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "tokens"), [(8, 64, 65_536 // 3), (64, 64, 6144), (384, 16, 1024), (768, 16, 1024)]
+)
+def test_a_batch_has_what_a_cores_caches_hold(tmp_path: Path, width: int, size: int, tokens: int) -> None:
+    folder = write_base(tmp_path, "bert", width, vocabulary=300)
+    BertForTokenClassification.from_pretrained(folder).save_pretrained(folder)
+    assert shares(folder, labels="LABEL_0=O;LABEL_1=hallucination") == (3, size, tokens)
 
 
 def test_several_cores_find_what_one_does(lookup: Path, llama_classifier: Path) -> None:

@@ -23,7 +23,6 @@ from lm_eval_tasks.clapnq.retrieval import Question, Ranking, dense, open_retrie
 from lm_eval_tasks.clapnq.retrieval.encoder import encoders, named, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.retrieving import retrieve
 from tests.test_retrieval import METRICS, asked, ids, write_corpus
 from tests.test_vectors import blocks_of_4, kill_when_it_says, never, the_folder, whole  # noqa: F401 -- a fixture
 from tests.tiny_models import copy_of
@@ -408,27 +407,3 @@ def test_minilm_and_the_hybrid_on_a_part_of_the_mirror(
     # A cosine is off by 2**-11 at most where vectors are rounded to float16; another machine adds up in another order.
     assert best["minilm"] == pytest.approx([0.5278, 0.5665, 0.4929, 0.7977, 0.7159, 0.6615, 0.5548, 0.6266], abs=1e-3)
     assert best["hybrid"] == pytest.approx([5 / 6, 2 / 3, 1, 5 / 6, 5 / 6, 1, 5 / 6, 3 / 4])
-
-
-@pytest.mark.slow  # MiniLM reads 5,494 passages: minutes on a CPU
-@pytest.mark.xdist_group("minilm")
-def test_minilm_and_the_hybrid_on_the_mirror(
-    hub: str, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Figures of the README, to the four digits they are written with.
-
-    That much is honest: wherever a gold passage stands beside another one, their cosines are 6e-4 apart or more, a hundred
-    times what another machine's rounding does. The exception is one question whose gold passage has a double that differs
-    only behind the 256th token: equal vectors, in the order of the corpus.
-    """
-    monkeypatch.undo()  # blocks as they are in use
-    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
-    options: dict[str, dict[str, str]] = {"minilm": {"minilm": minilm}, "bm25": {}, "hybrid": {"minilm": minilm}}
-    figures = {
-        name: [figure.value for figure in retrieve(name, "dev", 10, None, said, hub).figures.values()]
-        for name, said in options.items()
-    }
-    assert figures["minilm"] == pytest.approx([0.9233, 0.9573, 0.9644, 0.9655, 1.0], abs=5e-5)
-    assert figures["hybrid"] == pytest.approx([0.9100, 0.9529, 0.9570, 0.9591, 0.9967], abs=5e-5)
-    ndcg = {name: values[METRICS.index("ndcg@10")] for name, values in figures.items()}
-    assert ndcg["hybrid"] >= max(ndcg["minilm"], ndcg["bm25"]) - 0.01
