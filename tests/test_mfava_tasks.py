@@ -459,22 +459,18 @@ def test_the_users_command(tmp_path: Path) -> None:
 
 
 GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}
-SILVER = ("eu", "fi", "sr", "cs", "ko", "pl", "vi", "fr", "ur", "id", "ca", "la")
 
 
-@pytest.mark.slow("the lexical detector reads the answers of 15 languages")
+@pytest.mark.slow("the lexical detector reads the answers of three languages")
 def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harness: Harness) -> None:
     """Weights trained without any document of the language (`held_out`); the paper's detector has a gold mean of 66.4."""
     tasks = [f"mfava_detection_{language}_gold" for language in GOLD_BARS]
-    tasks += [f"mfava_detection_{language}_silver" for language in SILVER]
     got = harness(tasks, "hallucination-detector", "detector=lexical,held_out=True", metadata={"mirror": hub})[
         "results"
     ]
     gold = {language: got[f"mfava_detection_{language}_gold"]["f1,tags"] for language in GOLD_BARS}
-    silver = [got[f"mfava_detection_{language}_silver"]["f1,tags"] for language in SILVER]
     assert all(gold[language] >= bar for language, bar in GOLD_BARS.items()), gold
     assert sum(gold.values()) / 3 >= 0.71
-    assert sum(silver) / 12 >= 0.70  # of the unreadable Latin references, too
     calibration = load("lexical")
     for language in GOLD_BARS:  # the shipped calibration is this run
         entry = calibration.languages[language]["gold"]
