@@ -20,6 +20,7 @@ from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_enco
 pytest_plugins = [
     "tests.cpu_budget",
     "tests.shared_once",
+    "tests.slow_first",
     "tests.worker_groups",
     "tests.judged",
     "tests.two_models",
