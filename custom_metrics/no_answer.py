@@ -83,7 +83,7 @@ def _behind(asked: str, text: str, start: int) -> int | None:
     end = start + len(asked)
     if text[start:end].lower() != asked or text[end : end + 1].isalnum():
         return None
-    while text[end : end + 1] and text[end] in _ASKING:
+    while end < len(text) and text[end] in _ASKING:
         end += 1
     return end
 
@@ -163,10 +163,8 @@ def _copies(joined: str) -> bool:
     size = len(joined)
     for unit in range(1, min(_LONGEST_UNIT, size // _COPIES) + 1):
         if joined[unit:] == joined[:-unit]:
-            copies = size / unit
-            if joined.isdigit():
-                return size >= _SAME_DIGITS
-            return copies >= (_SAME_LETTER if unit == 1 else _COPIES)
+            enough = _SAME_DIGITS if joined.isdigit() else _SAME_LETTER  # four copies of two letters are more than that
+            return size >= enough
     return False
 
 
@@ -183,7 +181,9 @@ def _says_something_first(text: str) -> bool:
     """Whether a first sentence or line stands in a text once, and is none of the loop."""
     text = text.strip()
     end = _SENTENCE_END.search(text)
-    first = text[: end.start()].strip() if end else ""
+    if not end:
+        return False
+    first = text[: end.start()].strip()
     return bool(_SUBSTANCE.search(first)) and text.count(first) == 1 and not _loops(first)
 
 
@@ -264,14 +264,17 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
     if question is None or text.isascii() or not _BEYOND_LATIN.search(text):
         return False
     counts = scripts(text)
-    (script, most), *_ = counts.most_common(1) or [("LATIN", 0)]
+    if not counts:  # digits and marks
+        return False
+    script = max(counts, key=counts.__getitem__)
+    most = counts[script]
     if script == "LATIN" or 2 * most <= counts.total():
         return False
     unspaced, hangul = (sum(map(len, pattern.findall(text))) for pattern in (NO_SPACES, _HANGUL))
     within = most <= _NAME_LETTERS and unspaced <= _NAME_UNSPACED and hangul <= _NAME_HANGUL
     if len(text.split()) <= _NAME_WORDS and within:
         return False
-    return not any(script_of(char) == script for char in set("\n".join((question, *passages))))
+    return not any(script_of(char) == script for char in set(question).union(*passages))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -294,8 +297,7 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
         return "prompt"
     kind = _form(text)
-    plain = _TAG.sub(" ", text) if "<" in text else text
-    if kind is None and is_noise(plain, question, passages):
+    if kind is None and is_noise(_TAG.sub(" ", text), question, passages):
         kind = "noise"
     elif kind is None and _is_foreign(text, question, passages):
         kind = "script"

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from custom_metrics.broken_run import Answered, Labels, Signs, signs_of, warning
-from custom_metrics.relevance import nomiracl_label, robust_label
+from custom_metrics.no_answer import no_answer
+from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 
 LOOP = "Die Stadt liegt am Fluss. " * 4
 LATE_LOOP = f"Berlin ist eine Stadt im Norden. {'und so weiter ' * 9}"
@@ -37,6 +38,19 @@ def test_answers_with_labels_count_what_cannot_be_read_and_what_is_said_in_other
     assert (found.total, found.invalid, found.different) == (5, 2, 5)
     assert found.kinds == {"empty": 1, "other": 1}
     assert found.apart == 2  # "Berlin" and what goes round behind an answer
+
+
+def test_of_answers_that_can_be_read_only_loops_are_counted() -> None:
+    foreign, passages = "我不知道这个问题的答案", ("Berlin: a city",)
+    said = [f"{NO_ANSWER}. " * 4, foreign]
+    assert [no_answer(text, "Wo liegt Berlin?", passages) for text in said] == ["loop", "script"]
+    found = signs_of(answers(*said, labelled=True))
+    assert (found.total, found.invalid, found.kinds) == (2, 0, {"loop": 1})
+
+
+def test_what_the_passages_hold_is_an_answer() -> None:
+    song = Answered("Boom Boom Boom Boom", "Welches Lied?", ("Boom Boom Boom Boom!!: a song",), "de")
+    assert signs_of([song, song._replace(passages=())]).kinds == {"loop": 1}
 
 
 @pytest.mark.parametrize(

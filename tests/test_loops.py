@@ -9,6 +9,11 @@ from custom_metrics.no_answer import behind_prompt, no_answer
 LONG = "Garten Himmel Donner Wasser Fenster Brücke Schnee Winter"  # 8 words, 57 characters
 SHORT = [a + b for a in "bcdfghkl" for b in "aeiouäöü"]  # 64 words of two letters
 TWO_LETTERS = "aababbabaabbbabaaabbabababbbaaab"  # 32 letters in no order
+EIGHT_PAIRS = "srerrrersersesreresreesesersrsres"  # 33 letters
+OF_ALL_LETTERS = (
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich während ihre Hunde laut bellen und Falken ruhig "
+    "am Himmel kreisen doch niemand achtet auf Jockel Pyramus Qualle oder Xaver"  # 158 letters in more than 100 pairs
+)
 
 
 @pytest.mark.parametrize(
@@ -16,11 +21,13 @@ TWO_LETTERS = "aababbabaabbbabaaabbabababbbaaab"  # 32 letters in no order
     [
         (f"{LONG} " * 4, "loop"),
         (f"{LONG} " * 4 + "Garten", "loop"),
+        (f"{OF_ALL_LETTERS}, {OF_ALL_LETTERS}; *{OF_ALL_LETTERS}* {OF_ALL_LETTERS}.", "loop"),  # in other marks
         (" ".join(SHORT * 4), "loop"),
         (" ".join([*SHORT, "zz"] * 4), None),  # 65 words
         ("12 34 " * 4, None),
         ("12 34 " * 8, "loop"),
         ("* - " * 8, "empty"),
+        ("XXXX", None),
         ("XXXXX", None),
         ("XXXXXX", "loop"),
         ("haha", None),
@@ -29,10 +36,14 @@ TWO_LETTERS = "aababbabaabbbabaaabbabababbbaaab"  # 32 letters in no order
         ("111111111111", "loop"),
         (TWO_LETTERS, "loop"),
         (TWO_LETTERS[:-1], None),
+        (EIGHT_PAIRS, None),  # a quarter of 32
+        (f"{EIGHT_PAIRS}e", "loop"),
         (f"Paris. {TWO_LETTERS}", None),  # an answer stands before it
         ("kein Bild von hier rot blau gold rot blau gold rot blau gold rot blau gold", "loop"),
         ("Kein Bild von hier. rot blau gold rot blau gold rot blau gold rot blau gold", None),
         ("Rot blau gold. rot blau gold rot blau gold rot blau gold rot blau gold", "loop"),
+        ("rot blau gold. kein Bild" + " rot blau gold" * 5, "loop"),  # its first sentence is of the loop
+        ("kein Bild von" + " rot blau gold" * 3, None),  # three copies
         ("kein Bild * - / * - / * - / * - /", None),  # marks alone go round
     ],
 )
@@ -42,6 +53,7 @@ def test_loops(text: str, kind: str | None) -> None:
 
 def test_what_the_passages_repeat_is_an_answer() -> None:
     assert no_answer("Boom Boom Boom Boom", "Which song?", ("Boom Boom Boom Boom!!: a song",)) is None
+    assert no_answer("(Boom Boom Boom Boom)", "Which song?", ("Boom Boom Boom Boom!!: a song",)) is None
     assert no_answer("Boom Boom Boom Boom", "Which song?", ("Bum: a song",)) == "loop"
 
 
@@ -65,3 +77,10 @@ def test_what_the_passages_repeat_is_an_answer() -> None:
 )
 def test_what_stands_behind_the_prompt(text: str, rest: str) -> None:
     assert behind_prompt(text, "What is it?", ("Berlin: a city", "Rom: a city")) == rest
+
+
+@pytest.mark.parametrize(("letters", "copied"), [(41, True), (40, True), (39, False)])
+def test_a_passage_is_copied_where_forty_characters_of_it_are(letters: int, copied: bool) -> None:
+    passage = "Berlin: Berlin ist die Hauptstadt der Bundesrepublik Deutschland."
+    text = f"[1] {passage[:letters]}_ \n[2] Bonn: eine Stadt"
+    assert behind_prompt(text, "Was ist es?", (passage, "Bonn: eine Stadt")) == ("" if copied else text)

@@ -27,6 +27,9 @@ QUESTION = "Was ist die Hauptstadt?"
         ("abababab", "loop"),
         ("11111111111", None),
         ("111111111111", "loop"),
+        ("1234123412341", None),  # three copies and a digit
+        ("1234123412341234", "loop"),
+        ("." * 900 + "Berlin", None),  # nothing but marks in the 800 characters
         ("12" * 400 + "7", "loop"),  # 800 characters are read
         ("12" * 399 + "7" * 3, None),
         ("print(1)\n", "code"),
@@ -34,7 +37,13 @@ QUESTION = "Was ist die Hauptstadt?"
         ("print(1)```Ein Satz.", "code"),  # two words are no sentence
         ("print(1)\nDas ist {kein} Satz.", "code"),
         ("print(1)\n1. Das ist kein Satz.", "code"),
+        ("print(1)\nDas ist ein Satz.```", None),
+        ("print(1)\nDas ist ein Satz.  ", None),
+        ("print(1)\nDas ist Plan X", "code"),
+        ("print(1)\nI know it.", None),  # its first word has one letter
+        ("\n \tdef f(x):", "code"),
         ("<b>&nbsp;</b>", "markup"),
+        ("&nbsp;&nbsp;", "markup"),
         ("<b>x</b>", None),
         ("\\begin{a}\\end{a}", "markup"),
         ("<|im_end|>", "debris"),
@@ -61,6 +70,10 @@ def test_a_loop_behind_a_first_sentence_is_an_answer() -> None:
         ("Берлин город также", None),  # three words, thirty letters: it may be a name
         ("Берлин город также да", "script"),
         ("а" * 10 + "б" * 20, None),
+        ("국립중앙박물관역사전시실", None),  # twelve syllables
+        ("국립중앙박물관역사전시실들", "script"),
+        ("ℂ ℝ ℕ ℚ ℤ", None),  # symbols
+        ("۱۲۳۴ ۵۶ ۷۸ ۹۰", None),  # digits are of no script
         ("абвгдежзиклмнопрстуфхцчшщэюя" + "абв", "script"),
     ],
 )
@@ -70,15 +83,38 @@ def test_another_script_than_that_of_question_and_passages(text: str, kind: str 
     assert no_answer(text) != "script"
 
 
+def test_latin_is_foreign_to_no_question() -> None:
+    text = "The capital of Germany is the city of Berlin (柏林)."
+    assert no_answer(text, "德国的首都是什么？", ["柏林：柏林是德国的首都。"]) is None
+
+
+@pytest.mark.parametrize("question", [None, "Wer?"])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("<i>Angela</i> <b>Merkel</b>", None),
+        ("Berlin&nbsp;liegt&nbsp;an&nbsp;der&nbsp;Spree", None),  # entities without a tag
+        ("<i>qzxkvbj</i> wpfgh &amp; trmdkjxq", "noise"),
+    ],
+)
+def test_tags_and_entities_are_no_noise(text: str, kind: str | None, question: str | None) -> None:
+    assert no_answer(text, question) == kind
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
         ("Was ist die Hauptstadt? Berlin", "Berlin"),
         ("was ist die hauptstadt Berlin", "Berlin"),
         ("Was ist die Hauptstadtregion", "Was ist die Hauptstadtregion"),
+        ("Was ist die Hauptstadt2 ist Berlin", "Was ist die Hauptstadt2 ist Berlin"),
+        ("Was ist die Hauptstadt?", ""),
+        (" Berlin", " Berlin"),  # the text itself
         ("QUESTION: Was ist die Hauptstadt?\nOUTPUT: Berlin", "Berlin"),
         ("CONTEXTS: [1] Berlin: eine Stadt", ""),
         ("CONTEXTS: [1] Berlin: eine Stadt OUTPUT: Berlin", "Berlin"),
+        ("Was ist die Hauptstadt? CONTEXTS: [1] Eine Stadt", ""),  # also without the title
+        ("OUTPUT: QUESTION: Wer ist das?", ""),  # it stands before the question
         ("[3] Berlin: eine Stadt", ""),  # two were given
         ("[2] Berlin: eine Stadt", "[2] Berlin: eine Stadt"),
         ("Berlin", "Berlin"),
