@@ -156,4 +156,4 @@ def _untied_pairs(totals: Table) -> Table:
 
 def _ratio(top: Table, bottom: Table) -> Table:
     with np.errstate(invalid="ignore"):  # 0/0, never x/0
-        return np.asarray(np.where(bottom > 0, top / bottom, np.nan))
+        return np.asarray(top / bottom)

@@ -68,6 +68,9 @@ def student_p(t: float, freedom: int) -> float:
     Args:
         t: the statistic, which may be infinite.
         freedom: degrees of freedom, 1 or more.
+
+    Returns:
+        In [0, 1]; ``nan`` of ``nan``.
     """
     if math.isinf(t):
         return 0.0
@@ -78,8 +81,8 @@ def student_p(t: float, freedom: int) -> float:
     for place in range(3 if odd else 2, freedom, 2):
         term *= cosine * cosine * (place - 1) / place
         total += term
-    inside = 2 / math.pi * (angle + sine * (total if freedom > 1 else 0)) if odd else sine * total
-    return min(1.0, max(0.0, 1 - inside))
+    inside = 2 / math.pi * (angle + sine * (0 if freedom == 1 else total)) if odd else sine * total
+    return max(1 - inside, 0.0)
 
 
 def _p(r: float, number: int) -> float:
@@ -88,9 +91,14 @@ def _p(r: float, number: int) -> float:
 
 
 def _pearson(x: Floats, y: Floats) -> float:
-    dx, dy = x - x.mean(), y - y.mean()
-    scale = math.sqrt(float(dx @ dx) * float(dy @ dy))
-    return max(-1.0, min(1.0, float(dx @ dy) / scale)) if scale else math.nan
+    dx, dy = _deviations(x), _deviations(y)
+    return max(-1.0, min(1.0, float(dx @ dy) / math.sqrt(float(dx @ dx) * float(dy @ dy))))
+
+
+def _deviations(values: Floats) -> Floats:
+    """From the mean, as shares of the largest: the squares of the smallest numbers would be 0."""
+    apart = values - values.mean()
+    return np.asarray(apart / np.abs(apart).max())
 
 
 def _share_of_orders(x: Floats, y: Floats, rho: float) -> float:

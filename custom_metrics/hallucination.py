@@ -138,12 +138,11 @@ def rates(
     if calibration is None:
         return Rates(share, estimated_rate(precision, recall, flagged, total), math.nan)
     counts = WordCounts(*np.asarray(calibration).reshape(-1, 4).sum(axis=0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return Rates(
-            share,
-            estimated_rate(counts.precision, counts.recall, flagged, total),
-            rogan_gladen_rate(share, counts.recall, counts.false_positive_rate),
-        )
+    return Rates(
+        share,
+        estimated_rate(counts.precision, counts.recall, flagged, total),
+        rogan_gladen_rate(share, counts.recall, counts.false_positive_rate),
+    )
 
 
 def estimate(

@@ -23,10 +23,10 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     Returns:
         Adjusted p values, in their order, at most 1.
     """
-    given = np.asarray(p_values, dtype=float)
+    given = np.asarray(p_values)
     adjusted = np.full(given.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(given))
-    order = tested[np.argsort(given[tested], kind="stable")]
+    order = tested[np.argsort(given[tested])]  # equal ones become equal in any order
     factors = np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(given[order] * factors))
     return adjusted

@@ -147,7 +147,9 @@ def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> 
 
 def _is_noise_of_letters(text: str, question: str | None, passages: Sequence[str]) -> bool:
     counts = scripts(text)
-    (top, most), *_ = counts.most_common(1) or [("", 0)]
+    if not counts:
+        return False
+    [(top, most)] = counts.most_common(1)
     if counts.total() >= _FEWEST and len(counts) >= _MANY_SCRIPTS and 2 * most < counts.total():
         return True
     if top not in _ALPHABETS or question is None or not passages:

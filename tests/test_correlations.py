@@ -23,6 +23,8 @@ NAN = math.nan
         ([1, 2, 3], [1, 3, 2], 0.5, 2 / 3, 0.5, 1.0, 3),  # r of 1/2 with one degree of freedom: t = 1/sqrt(3), p = 2/3
         ([1, 2, 3, 4], [1, 2, 4, 3], 0.8, 0.2, 0.8, 8 / 24, 4),  # with two: p = 1 - r
         ([1, 1, 2, 2], [1, 1, 2, 2], 1.0, 0.0, 1.0, 8 / 24, 4),  # equal values share their rank
+        ([False, True, False], [1, 5, 3], math.sqrt(3) / 2, 1 / 3, math.sqrt(3) / 2, 4 / 6, 3),  # yes is 1
+        ([1e-200, 2e-200, 3e-200], [1e200, 3e200, 2e200], 0.5, 2 / 3, 0.5, 1.0, 3),  # whose squares are no numbers
     ],
 )
 def test_exact_correlations(
@@ -36,6 +38,15 @@ def test_exact_correlations(
 ) -> None:
     found = correlate(first, second)
     assert found == pytest.approx((pearson, pearson_p, spearman, spearman_p, n), nan_ok=True)
+
+
+def test_a_correlation_of_rounded_numbers_is_not_beyond_1() -> None:
+    for number in range(3, 12):
+        for start in range(1, 30):
+            x = [1 / (start + place) for place in range(number)]
+            found = [correlate(x, [factor * value for value in x]).pearson for factor in (3, -3)]
+            assert found == pytest.approx([1, -1])
+            assert max(map(abs, found)) <= 1
 
 
 def test_unequal_numbers_are_an_error() -> None:
@@ -67,6 +78,8 @@ def test_student(t: float, freedom: int) -> None:
 
 def test_an_infinite_t_and_closed_forms() -> None:
     assert student_p(math.inf, 5) == 0
+    assert math.isnan(student_p(NAN, 5))
+    assert student_p(0.0, 5) == student_p(0.0, 2) == 1
     assert student_p(1.0, 1) == pytest.approx(0.5)  # Cauchy's quartile
     assert student_p(math.sqrt(2), 2) == pytest.approx(1 - 1 / math.sqrt(2))
 

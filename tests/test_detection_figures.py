@@ -106,6 +106,16 @@ def test_a_document_has_the_counts_of_its_categories_and_of_all_of_them() -> Non
 
 
 @pytest.mark.parametrize(
+    ("tagged", "altered", "lost"),
+    [(TEXT, 0.0, 0.0), (TEXT.replace("1969", "1970"), 1.0, 0.0), ("I cannot help with that.", 1.0, 1.0)],
+)
+def test_an_altered_text_and_a_lost_one_are_counted(tagged: str, altered: float, lost: float) -> None:
+    for process in (detection.process_results, detection.process_category_results):
+        got = process(doc(TEXT, GOLD), [tagged])
+        assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)
+
+
+@pytest.mark.parametrize(
     ("tagged", "gold", "f1"), [(TEXT, [], 1.0), (TEXT, GOLD, 0.0), ("<entity>Er</entity>" + TEXT[2:], [], 0.0)]
 )
 def test_a_document_in_which_neither_side_marks_a_word_is_right(tagged: str, gold: list[Span], f1: float) -> None:

@@ -102,6 +102,13 @@ def test_quality_of_a_ranking() -> None:
     )
 
 
+def test_a_cutoff_is_the_last_rank_that_counts() -> None:
+    ranked = [f"p{rank}" for rank in range(1, 12)]
+    for name, last in (("ndcg@1", 1), ("ndcg@3", 3), ("ndcg@5", 5), ("ndcg@10", 10), ("recall@10", 10)):
+        assert retrieval_quality(ranked, [f"p{last}"])[name] > 0
+        assert retrieval_quality(ranked, [f"p{last + 1}"])[name] == 0
+
+
 def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
     quality = [retrieval_quality(["p1"], ["p1"]), retrieval_quality(["p2", "p1"], ["p1"])]
     values: dict[str, list[Any]] = {

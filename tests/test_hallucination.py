@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from custom_metrics import detection
 from custom_metrics.detection import WordCounts, count_words
-from custom_metrics.hallucination import doubts, estimate, estimated_rate, rogan_gladen_rate
+from custom_metrics.hallucination import Rates, doubts, estimate, estimated_rate, rates, rogan_gladen_rate
 from custom_metrics.repetition import is_repetitive
 from custom_metrics.spans import Span
 from custom_metrics.words import words
@@ -196,6 +196,42 @@ def test_without_calibration_or_words_nothing_is_made_up() -> None:
     assert all(map(math.isnan, (*got.estimated, *got.rogan_gladen)))
     for empty in (np.zeros((0, 2)), np.zeros((3, 2))):
         assert all(math.isnan(number) for interval in estimate(empty) for number in interval)
+
+
+@pytest.mark.parametrize(
+    ("wild", "calibration", "expected"),
+    [
+        (
+            [[5, 20], [1, 20]],
+            [[6, 2, 2, 10], [3, 1, 2, 14]],
+            (0.15, 0.15 * 13 / 12, (0.15 - 3 / 27) / (9 / 13 - 3 / 27)),
+        ),
+        ([5, 20], None, (0.25, NAN, NAN)),  # one cluster
+        ([[5, 20]], [[0, 2, 3, 5]], (0.25, NAN, 1 / 8)),  # TPR 0, FPR 2/7: (1/4 - 2/7) / (0 - 2/7)
+        ([[5, 20]], [[0, 0, 0, 0]], (0.25, NAN, NAN)),
+        ([[0, 20]], [[0, 0, 0, 10]], (0.0, NAN, NAN)),  # nothing is flagged
+        ([[NAN, 20]], [[6, 2, 2, 10]], (NAN, NAN, NAN)),  # the detector failed
+        ([], [[6, 2, 2, 10]], (NAN, NAN, NAN)),
+        ([[0, 0]], [[6, 2, 2, 10]], (NAN, NAN, NAN)),  # no words
+    ],
+)
+def test_rates_without_bounds(wild: list[object], calibration: list[list[int]] | None, expected: object) -> None:
+    found = rates(np.array(wild), None if calibration is None else np.array(calibration))
+    assert isinstance(found, Rates)
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely_as_hits() -> None:
+    """The expected rates are those of the mean cell, here of equal cells, on the logit scale with half a word added."""
+    wild = np.array([[30, 100]])
+    cell = np.tile([4, 1, 1, 4], (5, 1))  # of five answers
+    good = {language: {"m": cell} for language in ("de", "fr")}
+    bad = {language: {"m": cell[:, [2, 3, 0, 1]]} for language in ("de", "fr")}
+    tpr = 20.5 / 26
+    found = rates(wild, pooled=good)
+    assert found == pytest.approx((0.3, 0.3, (0.3 - 1 + tpr) / (2 * tpr - 1)))
+    found = rates(wild, pooled=bad)
+    assert (found.detected, math.isnan(found.rogan_gladen)) == (0.3, True)
 
 
 def test_the_calibrations_uncertainty_is_in_the_bounds() -> None:

@@ -59,6 +59,8 @@ def test_exact_means(figures: list[Figure], mean: Figure) -> None:
         ([share(5, 10), share(5, 10)], Figure(0.5, *wilson(9, 18), math.sqrt(1 / 72), 20)),
         # V = (0.1 * 0.9 / 99 + 0) / 4, and 0.55 * 0.45 / V = 1089 documents: languages that differ are strata
         ([share(10, 100), share(100, 100)], Figure(0.55, *wilson(0.55 * 1089, 1089), math.sqrt(0.09 / 396), 200)),
+        # V = (0.25 / 1 + 0) / 4 of two documents each, and 0.1875 / V = 3 documents
+        ([share(1, 2), share(0, 2)], Figure(0.25, *wilson(0.75, 3), 0.25, 4)),
         ([share(1, 1), share(0, 1)], Figure(0.5, *wilson(1, 2), math.sqrt(0.125), 2)),
         ([Figure(0.5, n=0), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 3)),
     ],

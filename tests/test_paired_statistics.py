@@ -291,14 +291,20 @@ def test_f1_is_a_ratio_of_sums_and_macro_f1_a_mean_of_ratios() -> None:
 # ------------------------------------------------------------------------------------------------------ many at once
 
 
-def test_holm_is_that_of_statsmodels() -> None:
-    p = [0.01, 0.04, NAN, 0.03, 0.005, 0.9, 0.04]
-    assert holm(p) == pytest.approx([0.05, 0.12, NAN, 0.12, 0.03, 0.9, 0.12], nan_ok=True)
-    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs statsmodels")
-    known = [value for value in p if not math.isnan(value)]
-    assert holm(known) == pytest.approx(multitest.multipletests(known, method="holm")[1])
+HOLM = [0.01, 0.04, NAN, 0.03, 0.005, 0.9, 0.04]
+
+
+def test_holm_in_exact_numbers() -> None:
+    assert holm(HOLM) == pytest.approx([0.05, 0.12, NAN, 0.12, 0.03, 0.9, 0.12], nan_ok=True)
     assert holm([]).size == 0
     assert holm([0.7, 0.6, 0.4]).tolist() == [1.0, 1.0, 1.0]
+    assert holm([1, 0, 1]).tolist() == [1.0, 0.0, 1.0]
+
+
+def test_holm_is_that_of_statsmodels() -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs statsmodels")
+    known = [value for value in HOLM if not math.isnan(value)]
+    assert holm(known) == pytest.approx(multitest.multipletests(known, method="holm")[1])
 
 
 @pytest.mark.parametrize("share", [True, False])
