@@ -76,7 +76,7 @@ class LanguageCalibration:
     @property
     def counts(self) -> WordCounts | None:
         """Summed over the documents."""
-        return None if self.documents is None else WordCounts(*map(int, self.documents.sum(axis=0)))
+        return None if self.documents is None else _summed(self.documents)
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
         "precision": _number(language.precision),
         "recall": _number(language.recall),
     }
-    counts = language.counts
-    if counts is not None and language.documents is not None:
+    if language.documents is not None:
+        counts = _summed(language.documents)
         figures |= {
             "false_positive_rate": _number(counts.false_positive_rate),
             "prevalence": _number(counts.prevalence),
@@ -166,6 +166,10 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
             if language.models:
                 figures["models"] = sorted(set(language.models))
     return figures
+
+
+def _summed(documents: np.ndarray[Any, Any]) -> WordCounts:
+    return WordCounts(*map(int, documents.sum(axis=0)))
 
 
 def _number(value: float) -> float | None:
@@ -184,18 +188,16 @@ def measured(
 ) -> LanguageCalibration:
     """Errors from the word counts (tp, fp, fn, tn) of each document, and the models that wrote them."""
     array = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
-    counts = WordCounts(*map(int, array.sum(axis=0)))
+    counts = _summed(array)
     return LanguageCalibration(counts.precision, counts.recall, array, source, tuple(models))
 
 
 def shipped() -> dict[str, str]:
     """Detector name to the file that ships for it."""
     folder = resources.files("detector_plugin").joinpath("calibrations")
-    found = {}
-    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
-        if entry.name.endswith(".json"):
-            found[load(str(entry)).detector["name"]] = str(entry)
-    return found
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
+    files = [str(folder.joinpath(name)) for name in names]
+    return {load(file).detector["name"]: file for file in files}
 
 
 def beside(name: str) -> str | None:

@@ -16,6 +16,7 @@ from detector_plugin.calibration import (
     Calibration,
     CalibrationError,
     LanguageCalibration,
+    beside,
     load,
     loaded,
     measured,
@@ -105,6 +106,12 @@ def test_a_file_is_written_to_the_letter_and_read_again(tmp_path: Path) -> None:
         "silver",
     )
     assert math.isnan(silver.recall)
+
+
+def test_a_figure_that_json_has_no_word_for_is_not_written() -> None:
+    endless = LanguageCalibration(math.inf, 0.5, None, "Table 10")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Calibration(DETECTOR, {"ar": {"silver": endless}}).to_json()
 
 
 def test_results_have_the_figures_without_the_documents() -> None:
@@ -217,6 +224,18 @@ def test_a_file_in_the_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.
     assert load("~/c.json").origin == str(tmp_path / "c.json")
 
 
+def test_the_calibration_beside_a_detector_is_the_file_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "mine"
+    assert beside(str(folder)) is None
+    WHOLE.save(folder / "other.json")
+    assert beside(str(folder)) is None
+    WHOLE.save(folder / "calibration.json")
+    assert beside(str(folder)) == beside("~/mine") == str(folder / "calibration.json")
+
+
 def test_of_a_language_the_first_kind_there_is_or_the_one_asked_for() -> None:
     assert WHOLE.of("de") == ("real", DE)
     assert WHOLE.of("de", "gold") == ("gold", WHOLE.languages["de"]["gold"])
@@ -259,3 +278,10 @@ def test_counts_of_one_document_after_another_are_a_table() -> None:
     assert flat.documents is not None
     assert flat.documents.tolist() == [[1, 2, 3, 4], [0, 0, 0, 9]]
     assert flat.source == "x"
+
+
+@pytest.mark.parametrize("rows", [[], np.zeros((0, 4)), [[1.0, 2.0, 3.0, 4.0]], np.array([[1, 2, 3, 4]], np.uint8)])
+def test_counts_are_whole_numbers_of_64_bits_in_four_columns(rows: Any) -> None:
+    found = measured(rows, "x").documents
+    assert found is not None
+    assert (found.shape, found.dtype) == ((len(rows), 4), np.int64)
