@@ -176,6 +176,41 @@ def test_ten_passages_are_kept_of_those_found(mirror: Path) -> None:
         assert (len(first["passages"]), len(first["retrieved_ids"])) == (given, 10)
 
 
+def test_three_passages_are_given_unless_another_number_is_named(mirror: Path) -> None:
+    first = load(mirror=str(mirror), retriever="bm25")["evaluation"][0]
+    assert (len(first["passages"]), json.loads(first["retriever"])["passages_given"]) == (3, 3)
+
+
+def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Path) -> None:
+    """The question file names one of q3, which is unanswerable, and none of q2."""
+    path = mirror / "github/primeqa/clapnq/retrieval/dev/question_dev_answerable.tsv"
+    path.write_text("id\tdoc-id-list\nq1\tp1\nq3\tp2\n", "utf-8")
+    run = tmp_path / "läufe.run"
+    run.write_text("".join(f"q{n} Q0 p{n} 1 1.0 me\n" for n in (1, 2, 3)), "utf-8")
+    documents = load(mirror=str(mirror), name="t", retriever="run", run=str(run))["evaluation"]
+    found = {row["id"]: (row["gold_ids"], row["gold_ranks"]) for row in documents}
+    assert found == {"q1": (["p1"], [1]), **dict.fromkeys(("q2", "q3", "q4", "q5"), ([], []))}
+    assert '"file": "läufe.run"' in documents[0]["retriever"]  # to be read in samples
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"detectr": "lexical"}, "t: --metadata key 'detectr' is not known; did you mean 'detector'?"),
+        ({"topk": 5}, "t: --metadata key 'topk' is not known; did you mean 'top_k'?"),
+        (
+            {"detector": "lexical", "threshold": 0.4},
+            "t: threshold belongs into detector_args; put `;` between its options, or write JSON: at commas the harness "
+            "cuts",
+        ),
+    ],
+)
+def test_an_option_that_was_meant_otherwise_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load(name="t", **options)
+    assert str(refused.value) == says
+
+
 @pytest.mark.parametrize(
     ("options", "places"),
     [
@@ -208,7 +243,7 @@ def test_the_files_that_are_needed_are_named_in_the_order_of_their_reading(
         (
             {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "google"},
             "clapnq_rag: --metadata retriever='google' does not fit: this task's passages come from bm25. Every retriever "
-            "has a task of its own: clapnq_rag (bm25), clapnq_rag_",
+            "has a task of its own: clapnq_rag (bm25), clapnq_rag_minilm, clapnq_rag_bge, ",
         ),
         (
             {"retriever": "bm25"},

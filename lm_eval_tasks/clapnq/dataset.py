@@ -99,7 +99,7 @@ def load(
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
     log.info("%s: split %s, %s, files from %s", task, split, given, folder or "the Hugging Face hub and GitHub")
-    options = tuple(sorted((key, others[key]) for key in OPTIONS if key in others)) if retriever else ()
+    options = tuple(sorted((key, others[key]) for key in OPTIONS if key in others))
     documents = _documents(retriever, options, split, top_k, str(folder) if folder else None, task)
     for column, value in settings.items():
         documents = documents.add_column(column, [value] * len(documents))
