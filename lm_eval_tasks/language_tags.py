@@ -66,10 +66,14 @@ def guess(answer: str, reference: str) -> Guess:
 
 
 def are_near(code: str, other: str) -> bool:
-    """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese."""
+    """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese.
+
+    Their scripts do not count: a code does not say in which a text is written, and Serbian has two.
+    """
     import langcodes
 
-    return bool(langcodes.tag_distance(code, other) <= _NEAR)
+    asked, found = map(langcodes.Language.get, (code, other))
+    return bool(asked.distance(found, ignore_script=True) <= _NEAR)
 
 
 def identified(text: str) -> tuple[str, float]:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lm_eval_tasks import language_tags
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.language_tags import code_of, guess
+from lm_eval_tasks.language_tags import SURE, Guess, are_near, code_of, guess
+from lm_eval_tasks.making.language_check import other_language
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,56 @@ def test_any_text_is_a_tag_or_a_plain_error(tag: str) -> None:
 def test_a_language_is_guessed_where_the_text_shows_it(answer: str, reference: str, code: str | None, of: str) -> None:
     found = guess(answer, reference)
     assert (found.code, found.of) == (code, of)
+
+
+class Classifier:
+    """In place of py3langid: of texts of one line this sure, of others that sure."""
+
+    def __init__(self, alone: float, with_reference: float) -> None:
+        self.alone, self.with_reference = alone, with_reference
+
+    def classify(self, text: str) -> tuple[str, float]:
+        return "de", self.with_reference if "\n" in text else self.alone
+
+
+@pytest.mark.parametrize(
+    ("alone", "with_reference", "found"),
+    [
+        (SURE, 0.0, Guess("de", SURE, "the answer")),
+        (SURE - 1e-9, SURE, Guess("de", SURE, "the answer and its reference")),
+        (SURE - 1e-9, SURE - 1e-9, Guess(None, SURE - 1e-9, "the answer and its reference")),
+    ],
+)
+def test_a_guess_is_used_from_a_probability_on(
+    monkeypatch: pytest.MonkeyPatch, alone: float, with_reference: float, found: Guess
+) -> None:
+    monkeypatch.setattr(language_tags, "_identifier", lambda: Classifier(alone, with_reference))
+    assert guess("a", "b") == found
+
+
+@pytest.mark.parametrize(
+    ("code", "other", "near"),
+    [
+        ("de", "de", True),
+        ("bs", "hr", True),
+        ("sr", "hr", True),  # written in two scripts, of which CLDR takes Cyrillic for the usual one
+        ("hr", "sr", True),
+        ("wuu", "zh", True),  # at the largest distance that is near
+        ("arz", "ar", True),
+        ("no", "da", False),
+        ("jv", "id", False),
+        ("de", "en", False),
+    ],
+)
+def test_languages_that_are_hard_to_tell_apart_are_near(code: str, other: str, near: bool) -> None:
+    assert are_near(code, other) is near
+
+
+def test_a_text_that_is_surely_croatian_may_be_serbian_all_the_same() -> None:
+    text = "Zagreb je glavni i najveći grad Hrvatske, gdje živi oko osamsto tisuća ljudi."
+    assert language_tags.identified(text) == ("hr", pytest.approx(0.83, abs=0.01))
+    assert other_language(text, "sr") is None
+    assert other_language(text, "tr") == "hr"
 
 
 @pytest.fixture
