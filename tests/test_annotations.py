@@ -240,3 +240,13 @@ def test_every_silver_document_is_aligned(hub: str) -> None:
         for document in json.loads(path.read_text("utf-8")):
             assert annotate(document["silver_annotations"], document["generated_text"], report) is not None
     assert sum(report.kinds.values()) == 12 * 309
+
+
+def test_a_report_says_every_kind_of_repair() -> None:
+    report = AnnotationReport()
+    annotate("<Entity>Eins</Entity> zwei <entty>drei</entity> <entity>vier</entity>", "Eins zwei drei vier", report)
+    annotate("nichts", "nichts", report)
+    assert str(report) == (
+        "annotated texts: 2 identical; 100.00% aligned; 1 opening tags as the paper counts them, 3 spans; repaired: "
+        "2 capitalised category, 1 misspelt category"
+    )

@@ -20,6 +20,7 @@ ARTICLES = """\
 Article Title,Category,URL,Reference 1,Reference 2,Query 1,Query 2
 Katze,Tiere,http://x, Die Katze. ,Sie schläft.,1. Wer schläft?,2) Wo?
 ,,, , ,1. Wer?,2. Wo?
+Kuh,,,,,Wer?,Wo?
 Hund,,,Der Hund.,,"1. FC Köln spielt wo?",
 Maus,,,Die Maus.,, ,
 Ente,,,Die Ente.
@@ -37,7 +38,7 @@ def articles(tmp_path: Path, content: str) -> tuple[list[dict[str, Any]], int, C
 
 def test_articles_with_a_reference_and_a_question_are_read_and_the_others_counted(tmp_path: Path) -> None:
     found, total, seen = articles(tmp_path, ARTICLES)
-    assert total == 6
+    assert total == 7
     assert found[0] == {
         "row": 0,
         "title": "Katze",
@@ -47,10 +48,10 @@ def test_articles_with_a_reference_and_a_question_are_read_and_the_others_counte
         "queries": [(1, "Wer schläft?"), (2, "Wo?")],
     }
     assert {key: found[1][key] for key in ("row", "title", "category", "url", "reference")} == {
-        **{"row": 2, "title": "Hund", "category": "", "url": "", "reference": "Der Hund."},
+        **{"row": 3, "title": "Hund", "category": "", "url": "", "reference": "Der Hund."},
     }
     assert len(found) == 2
-    assert seen["articles left out, without a reference"] == 1
+    assert seen["articles left out, without a reference"] == 2
     assert seen["articles left out, without a question"] == 3
     assert seen["rows with fewer fields than the header"] == 2
 
@@ -61,11 +62,17 @@ def test_a_number_is_numbering_where_every_question_has_its_own(tmp_path: Path) 
         assert (found[0]["title"], found[0]["url"]) == ("T", "")
         return found[0]["queries"]
 
+    assert queries("1. Wer gewann 4:2?", "2. Wo?") == [(1, "Wer gewann 4:2?"), (2, "Wo?")]
     assert queries("1. Wer?", "2: Wo?") == [(1, "Wer?"), (2, "Wo?")]
     assert queries("1. FC Köln?", "Wo?") == [(1, "1. FC Köln?"), (2, "Wo?")]
     assert queries("2. Wer?", "1. Wo?") == [(1, "2. Wer?"), (2, "1. Wo?")]
     assert queries("", "2. Wo?") == [(2, "Wo?")]
     assert queries("Wer?", " ") == [(1, "Wer?")]
+
+
+def test_an_article_may_have_no_title(tmp_path: Path) -> None:
+    (found,), _, _ = articles(tmp_path, "reference,query 1\nR,Wer?\n")
+    assert (found["title"], found["category"], found["url"]) == ("", "", "")
 
 
 def test_a_file_without_the_columns_is_refused(tmp_path: Path) -> None:

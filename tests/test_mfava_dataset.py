@@ -115,10 +115,16 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
         dataset.load("de", calibration_annotations="bronze", mirror="sample")
     with pytest.raises(ValueError, match="detector_args must be JSON or name=value;name=value, got 'x'"):
         dataset.load("de", detector_args="x", mirror="sample")
-    with pytest.raises(ValueError, match="form, threshold belongs into detector_args; put `;` between"):
+    with pytest.raises(ValueError, match=r"^mfava_de: form, threshold belongs into detector_args; put `;` between"):
         dataset.load("de", mirror="sample", form="pair", threshold=0.7, pretrained="a-model")
     with pytest.raises(MissingSource, match="sources --fetch 'WorldHellow/mHallucinations-LLM/datasets"):
         dataset.load("de", mirror=str(tmp_path))
+
+
+@pytest.mark.parametrize(("calibration", "named"), [("none", "none"), ("lexical", "lexical.json@")])
+def test_the_calibration_is_the_one_that_was_named(calibration: str, named: str) -> None:
+    documents = dataset.load("de", mirror="sample", calibration=calibration)["evaluation"]
+    assert all(column.startswith(named) for column in documents["calibration"])
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def load(
 
 
 def _files(options: Options) -> Places:
-    return [(REPOSITORY, LANGUAGES[options.get("language", "")].queries_file)]
+    return [(REPOSITORY, LANGUAGES[options["language"]].queries_file)]
 
 
 load_task = TaskLoader(load, _files, of_task=("language",))
