@@ -256,6 +256,21 @@ def test_what_can_be_left_out_or_repaired_is_counted_and_said(
     assert said in caplog.text
 
 
+def test_what_stands_in_a_file_is_counted_line_by_line(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = mirror / ROOT / LANGUAGES["de"].answers_file("test")
+    first, second = path.read_text("utf-8").splitlines()
+    blank = json.loads(second) | {"model_output_text": " "}
+    whole = json.loads(first) | {"id": 7}
+    path.write_text("\n\n".join(map(json.dumps, (whole, blank, blank))), "utf-8")
+    with caplog.at_level(logging.WARNING):
+        found = documents("de", mirror=str(mirror), split="test")
+    assert [row["id"] for row in found] == ["7"]
+    assert found[0]["spans"] == [
+        {"start": start, "end": end, "category": "hallucination"} for start, end in whole["hard_labels"]
+    ]
+    assert "mushroom_de: blank lines: 2; answers left out, empty or only white space: 2" in caplog.messages
+
+
 def test_files_that_are_missing_or_cut_are_errors(mirror: Path) -> None:
     archive = mirror / ROOT / LANGUAGES["de"].pages_file
     whole = archive.read_bytes()

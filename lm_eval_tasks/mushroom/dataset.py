@@ -72,7 +72,7 @@ def load(
 
 
 def _files(options: Options) -> Places:
-    known = LANGUAGES[options.get("language", "")]
+    known = LANGUAGES[options["language"]]
     split = options.get("split", BOTH)
     answers = [known.answers_file(name) for name in SPLITS if split in (name, BOTH)]
     return [(REPOSITORY, name) for name in (known.pages_file, *answers)] if answers else []
