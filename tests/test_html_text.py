@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lxml import etree
 
 from lm_eval_tasks.mushroom.html_text import WebPage, read_page
 
@@ -20,6 +21,13 @@ from lm_eval_tasks.mushroom.html_text import WebPage, read_page
         ("<ul><li>a</li><li>b <b>c</b></li></ul>", "a\nb c"),
         ("<table><tr><th>k</th><td>v<br>w</td><td> </td></tr><tr><td>x</td></tr></table>", "k | v; w\nx"),
         ("<table><tr><td><table><tr><td>a</td><td>b</td></tr></table></td></tr></table>", "a | b"),
+        ("<table><tr><td>a</td></tr></table><p>b</p><p>c</p>", "a\nb\nc"),
+        # a table for layout: its cells are lines
+        (
+            "<table>v<tr>w<td>x</td><td>y</td><td><p>z</p><p>!</p><table><tr><td>a</td><td>b</td></tr></table></td></tr>"
+            "</table>",
+            "v\nw\nx\ny\nz\n!\na | b",
+        ),
         ("<table><tr><td>a<h2>no heading here</h2></td></tr></table>", "a; no heading here"),
         ("a<div>b</div>c", "a\nb\nc"),
         ("<p>a<sup class='reference'>[1]</sup>b</p><div class='x navbox'>n</div>c", "ab\nc"),
@@ -49,3 +57,17 @@ def test_a_page_has_its_canonical_address_and_its_title_first() -> None:
 @pytest.mark.parametrize("content", [b"", b"  ", b"<!-- -->"])
 def test_what_holds_no_element_is_no_page(content: bytes) -> None:
     assert read_page(content) == WebPage("", "", "")
+
+
+def test_what_a_parser_cannot_read_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older releases of lxml raise an error where a page has no element."""
+
+    def refuse(*_: object) -> None:
+        raise etree.ParserError("Document is empty")
+
+    monkeypatch.setattr(etree, "fromstring", refuse)
+    assert read_page(b"<p>a</p>") == WebPage("", "", "")
+
+
+def test_a_page_with_a_script_of_more_than_10_mb_is_read() -> None:
+    assert read_page(b"<body><script>" + b"x" * 10_000_001 + b"</script><p>a</p></body>").text == "a"

@@ -142,7 +142,6 @@ def _lines(body: Any) -> list[str]:
                 writer.separate()
         if element is not body:
             writer.write(element.tail)
-    writer.in_row = False
     writer.end_line()
     return _with_content(writer.lines)
 
