@@ -91,6 +91,41 @@ def test_tangos_bounds_at_the_edges(b: int, c: int, n: int, bounds: tuple[float,
         assert low > 0
 
 
+@pytest.mark.parametrize("z", [0.1, 0.5, 1.0, 1.96, 3.0])
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_tangos_bounds_in_closed_form(n: int, z: float) -> None:
+    """Without discordant documents, and where all are in one model's share; of two models the same documents' bounds."""
+    alike = z**2 / (n + z**2)
+    b, c = np.array([0, 0, n]), np.array([0, n, 0])
+    low, high = tango(b, c, n, z)
+    assert low == pytest.approx([-alike, -1, (n - z**2) / (n + z**2)])
+    assert high == pytest.approx([alike, (z**2 - n) / (n + z**2), 1])
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "n", "z"),
+    [
+        ([1], [0], [1], 1.0),
+        ([1, 2], [0, 5], [1, 20], (1 - 3 / 20) / math.sqrt(1 + 7 / 400)),
+        ([1, 0, 2], [0, 0, 5], [1, 0, 20], (1 - 3 / 20) / math.sqrt(1 + 7 / 400)),  # a stratum without a document
+        ([4, 1], [4, 1], [9, 9], 0.0),
+        ([0, 0], [0, 0], [9, 9], 0.0),  # no discordant document
+        ([0], [0], [0], 0.0),
+    ],
+)
+def test_the_score_of_strata(b: list[int], c: list[int], n: list[int], z: float) -> None:
+    assert float(stratified_mcnemar(b, c, n)) == pytest.approx(2 * stats.norm.sf(z))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (40, 3), (2, 3, 4)])
+def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]) -> None:
+    """Each language differs in all documents, or in all but one."""
+    for spare in (0, 1):
+        found = compare_share_groups([table(0, size - spare, 0, spare) for size in sizes])
+        assert -1 <= found.low <= found.difference <= found.high <= 1
+        assert found.method == "stratified McNemar score test, MOVER of Tango intervals"
+
+
 def test_documents_that_one_model_lacks_are_no_pair() -> None:
     found = compare_shares([1, 1, 0, NAN, 1], [0, 1, 0, 1, NAN])
     assert (found.n, found.first, found.second) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
