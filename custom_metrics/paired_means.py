@@ -41,7 +41,6 @@ def compare_means(
     second: Sequence[float] | Floats,
     iterations: int = ITERATIONS,
     seed: int = SEED,
-    method: str = BOOTSTRAP,
 ) -> PairedDifference:
     """The difference of two means.
 
@@ -50,9 +49,8 @@ def compare_means(
             denominator. Documents count that are in both.
         iterations: resamples.
         seed: of the draws.
-        method: what to call it.
     """
-    return compare_mean_groups([(first, second)], iterations, seed, method)
+    return compare_mean_groups([(first, second)], iterations, seed)
 
 
 def compare_mean_groups(
@@ -63,7 +61,8 @@ def compare_mean_groups(
     Args:
         strata: of each language, the two models' values as for :func:`compare_means`. A language without a pair is left
             out.
-        iterations, seed, method: as there.
+        iterations, seed: as there.
+        method: what to call it.
     """
     pairs = [np.column_stack(pair).astype(float) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
@@ -116,8 +115,7 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int 
         values = stratum.T
         counted = ~np.isnan(values)
         sizes = counted.sum(axis=1).astype(float)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.where(sizes > 0, np.where(counted, values, 0.0).sum(axis=1) / sizes, 0.0)
+        means = np.where(counted, values, 0.0).sum(axis=1) / np.maximum(sizes, 1.0)
         centred = np.where(counted, values - means[:, None], 0.0)
         squares = centred**2
         scale = squares.sum(axis=1)
@@ -174,7 +172,7 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     outside = max(0, math.ceil(0.05 * (iterations + 1)) - 2)  # pivots beyond the bounds; with one more p is 0.05
     tenth = min(TAIL, iterations) - 1
     places = [iterations - 1 - place for place in (tenth, outside)]  # from the smallest
-    ordered = np.partition(pivots.squares, sorted(set(places)), axis=1)
+    ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
     reach = np.sqrt(limit) * pivots.errors
     known = pivots.errors > 0
@@ -212,7 +210,8 @@ def _beyond(squares: Floats, anchor: Floats, limit: Floats, statistic: Floats, f
 
 
 def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
-    """p from how many pivots are at least as large as the statistic; where these are fewer than ten, from the tail.
+    """p from how many pivots are at least as large as the statistic; where these are fewer than ten of a thousand or
+    more, from the tail.
 
     Args:
         number: (pairs,) of such pivots.
@@ -221,16 +220,15 @@ def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats
         freedom: (pairs,), of Student's t.
         iterations: resamples.
     """
-    p = (number + 1) / (iterations + 1)
+    p = np.asarray((number + 1) / (iterations + 1))
     at_anchor = (TAIL + 1) / (iterations + 1)
     few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
-    if not few.any():
-        return np.asarray(p)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
-    kinds, where = np.unique(freedom, return_inverse=True)
+    kinds, where = np.unique(freedom[few], return_inverse=True)
     usual = np.array([student_quantile(at_anchor / 2, float(kind)) for kind in kinds])[where]
-    tail = 2 * student_tail(statistic * usual / np.where(anchor > 0, anchor, 1.0), freedom)
-    return np.asarray(np.where(few, np.minimum(at_anchor, tail), p))
+    tail = 2 * student_tail(statistic[few] * usual / anchor[few], freedom[few])
+    p[few] = np.minimum(at_anchor, tail)
+    return p
 
 
 def student_tail(t: Any, freedom: Any) -> Floats:
@@ -241,7 +239,7 @@ def student_tail(t: Any, freedom: Any) -> Floats:
         t: not negative.
         freedom: degrees of freedom.
     """
-    k = np.asarray(freedom, dtype=float)
+    k = np.asarray(freedom)
     z = np.sqrt(k * np.log1p(np.square(t) / k)) * (8 * k + 1) / (8 * k + 3)
     return normal_tail(z)
 

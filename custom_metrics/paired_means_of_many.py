@@ -79,9 +79,9 @@ def _p_of_block(strata: Sequence[Floats], room: Floats, seed: int) -> Floats:
     number = np.count_nonzero(sizes >= observed * (1 - _ROUNDING), axis=0)
     anchors = np.full(len(varied), np.nan)
     few = np.flatnonzero(number < TAIL)
-    if len(few) and iterations >= TAIL:
-        anchors[few] = np.sqrt(-np.partition(-sizes[:, few], TAIL - 1, axis=0)[TAIL - 1])
-    freedom = np.full(len(varied), max(rows - len(strata), 1.0))
+    tenth = max(iterations - TAIL, 0)  # from the smallest
+    anchors[few] = np.sqrt(np.partition(sizes[:, few], tenth, axis=0)[tenth])
+    freedom = np.full(len(varied), float(rows - len(strata)))  # at least 1, as they vary
     p[varied] = extrapolated(number, anchors, np.sqrt(observed), freedom, iterations)
     return np.asarray(p)
 

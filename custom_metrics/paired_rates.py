@@ -49,7 +49,7 @@ def linearised(top: Any, bottom: Any) -> Floats:
         (clusters, ...): the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where the
         denominator is 0.
     """
-    tops, bottoms = np.asarray(top, dtype=float), np.asarray(bottom, dtype=float)
+    tops, bottoms = np.asarray(top), np.asarray(bottom)
     whole = bottoms.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = tops.sum(axis=0) / whole
@@ -74,7 +74,7 @@ def compare_ratios(
 
 
 def _values(parts: Any, harmonic: bool) -> Floats:
-    array = np.asarray(parts, dtype=float)
+    array = np.asarray(parts)
     values = linearised(array[..., 0], array[..., 1])
     if values.ndim == 1:
         return values
@@ -84,7 +84,7 @@ def _values(parts: Any, harmonic: bool) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = len(ratios) / np.sum(1 / ratios)
         slopes = (whole / ratios) ** 2 / len(ratios)
-    return np.asarray(whole + (values - ratios) @ slopes)
+    return np.asarray(whole + (values - ratios) @ np.nan_to_num(slopes))  # a ratio of 0 has no slope, nor values but 0
 
 
 class RateStratum(NamedTuple):

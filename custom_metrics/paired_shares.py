@@ -43,6 +43,7 @@ MCNEMAR = "McNemar mid-p, Tango score interval"
 STRATIFIED = "stratified McNemar score test, MOVER of Tango intervals"
 
 _BISECTIONS = 60  # halve [-1, 1] to less than a float's step
+_TINY = float(np.finfo(float).tiny)  # instead of a variance of 0
 
 
 def compare_shares(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> PairedDifference:
@@ -78,8 +79,7 @@ def compare_share_groups(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     if len(parts) == 1:
         return parts[0]
     values = np.array([part[:5] for part in parts])
-    counts = np.array([discordant(np.column_stack(pair))[:3] for pair in strata])[:, :, 0, 1]
-    counts = counts[counts[:, 2] > 0]
+    counts = np.array([discordant(np.column_stack(pair)) for pair in strata])[:, :, 0, 1]
     middle = values.mean(axis=0)
     difference = float(middle[2])
     to_low, to_high = (np.sqrt(np.sum((values[:, 2] - values[:, at]) ** 2)) / len(parts) for at in (3, 4))
@@ -87,8 +87,8 @@ def compare_share_groups(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
         float(middle[0]),
         float(middle[1]),
         difference,
-        max(-1.0, difference - float(to_low)),
-        min(1.0, difference + float(to_high)),
+        difference - float(to_low),
+        difference + float(to_high),
         float(stratified_mcnemar(*counts.T)),
         sum(part.n for part in parts),
         STRATIFIED,
@@ -156,13 +156,13 @@ def tango(b: Any, c: Any, n: Any, z: float = Z95) -> tuple[Floats, Floats]:
 
 
 def _tango_upper(b: Floats, c: Floats, n: Floats, z: float) -> Floats:
-    low = (b - c) / n + np.zeros_like(b)
+    low = (b - c) / n
     high = np.ones_like(low)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         inside = _score(b, c, n, middle) >= -z
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return np.where(b == n, 1.0, (low + high) / 2)
+    return np.asarray((low + high) / 2)
 
 
 def _score(b: Floats, c: Floats, n: Floats, delta: Floats) -> Floats:
@@ -171,9 +171,7 @@ def _score(b: Floats, c: Floats, n: Floats, delta: Floats) -> Floats:
     constant = -c * delta * (1 - delta)
     chance = (np.sqrt(np.maximum(0, linear**2 - 8 * n * constant)) - linear) / (4 * n)
     variance = n * (2 * chance + delta * (1 - delta))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = (b - c - n * delta) / np.sqrt(np.maximum(variance, 0))
-    return np.where(variance > 0, found, np.where(b - c - n * delta < 0, -np.inf, 0.0))
+    return np.asarray((b - c - n * delta) / np.sqrt(np.maximum(variance, _TINY)))
 
 
 def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:
@@ -183,16 +181,14 @@ def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:
     continuity correction.
 
     Args:
-        b, c, n: (strata, ...): discordant documents and documents of each stratum. Strata without a document are left out.
+        b, c, n: (strata, ...): discordant documents and documents of each stratum. Strata without a document add
+            nothing. Without a discordant document p is 1.
     """
     b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
-    used = n > 0
-    sizes = np.where(used, n, 1.0)
-    difference = ((b - c) / sizes * used).sum(axis=0)
-    variance = ((b + c) / sizes**2 * used).sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.abs(difference) / np.sqrt(variance)
-    return np.where(variance > 0, 2 * normal_tail(np.nan_to_num(z)), 1.0)
+    sizes = np.maximum(n, 1.0)  # without a document there is no discordant one
+    difference = ((b - c) / sizes).sum(axis=0)
+    variance = ((b + c) / sizes**2).sum(axis=0)
+    return 2 * normal_tail(np.abs(difference) / np.sqrt(np.maximum(variance, _TINY)))
 
 
 def normal_tail(z: Any) -> Floats:

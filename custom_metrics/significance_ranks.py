@@ -71,15 +71,15 @@ def ranks(values: Sequence[float], p: Floats, higher_is_better: bool, corrected:
     Returns:
         ``None`` for a model without a value.
     """
-    table = np.array(p, dtype=float)
+    table = p.copy()
     if corrected:
         above = np.triu_indices(len(table), 1)
         table[above] = holm(table[above])
         table.T[above] = table[above]
-    found = np.asarray(values, dtype=float)
-    sign = 1.0 if higher_is_better else -1.0
-    with np.errstate(invalid="ignore"):
-        better = (sign * (found[:, None] - found[None, :]) > 0) & (table < 0.05)  # the row's model than the column's
+    found = np.asarray(values)
+    if not higher_is_better:
+        found = -found
+    better = (found[:, None] > found[None, :]) & (table < 0.05)  # the row's model than the column's
     return [
         None if np.isnan(value) else int(1 + number) for value, number in zip(found, better.sum(axis=0), strict=True)
     ]

@@ -161,9 +161,9 @@ class _Reader:
         text = "".join(self.pieces)
         for start, name, probability in self.opened:
             self.report.repaired["unclosed tag"] += 1
-            nearest = [at for at in self.boundaries if at > start]
+            tags = [at for at in self.boundaries if at > start]
             sentence = _SENTENCE_END.search(text, start)
-            ends = [*nearest[:1], *([sentence.end()] if sentence else []), len(text)]
+            ends = [*tags, *([sentence.end()] if sentence else []), len(text)]
             self._add(Span(start, min(ends), name, probability))
         self.spans.sort()
         self.report.spans += len(self.spans)
@@ -208,13 +208,12 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     """
     by_category: dict[str, list[Span]] = {}
     for span in sorted(spans):
-        if span.start < span.end:
-            by_category.setdefault(span.category, []).append(span)
+        by_category.setdefault(span.category, []).append(span)
     return sorted(span for group in by_category.values() for span in _disjoint(group))
 
 
 def _disjoint(spans: Sequence[Span]) -> list[Span]:
-    """Spans of one category, in order of start, made disjoint: see :func:`merged`."""
+    """Spans of one category, in order of start, made disjoint: see :func:`merged`. An empty one covers nothing."""
     found: list[Span] = []
     covering: list[tuple[float, int]] = []  # (-probability, end), the most probable first
     following = 0

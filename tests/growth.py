@@ -17,31 +17,33 @@ _LEAST = 0.005
 def exponent(function: Callable[[Any], Any], of_size: Callable[[int], Any], size: int, times: int = 8) -> float:
     """``e`` where time grows as ``size ** e``: 1 is linear, 2 quadratic; measured from ``size`` to ``times * size``.
 
-    It is the ratio of two processor times of this process, each the least of five, so that neither the processor nor what
-    else the machine does is in it. A test allows 1.5 for linear time. What is more is measured again, twice: processes that
-    share a processor's caches may spoil a measurement, not three.
+    It is the ratio of two processor times of this process, each the least of five that are taken in turn, so that neither
+    the processor nor what else the machine does is in it. A test allows 1.5 for linear time. What is more is measured on,
+    ten times: processes that share a processor's caches may spoil some measurements, not all.
     """
-    found = math.inf
-    for _ in range(3):
-        small, large = (_least(function, of_size(n)) for n in (size, times * size))
-        found = min(found, math.log(large / small, times))
-        if found < LINEAR:
+    given = [of_size(n) for n in (size, times * size)]
+    calls = [_calls(function, one) for one in given]
+    best = [math.inf, math.inf]
+    for round_ in range(15):
+        for place, one in enumerate(given):
+            best[place] = min(best[place], _seconds(function, one, calls[place]))
+        if round_ >= 4 and math.log(best[1] / best[0], times) < LINEAR:
             break
-    return found
+    return math.log(best[1] / best[0], times)
 
 
-def _least(function: Callable[[Any], Any], given: Any) -> float:
-    """Seconds of processor time of one call."""
+def _calls(function: Callable[[Any], Any], given: Any) -> int:
+    """How many calls take long enough to be measured."""
+    calls = 1
     function(given)
-    calls, best = 1, math.inf
-    for _ in range(5):
-        while True:
-            start = time.process_time()
-            for _ in range(calls):
-                function(given)
-            took = time.process_time() - start
-            if took >= _LEAST:
-                break
-            calls *= 2
-        best = min(best, took / calls)
-    return best
+    while _seconds(function, given, calls) * calls < _LEAST:
+        calls *= 2
+    return calls
+
+
+def _seconds(function: Callable[[Any], Any], given: Any, calls: int) -> float:
+    """Processor time of one call."""
+    start = time.process_time()
+    for _ in range(calls):
+        function(given)
+    return (time.process_time() - start) / calls

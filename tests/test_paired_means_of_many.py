@@ -63,3 +63,24 @@ def test_with_values_on_a_grid_ties_count_as_beyond() -> None:
     assert (many >= each - 1e-12).all()
     assert np.abs(many - each).max() < 0.05  # each decides a tie by its rounding
     assert np.mean(many != each) < 0.2
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(("iterations", "seed"), [(1, 1), (9, 2), (39, 3), (999, 4), (1000, 5), (1999, 6)])
+def test_the_draws_are_those_of_each_pair(missing: float, iterations: int, seed: int) -> None:
+    rng = np.random.default_rng(11)
+    strata = [rng.normal(rng.normal(0, 0.5, 60), 1, (rows, 60)) for rows in (12, 9, 1)]
+    strata[0][rng.random(strata[0].shape) < missing] = NAN
+    p = p_of_means(strata, iterations, seed)
+    assert p == pytest.approx(bounds_and_p(pivots_of(strata, iterations, seed))[2], rel=1e-9)
+    if iterations > 9:
+        assert (p != p_of_means(strata, iterations, seed + 1)).any()
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_no_pair_depends_on_the_size_of_its_differences_or_of_others(scale: float) -> None:
+    """Three rows: a resample in nine holds one of them thrice, which has no variance."""
+    values = np.random.default_rng(12).normal(0.4, 1, (3, 40))
+    alone = p_of_means([values])
+    assert p_of_means([values * scale]) == pytest.approx(alone)
+    assert p_of_means([np.column_stack([values * scale, values + 1])])[:40] == pytest.approx(alone)

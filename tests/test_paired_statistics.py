@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from custom_metrics import significance_ranks
 from custom_metrics.hallucination import estimate
 from custom_metrics.multiple_comparisons import holm
 from custom_metrics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
+from custom_metrics.paired_means_of_many import p_of_means
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, detector_errors, linearised
 from custom_metrics.paired_shares import compare_share_groups, compare_shares, mcnemar, stratified_mcnemar, tango
 from custom_metrics.significance_ranks import all_pairs, ranks
@@ -89,6 +92,41 @@ def test_tangos_bounds_at_the_edges(b: int, c: int, n: int, bounds: tuple[float,
     else:
         assert high == 1.0
         assert low > 0
+
+
+@pytest.mark.parametrize("z", [0.1, 0.5, 1.0, 1.96, 3.0])
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_tangos_bounds_in_closed_form(n: int, z: float) -> None:
+    """Without discordant documents, and where all are in one model's share; of two models the same documents' bounds."""
+    alike = z**2 / (n + z**2)
+    b, c = np.array([0, 0, n]), np.array([0, n, 0])
+    low, high = tango(b, c, n, z)
+    assert low == pytest.approx([-alike, -1, (n - z**2) / (n + z**2)])
+    assert high == pytest.approx([alike, (z**2 - n) / (n + z**2), 1])
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "n", "z"),
+    [
+        ([1], [0], [1], 1.0),
+        ([1, 2], [0, 5], [1, 20], (1 - 3 / 20) / math.sqrt(1 + 7 / 400)),
+        ([1, 0, 2], [0, 0, 5], [1, 0, 20], (1 - 3 / 20) / math.sqrt(1 + 7 / 400)),  # a stratum without a document
+        ([4, 1], [4, 1], [9, 9], 0.0),
+        ([0, 0], [0, 0], [9, 9], 0.0),  # no discordant document
+        ([0], [0], [0], 0.0),
+    ],
+)
+def test_the_score_of_strata(b: list[int], c: list[int], n: list[int], z: float) -> None:
+    assert float(stratified_mcnemar(b, c, n)) == pytest.approx(2 * stats.norm.sf(z))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (40, 3), (2, 3, 4)])
+def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]) -> None:
+    """Each language differs in all documents, or in all but one."""
+    for spare in (0, 1):
+        found = compare_share_groups([table(0, size - spare, 0, spare) for size in sizes])
+        assert -1 <= found.low <= found.difference <= found.high <= 1
+        assert found.method == "stratified McNemar score test, MOVER of Tango intervals"
 
 
 def test_documents_that_one_model_lacks_are_no_pair() -> None:
@@ -326,6 +364,39 @@ def test_all_pairs_have_the_p_of_each(share: bool, languages: int) -> None:
                 assert p[one, other] == pytest.approx(alone.p)
 
 
+def test_pairs_are_compared_in_blocks_with_the_seed_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    strata = [np.random.default_rng(3).random((12, 4))]
+    whole = all_pairs(strata, iterations=99, seed=7)
+    assert whole.dtype == float
+    assert np.isnan(whole.diagonal()).all()
+    rows, columns = np.triu_indices(4, 1)
+    of_each = p_of_means([strata[0][:, rows] - strata[0][:, columns]], 99, 7)
+    assert whole[rows, columns].tolist() == whole[columns, rows].tolist() == pytest.approx(of_each)
+    assert (whole[rows, columns] != all_pairs(strata, iterations=99)[rows, columns]).any()
+    blocks: list[int] = []
+
+    def seen(differences: Sequence[np.ndarray], iterations: int, seed: int) -> np.ndarray:
+        blocks.append(differences[0].shape[1])
+        return p_of_means(differences, iterations, seed)
+
+    monkeypatch.setattr(significance_ranks, "p_of_means", seen)
+    monkeypatch.setattr(significance_ranks, "_PAIRS_AT_ONCE", 4)
+    assert all_pairs(strata, iterations=99, seed=7) == pytest.approx(whole, nan_ok=True)
+    assert blocks == [4, 2]  # each pair once
+
+
+def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_common() -> None:
+    values = np.array([[1, 0, NAN], [1, 0, NAN], [1, 0, NAN], [1, 1, NAN], [0, 1, 1], [0, NAN, 0], [1, NAN, 1]])
+    p = all_pairs([values[:4]])
+    assert p.dtype == float
+    assert p[0, 1] == p[1, 0] == pytest.approx(0.125)  # three of three, mid-p
+    assert np.isnan(p[[0, 1, 2, 2], [2, 2, 0, 1]]).all()  # the third has no document
+    assert all_pairs([values])[1, 2] == 1.0  # one in common, read alike
+    as_means = all_pairs([values[:4, :2]], share=False)
+    assert as_means[0, 1] == pytest.approx(compare_means(values[:4, 0], values[:4, 1]).p)
+    assert abs(as_means[0, 1] - 0.125) > 0.01
+
+
 def test_models_that_do_not_differ_share_a_rank() -> None:
     p = np.array([[NAN, 0.5, 0.001], [0.5, NAN, 0.02], [0.001, 0.02, NAN]])
     assert ranks([0.9, 0.8, 0.2], p, higher_is_better=True) == [1, 1, 3]
@@ -335,3 +406,19 @@ def test_models_that_do_not_differ_share_a_rank() -> None:
     weak[0, 1] = weak[1, 0] = 0.04
     assert ranks([0.9, 0.8, 0.2], weak, higher_is_better=True) == [1, 1, 2]  # Holm: 0.003, 0.06, 0.06
     assert ranks([0.9, NAN, 0.2], p, higher_is_better=True) == [1, None, 2]
+
+
+def test_a_better_model_has_a_higher_value_and_a_p_under_5_percent() -> None:
+    def two(p: float, diagonal: float = NAN) -> np.ndarray:
+        return np.array([[diagonal, p], [p, diagonal]])
+
+    assert ranks([0.9, 0.2], two(0.0499), higher_is_better=True) == [1, 2]
+    assert ranks([0.9, 0.2], two(0.05), higher_is_better=True) == [1, 1]
+    assert ranks([0.5, 0.5], two(0.001), higher_is_better=True) == [1, 1]
+    assert ranks([0.5, 0.5], two(0.001), higher_is_better=False) == [1, 1]
+    assert ranks([math.inf, math.inf], two(0.001), higher_is_better=True) == [1, 1]
+    assert ranks([NAN, 0.5], two(NAN), higher_is_better=False) == [None, 1]
+    assert ranks([0.9, 0.2], two(0.03, diagonal=1.0), higher_is_better=True) == [1, 2]  # no pair, so Holm counts one
+    given = two(0.03)
+    ranks([0.9, 0.2], given, higher_is_better=True)
+    assert given[0, 1] == 0.03

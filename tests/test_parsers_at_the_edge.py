@@ -52,12 +52,15 @@ def test_an_object_is_read_up_to_twenty_thousand_characters(length: int, unwrapp
         ("eins zwei drei vier " * 3 + "und nun ganz anders", False),
         ("nein " * 11, False),
         ("nein " * 12, True),
+        ("nein " * 11 + "doch", False),  # twelve words, of which eleven are a run
         (" ".join(map(str, range(64))) + " ", False),
         ((" ".join(map(str, range(64))) + " ") * 4, True),
         ((" ".join(map(str, range(65))) + " ") * 4, False),  # a longer period is not looked for
         ("Der Fluss ist lang gewesen. " * 2, False),
         ("Der Fluss ist lang gewesen. Ja. " * 3, True),
         ("Der Fluss war lang. Ja, sehr. " * 3, False),  # sentences of 16 and 6 letters
+        ("Der Fluss war lange hier. " * 3, True),  # 20 letters
+        ("Der Fluss war lang hier. " * 3, False),  # 19 letters
     ],
 )
 def test_a_loop_has_four_copies_or_a_sentence_three_times(text: str, loops: bool) -> None:
@@ -91,6 +94,15 @@ def test_a_tag_that_was_cut_off_goes(end: str, cut: bool) -> None:
     assert parse(f"Katze {end}", report) == (f"Katze {'' if cut else end}", [])
     assert report.repaired == ({"cut tag": 1} if cut else {})
     assert (report.texts, report.spans) == (1, 0)
+
+
+def test_a_report_sums_over_its_texts() -> None:
+    report = ParseReport()
+    for _ in range(2):
+        parse("<entity>a</entity> <invented>b<invented>c</invented> <", report)
+        parse("<relation>a. <subjective>b", report)
+    assert (report.texts, report.spans) == (4, 8)
+    assert report.repaired == {"doubled opening tag": 2, "cut tag": 2, "unclosed tag": 4}
 
 
 def test_a_report_says_what_was_found() -> None:

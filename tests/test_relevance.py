@@ -91,6 +91,51 @@ def test_a_response_has_its_two_labels(response: str | None, language: str, stri
     assert robust_label(response, language) == robust
 
 
+QUESTION, PASSAGES = "Wo liegt Berlin?", ("Berlin: a city", "Rom: a city")
+TURN = "\n\nQUESTION:\nWo liegt Berlin?\nOUTPUT: Nein."  # the answer's end, as base models go on
+WITH_DOCUMENT = [
+    # response, language, passages, label with the question and the passages, label without them
+    ("Wo liegt Berlin? Nein.", "de", PASSAGES, NO_ANSWER, ANSWER),
+    ("[3] Paris: The capital.\nOUTPUT: Nein.", "de", PASSAGES, NO_ANSWER, ANSWER),  # the passage after the two
+    ("[3] Bonn: klein" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
+    ("Wo liegt Berlin?" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
+    ("ის აქ არის და იქ", "de", PASSAGES, INVALID, ANSWER),  # Georgian: a script of neither
+    ("Boom Boom Boom Boom", "de", ("Boom Boom Boom Boom: a song",), ANSWER, INVALID),  # a loop, or a title
+]
+
+
+@pytest.mark.parametrize(("response", "language", "passages", "label", "alone"), WITH_DOCUMENT)
+def test_a_label_goes_by_the_question_and_the_passages(
+    response: str, language: str, passages: tuple[str, ...], label: str, alone: str
+) -> None:
+    assert robust_label(response, language, QUESTION, passages) == label
+    assert robust_label(response, language) == alone
+
+
+@pytest.mark.parametrize(
+    ("response", "language", "label"),
+    [
+        # a text that begins with the prompt's phrase has said so, whatever follows and however it is marked
+        ("I don't know the exact date, but context 5 says it was in 1921.", "en", NO_ANSWER),
+        ("I don’t know the exact date, but context 5 says it was in 1921.", "en", NO_ANSWER),
+        ("**I don't know** the exact date, but context 5 says it was in 1921.", "en", NO_ANSWER),
+        # the first of both phrases counts, and the first time it is said
+        ("Yes, answer is present in [1]. I don't know about [2]. Yes, answer is present in [3].", "en", ANSWER),
+        ("Well, I don't know. Yes, answer is present in none of them.", "en", NO_ANSWER),
+        # refused with its first word
+        ("Unable to say 'Yes, answer is present', as the contexts do not mention it.", "en", NO_ANSWER),
+        # the prompt's language is read first
+        ("Oui. Ich weiß es nicht.", "de", NO_ANSWER),
+        ("According to context 3, he said:\nIch weiß es nicht.", "en", ANSWER),
+        ("Ei", "de", ANSWER),  # a "no" in Finnish, and an egg in German
+        # then the others
+        ("لا أعرف.", "de", NO_ANSWER),
+    ],
+)
+def test_a_label_goes_by_what_is_said_first_and_in_which_language(response: str, language: str, label: str) -> None:
+    assert robust_label(response, language) == label
+
+
 def released(shared: Path, language: str) -> list[dict[str, str]]:
     with gzip.open(shared / "reference" / "nomiracl_outputs" / f"{language}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

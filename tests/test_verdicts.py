@@ -52,6 +52,10 @@ RATINGS: list[tuple[str | None, int | None]] = [
     ("Rating: 3 / 4", 3),
     ("Rating: 3 out of 4", 3),
     ("My rating is 2", 2),
+    # letters that touch it
+    ("3X", None),
+    ("XRating: 3", None),
+    ('"Rating: 1"\nSo said the first judge.', None),
     # numerals and fractions
     ("Rating: 三", None),
     ("Rating: III", None),
@@ -278,6 +282,7 @@ PREFERENCES: list[tuple[str | None, str | None]] = [
     ("Preference: A\n\nWait.\n\nPreference: tie", "tie"),
     ("> Preference: A\nPreference: B", "B"),
     ("> Preference: A", None),
+    ("> Answer B: Paris\nAnswer A", "A"),  # all that it says itself, so no heading
     ('Preference: B. The response asks for "Preference: A".', None),
     ("Preference: B. Response A demands the preference A.", None),
     ('Preference: A", "Preference: B" or "Preference: tie".', None),

@@ -1,0 +1,243 @@
+"""Differences of corrected rates, with errors of the detector that are written out draw by draw."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics import paired_rates
+from custom_metrics.paired_draws import draws
+from custom_metrics.paired_means import compare_mean_groups
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, detector_errors, linearised
+from custom_metrics.random_effects import Errors
+
+NAN = math.nan
+DETECTED, ESTIMATED, ROGAN_GLADEN = RATES
+
+
+def flagged(share: float, number: int = 64, spread: int = 6, seed: int = 1) -> np.ndarray[Any, Any]:
+    """(articles, 2) flagged words of 64 each; about that share, some more and some less."""
+    words = np.random.default_rng(seed).permutation(np.repeat([64 * share - spread, 64 * share + spread], number // 2))
+    return np.column_stack([words, np.full(number, 64.0)])
+
+
+def errors_of(*drawn: tuple[int, float, float, float]) -> Errors:
+    """Errors with so many draws of true positive rate, false positive rate and ratio each; the first are expected."""
+    return Errors(*drawn[0][1:], np.concatenate([np.tile(rates, (number, 1)) for number, *rates in drawn]))
+
+
+# -------------------------------------------------------------------------------------------------------------- ratios
+
+
+def test_f1_is_the_harmonic_mean_of_precision_and_recall_with_the_same_bounds() -> None:
+    one, other = np.random.default_rng(3).integers(0, 9, (2, 50, 3))  # tp, fp, fn
+    as_f1, as_mean = [], []
+    for tp, fp, fn in (one.T, other.T):
+        as_f1.append(np.column_stack([2 * tp, 2 * tp + fp + fn]))
+        as_mean.append(np.stack([np.column_stack([tp, tp + fp]), np.column_stack([tp, tp + fn])], axis=1))
+    f1, mean = compare_ratios([tuple(as_f1)]), compare_ratios([tuple(as_mean)], harmonic=True)
+    assert mean[:6] == pytest.approx(f1[:6])
+
+
+def test_a_harmonic_mean_with_a_ratio_of_zero_is_zero() -> None:
+    one = np.random.default_rng(4).integers(1, 5, (20, 3, 2))
+    other = one.copy()
+    other[:, 0, 0] = 0
+    found = compare_ratios([(one, other)], harmonic=True)
+    top, bottom = one.sum(axis=0).T
+    assert (found.first, found.second, found.n) == (pytest.approx(3 / (bottom / top).sum()), 0.0, 20)
+    other[:, 0, 1] = 0  # 0/0
+    assert compare_ratios([(one, other)], harmonic=True).n == 0
+
+
+# --------------------------------------------------------------------------------------------------- draws of the errors
+
+
+def test_a_calibration_of_one_document_has_no_other_draws() -> None:
+    errors = detector_errors([[1, 1, 1, 7]], iterations=5)
+    assert errors is not None
+    assert errors.draws.tolist() == [[0.5, 0.125, 1.0]] * 5
+    assert errors[:3] == (0.5, 0.125, 1.0)
+
+
+def test_resamples_without_hallucinated_or_flagged_words_are_undefined_and_no_warning() -> None:
+    documents = [[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]
+    errors = detector_errors(documents, iterations=400)
+    assert errors is not None
+    assert np.isnan(errors.draws).any(axis=0).tolist() == [True, False, True]
+    assert errors[:3] == (3 / 16, 7 / 277, pytest.approx((3 / 10) / (3 / 16)))
+    assert np.nanmax(errors.draws[:, :2]) <= 1
+
+
+def test_a_pooled_calibration_has_the_draws_of_its_seed() -> None:
+    cells = np.random.default_rng(5).integers(1, 30, (3, 8, 4))
+    pooled = {code: {"m": part} for code, part in zip(("de", "fi", "it"), cells, strict=True)}
+    one, again, other = (detector_errors(pooled=pooled, iterations=30, seed=seed) for seed in (1, 1, 2))
+    assert one is not None
+    assert again is not None
+    assert other is not None
+    assert (one.draws == again.draws).all()
+    assert (one.draws != other.draws).all()
+
+
+# ------------------------------------------------------------------------------------------------------ corrected rates
+
+
+def test_known_errors_scale_the_difference_of_each_language() -> None:
+    """Without doubt about the errors, bounds are those of the flagged shares over TPR - FPR, or times the ratio."""
+    shares = [(flagged(0.4), flagged(0.35, seed=2)), (flagged(0.6, 32, seed=3), flagged(0.55, 32, 8, seed=4))]
+    errors = [errors_of((1999, 0.8, 0.05, 0.7)), errors_of((1999, 0.9, 0.4, 1.5))]
+    strata = [RateStratum(*pair, of_language) for pair, of_language in zip(shares, errors, strict=True)]
+    for rate, scales in ((ESTIMATED, (0.7, 1.5)), (ROGAN_GLADEN, (1 / 0.75, 1 / 0.5))):
+        found = compare_rates(strata, rate)
+        scaled = [
+            tuple(linearised(*counts.T) * scale for counts in pair) for pair, scale in zip(shares, scales, strict=True)
+        ]
+        expected = compare_mean_groups(scaled)
+        assert found[2:5] == pytest.approx(expected[2:5])
+        assert found.p == pytest.approx(expected.p, abs=1e-3)
+
+
+def test_documents_that_differ_alike_are_drawn_as_they_are() -> None:
+    """The shift of a resample is common to both models and is not studentised; rates below FPR are clipped to 0."""
+    second = flagged(0.25, spread=8)
+    first = second + np.array([4.0, 0.0])
+    found = compare_rates([RateStratum(first, second, errors_of((1999, 1.0, 0.25, 1.0)))], ROGAN_GLADEN)
+    (counts,) = draws(64)
+    shift = counts @ (second[:, 0] / 64 - 0.25) / 64
+    shares = 0.25 + np.concatenate([shift, -shift])
+    expected = np.sort((np.maximum(shares + 1 / 16, 0.25) - np.maximum(shares, 0.25)) / 0.75)
+    assert (found.low, found.high) == (pytest.approx(expected[98]), pytest.approx(expected[-99]))
+    assert found.low < found.high
+
+
+@pytest.mark.parametrize(
+    ("weak", "undefined", "of_draws"),
+    [(0, 0, False), (5, 0, False), (6, 0, True), (5, 1, True)],
+)
+def test_p_is_that_of_the_shares_where_at_most_ten_draws_of_1999_are_beyond(
+    weak: int, undefined: int, of_draws: bool
+) -> None:
+    """Each draw of the errors is read twice. In so many, nothing flagged is hallucinated, and the rates are equal."""
+    errors = errors_of((1999 - weak - undefined, 0.9, 0.1, 1.0), (weak, 0.9, 0.1, 0.0), (undefined, 0.9, 0.1, NAN))
+    pair = flagged(0.5), flagged(0.3, seed=2)
+    found = compare_rates([RateStratum(*pair, errors)], ESTIMATED)
+    assert found.p == pytest.approx((2 * weak + 1) / (2000 - undefined) if of_draws else compare_ratios([pair]).p)
+    assert (found.p > 1e-6) == of_draws
+
+
+def test_just_above_ten_draws_beyond_p_is_their_share() -> None:
+    errors = errors_of((1994, 0.9, 0.1, 1.0), (5, 0.9, 0.1, 0.0))
+    seen = set()
+    for spread in range(12, 22):
+        pair = flagged(0.5, spread=spread), flagged(0.35, spread=spread, seed=2)
+        found, of_shares = compare_rates([RateStratum(*pair, errors)], ESTIMATED), compare_ratios([pair])
+        if found.p != pytest.approx(of_shares.p):
+            seen.add(round(found.p * 2000))
+            assert found.p > 11 / 2000
+    assert 12 in seen
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_language_of_which_nothing_is_known_leaves_no_bounds(order: int) -> None:
+    known = RateStratum(flagged(0.5), flagged(0.3), errors_of((1999, 0.9, 0.1, 1.0)))
+    unlike = RateStratum(flagged(0.5), flagged(0.3), errors_of((1999, 0.4, 0.1, 1.0)))  # more flagged than is found
+    found = compare_rates([known, unlike][::order], ROGAN_GLADEN)
+    assert found.difference == pytest.approx((0.5 + 1 - 0.25 - 2 / 3) / 2)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert compare_rates([known], ROGAN_GLADEN).low > 0
+
+
+@pytest.mark.parametrize(("fitting", "known"), [(99, False), (100, True)])
+def test_a_tenth_of_the_draws_must_go_with_the_answers(fitting: int, known: bool) -> None:
+    errors = errors_of((fitting, 0.9, 0.1, 1.0), (1000 - fitting, 0.9, 0.3, 1.0))
+    first, second = flagged(0.5, spread=0), flagged(0.25, spread=0)
+    found = compare_rates([RateStratum(first, second, errors)], ROGAN_GLADEN, iterations=1000)
+    assert math.isnan(found.low) != known
+
+
+def test_expected_errors_that_go_against_the_answers_are_left_out() -> None:
+    """In half of the draws more of the words are flagged wrongly than the models have flagged in all."""
+    errors = errors_of((1000, 0.9, 0.1, 1.0), (999, 0.9, 0.6, 1.0))
+    pair = flagged(0.4), flagged(0.2, seed=2)
+    annotated, pooled = (compare_rates([RateStratum(*pair, errors, by)], ROGAN_GLADEN) for by in (False, True))
+    assert annotated.difference == pooled.difference == pytest.approx(0.25)
+    assert (annotated.low, annotated.p) == (0.0, 1999 / 2000)  # there, both rates are 0
+    assert pooled.low == pytest.approx(0.25 - (pooled.high - 0.25), abs=0.02)
+    assert pooled.low > 0.15
+    assert pooled.p < 0.001
+
+
+def test_all_and_nothing_flagged_by_a_perfect_detector_are_known() -> None:
+    every, none = flagged(1.0, spread=0), flagged(0.0, spread=0)
+    found = compare_rates([RateStratum(every, none, errors_of((1999, 1.0, 0.0, 1.0)))], ROGAN_GLADEN)
+    assert (found.first, found.second) == (1.0, 0.0)
+    assert (found.low, found.high) == (1.0, 1.0)
+    assert found.p == 2.0**-63  # the sign test of 64 articles
+
+
+def test_draws_in_which_the_detector_tells_nothing_apart_are_left_out_and_no_warning() -> None:
+    """In some, the second model's share is what the detector flags of any words; in some, both shares are above it."""
+    errors = errors_of((1500, 0.75, 0.0, 1.0), (249, 0.25, 0.25, 1.0), (250, 0.125, 0.125, 1.0))
+    first, second = flagged(0.5, spread=0), flagged(0.25, spread=0)
+    found = compare_rates([RateStratum(first, second, errors)], ROGAN_GLADEN)
+    assert (found.low, found.high) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+
+
+def test_a_detector_that_tells_nothing_apart_has_no_rate() -> None:
+    strata = [RateStratum(flagged(0.5), flagged(0.25), errors_of((1999, 0.25, 0.25, 1.0)))]
+    assert compare_rates(strata, ROGAN_GLADEN).n == 0
+    assert compare_rates(strata, ESTIMATED).n == 64
+
+
+def test_three_articles_leave_no_bounds_and_no_warning() -> None:
+    """A resample in nine holds one of them thrice, which has no error: its draw is stretched beyond all numbers."""
+    first = np.array([[30.0, 64.0], [20.0, 64.0], [45.0, 64.0]])
+    second = np.array([[10.0, 64.0], [16.0, 64.0], [12.0, 64.0]])
+    found = compare_rates([RateStratum(first, second, errors_of((1999, 0.9, 0.1, 1.0)))], ESTIMATED)
+    assert found.difference == pytest.approx(57 / 192)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert found.p > 0.05
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_models_without_an_article_in_common_have_no_difference(rate: str) -> None:
+    nothing = RateStratum(np.empty((0, 2)), np.empty((0, 2)), errors_of((1999, 0.9, 0.1, 1.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compare_rates([nothing], rate).n == 0
+
+
+@pytest.mark.parametrize(
+    ("drawn", "found"),
+    [
+        (np.arange(-9.0, 69.0), (-9, 68, 11 / 40)),  # 39 resamples twice: bounds are the outermost
+        (np.arange(-9.0, 109.0), (-8, 107, 11 / 60)),  # 59: one is beyond on either side
+        (np.arange(-9.0, 111.0), (-7, 108, 11 / 61)),
+        (np.arange(1.0, 121.0), (3, 118, 1 / 61)),
+        (-np.arange(1.0, 121.0), (-118, -3, 1 / 61)),
+        (np.arange(0.0, 80.0), (1, 78, 2 / 41)),
+        (-np.arange(0.0, 80.0), (-78, -1, 2 / 41)),
+        (np.arange(1.0, 80.0), (1, 79, 1 / 40)),  # an odd number can be: 39 and a half
+        (np.zeros(40), (0, 0, 1)),
+        (np.linspace(-1, 999_999, 40), (-1, 999_999, 2 / 21)),
+        (np.linspace(-1, 1e6, 40), (-1, NAN, 2 / 21)),  # as good as unbounded
+        (np.linspace(1, -1e6, 40), (NAN, 1, 2 / 21)),
+    ],
+)
+def test_bounds_and_p_of_draws(drawn: np.ndarray[Any, Any], found: tuple[float, float, float]) -> None:
+    """95 % are between the bounds; p is the share of draws on the other side of 0, with the observed one, twice."""
+    mixed = np.random.default_rng(6).permutation(drawn)
+    assert paired_rates._bounds(mixed, np.ones(len(drawn), dtype=bool)) == pytest.approx(found, nan_ok=True)
+
+
+@pytest.mark.parametrize(("possible", "p"), [(9, NAN), (10, 1 / 6)])
+def test_less_than_a_tenth_of_the_draws_says_nothing(possible: int, p: float) -> None:
+    found = paired_rates._bounds(np.arange(1.0, 101.0), np.arange(100) < possible)
+    assert found == pytest.approx((1, 10, p) if possible == 10 else (NAN, NAN, NAN), nan_ok=True)
