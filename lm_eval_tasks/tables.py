@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -108,7 +107,7 @@ def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str,
 
 def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict[str, str | None]]]:
     """The header as (0, its names), and each row with the number of its last line; what it lacks is ``None``."""
-    csv.field_size_limit(min(sys.maxsize, 1 << 30))  # articles are longer than the default allows
+    csv.field_size_limit(1 << 30)  # articles are longer than the default allows
     with path.open(encoding=encoding, newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
         try:
@@ -200,7 +199,7 @@ def check_end(path: Path, called: str = "") -> None:
         if stream.seek(0, 2) == 0:
             return
         stream.seek(-1, 2)
-        if stream.read(1) not in (b"\n", b"\r"):
+        if stream.read() not in (b"\n", b"\r"):
             raise CorruptSource(
                 f"{path} ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as it is, add "
                 f"a line end."

@@ -111,12 +111,25 @@ def test_only_what_is_surely_in_another_language_is_refused(
         ("The passage does not answer the question.", None, "the reference does not answer the question"),
         ("It is the Vltava, which joins the river near Mělník.", None, "another language"),
         ("der der der der der der der der", None, "no text (a loop, markup, code, noise)"),
+        ("Le texte ne répond pas à la question.", None, "another language"),  # before it is read as a refusal
+        ("Влтава", None, "another language"),  # a name, in a script that the reference has not
     ],
 )
 def test_an_answer_is_faithful_text_in_the_language(reply: str, answer: str | None, reason: str | None) -> None:
     reading = answers.read(reply, {**GERMAN, "question": LENGTH})
     assert reading.rows == ([] if answer is None else [{"answer": answer, "spans": []}])
     assert dict(reading.reasons) == ({} if reason is None else {reason: 1})
+
+
+def test_an_answer_that_the_reference_holds_word_for_word_is_text() -> None:
+    doc = {
+        **GERMAN,
+        "question": "Was ruft der Fährmann?",
+        "reference": f"{ELBE} Der Fährmann ruft: Hol über hol über hol über hol über",
+    }
+    said = "hol über hol über hol über hol über"
+    assert answers.read(said, doc).rows == [{"answer": said, "spans": []}]
+    assert answers.read(said, {**doc, "reference": ELBE}).reasons == {"no text (a loop, markup, code, noise)": 1}
 
 
 # ---------------------------------------------------------------------------------------------------------- inserted errors
@@ -265,3 +278,17 @@ def test_a_question_that_is_answered_with_a_refusal_is_not_translated() -> None:
     doc = {"part": "question", "text": "Where does it rise?", "language": "de", "source_language": "en"}
     assert translation.read("Wo entspringt sie?", doc).rows == [{"text": "Wo entspringt sie?", "spans": []}]
     assert translation.read("Das weiß ich nicht.", doc).reasons == {"a refusal": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "reply", "reason"),
+    [
+        ("I do not know.", "Das weiß ich nicht.", None),  # what says so in the source says so in the translation
+        ("Je ne sais pas.", "Das weiß ich nicht.", "a refusal"),  # in the source's language it says nothing of the kind
+        ("Where does it rise?", "Le texte ne répond pas à la question.", "another language"),
+    ],
+)
+def test_a_refusal_is_read_in_the_language_of_its_side(text: str, reply: str, reason: str | None) -> None:
+    doc = {"part": "answer", "text": text, "language": "de", "source_language": "en"}
+    rows, reasons = translation.read(reply, doc)
+    assert (rows, reasons) == (([{"text": reply, "spans": []}], {}) if reason is None else ([], {reason: 1}))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lm_eval_tasks import provenance
 from lm_eval_tasks.nomiracl import dataset
 from lm_eval_tasks.nomiracl.dataset import cut_words, load
 from lm_eval_tasks.sources import CorruptSource, MissingSource
@@ -220,13 +221,54 @@ def test_subsets_alternate_so_that_a_limit_sees_both() -> None:
 
 def test_a_subset_without_questions_is_said_aloud(mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
     assert load("de", mirror=mirror(topics_relevant=""))["evaluation"]["subset"] == ["non_relevant"]
-    assert "no relevant question in split test; there will be no rates over them" in caplog.text
+    assert "nomiracl_de: no relevant question in split test; there will be no rates over them" in caplog.messages
+
+
+def test_judged_questions_that_the_topics_lack_are_counted_over_both_subsets(
+    mirror: Mirror, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed = {
+        "qrels_relevant": "".join(f"{query}\tQ0\t{d}\t0\n" for d in IDS[:10] for query in ("a#0", "x", "y")),
+        "qrels_non_relevant": "".join(f"{query}\tQ0\t{d}\t0\n" for d in IDS[:10] for query in ("b-0", "x")),
+    }
+    assert len(load("de", mirror=mirror(**changed))["evaluation"]) == 2
+    assert caplog.messages[-1] == "nomiracl_de: 3 judged questions that the topics lack"
 
 
 def test_a_subset_alone_needs_no_file_of_the_other(mirror: Mirror) -> None:
     where = mirror()
-    (Path(where) / "miracl" / "nomiracl" / "data" / "german" / "topics" / "test.relevant.tsv").unlink()
+    topics = Path(where) / "miracl" / "nomiracl" / "data" / "german" / "topics"
+    kept = (topics / "test.relevant.tsv").rename(topics / "aside")
     assert len(load("de", mirror=where, subset="non_relevant", max_samples="all")["evaluation"]) == 1
+    kept.rename(topics / "test.relevant.tsv")
+    (topics / "test.non_relevant.tsv").unlink()  # what is drawn second changes nothing of what is drawn first
+    assert load("de", mirror=where, subset="relevant", max_samples=5)["evaluation"]["subset"] == ["relevant"]
+
+
+@pytest.mark.parametrize("large", ["relevant", "non_relevant"])
+def test_a_sample_of_one_subset_is_not_comparable_under_another_seed(mirror: Mirror, large: str) -> None:
+    where = mirror(**{f"topics_{large}": "a#0\tWhere?\nb-0\tWhen?\n"})
+    for seed, reasons in ((7, ["another sample (seed 7, where the paper has 42)"]), (42, [])):
+        documents = load("de", mirror=where, max_samples=1, seed=seed)["evaluation"]
+        said = provenance.of_dataset(documents)["not_comparable"]
+        assert said == ["max_samples 1, where the paper has 250 a subset", *reasons]
+
+
+@pytest.mark.parametrize(
+    ("language", "kept", "reasons"),
+    [
+        ("yo", {"relevant": 204, "non_relevant": 250}, []),
+        (
+            "yo",
+            {"relevant": 203, "non_relevant": 249},
+            ["203 of 204 relevant questions", "249 of 250 non-relevant questions"],
+        ),
+        ("bn", {"relevant": 0, "non_relevant": 250}, []),  # how many relevant ones the paper asked is not known
+        ("th", {"relevant": 0, "non_relevant": 1}, []),
+    ],
+)
+def test_fewer_questions_than_the_paper_has_are_said(language: str, kept: dict[str, int], reasons: list[str]) -> None:
+    assert dataset._not_comparable(language, "test", 250, 42, 370, None, kept, True) == reasons
 
 
 def test_another_seed_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
@@ -256,6 +298,49 @@ def test_a_misspelt_key_is_an_error_and_model_arguments_are_not(caplog: pytest.L
 )
 def test_passages_are_cut_behind_a_number_of_words(text: str, limit: int, cut: str) -> None:
     assert cut_words(text, limit) == cut
+
+
+@pytest.fixture
+def words_and_marks(tmp_path: Path) -> str:
+    """A tokenizer of words and marks, which puts a token in front of a text."""
+    pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    vocabulary = ["[UNK]", "<s>", "Some", "text", ".", "The", "river", "Danube", "flows"]
+    core = Tokenizer(models.WordLevel({word: number for number, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    core.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}', "utf-8")
+    return str(folder)
+
+
+def test_passages_are_cut_behind_a_number_of_tokens(
+    words_and_marks: str, mirror: Mirror, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = dataset._cutter(3, words_and_marks)
+    texts = ["The river Danube flows.", "The  river  Danube", "The  river", ""]
+    assert [cut(text) for text in texts] == ["The river Danube", "The  river  Danube", "The  river", ""]
+    where = mirror()
+    with caplog.at_level(logging.INFO):
+        options = {"max_passage_tokens": 2, "passage_tokenizer": words_and_marks}
+        documents = load("de", mirror=where, **options)["evaluation"]
+    assert documents["passages"][0][0] == "T: Some text"  # the mark is a third token
+    assert f"passages cut at 2 tokens of {words_and_marks}, files from {where}" in caplog.text
+
+
+def test_without_a_mirror_the_files_are_those_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with caplog.at_level(logging.INFO), pytest.raises(MissingSource, match="No mirror is set"):
+        load("de")
+    assert caplog.messages[0].endswith("passages cut at 370 words, files from the Hugging Face hub")
 
 
 def test_a_tokenizer_can_do_the_counting(llama: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -11,10 +12,17 @@ import pytest
 
 from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.runs import labels, read_runs
-from lm_eval_tasks.runs.answers import read_answers
+from lm_eval_tasks.runs.answers import content_of, read_answers
 from lm_eval_tasks.runs.results_file import read_results, record_of, said_of
 from lm_eval_tasks.runs.run import headline_filter
-from lm_eval_tasks.samples import documents_of_samples, read_rows, read_samples, samples_files, task_of
+from lm_eval_tasks.samples import (
+    documents_of_samples,
+    read_rows,
+    read_samples,
+    record_of_samples,
+    samples_files,
+    task_of,
+)
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 DATE = "2026-01-01T00-00-00.5"
@@ -137,6 +145,7 @@ def test_a_folder_is_no_results_file(tmp_path: Path) -> None:
         read_results(tmp_path)
     written(tmp_path, date="2026-01-01T00-00-00")
     written(tmp_path / "later", date="2026-02-01T00-00-00")
+    written(tmp_path / "a", date="2025-12-01T00-00-00")
     with pytest.raises(ValueError, match=r"name a results file, such as results_2026-02-01T00-00-00\.json$"):
         read_results(tmp_path)
 
@@ -198,6 +207,21 @@ def test_a_prompt_that_was_not_kept_is_empty(tmp_path: Path, arguments: Any) -> 
     assert (answer.prompt, answer.response) == ("", "")
     assert answer.key == answer.content
     assert len(answer.content) == 32
+
+
+def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:
+    said = b'{"id": 1, "query": "f\xc3\xbcr"}'  # JSON with sorted keys, in UTF-8
+    assert content_of({"query": "für", "id": 1}) == hashlib.sha256(said).hexdigest()[:32]
+
+
+def test_answers_that_were_not_logged_are_named_with_the_way_to_log_them(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    (run,) = read_runs([tmp_path])
+    with pytest.raises(
+        MissingSource,
+        match=rf"^{path}: the answers to mine were not logged beside it; run it with --log_samples$",
+    ):
+        run.tasks["mine"].answers()
 
 
 # ------------------------------------------------------------------------------------------------------------- samples
@@ -263,6 +287,11 @@ def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
 def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     old = written(tmp_path, date="2025-01-01T00-00-00", a=[row(0)], b=[row(0)]).parent
+    assert {task: path.name for task, path in samples_files(tmp_path)[old].items()} == {
+        "a": "samples_a_2025-01-01T00-00-00.jsonl",
+        "b": "samples_b_2025-01-01T00-00-00.jsonl",
+    }
+    assert caplog.messages == []
     written(tmp_path, a=[row(1)])
     found = samples_files(tmp_path)[old]
     assert (found["a"].name, found["b"].name) == (f"samples_a_{DATE}.jsonl", "samples_b_2025-01-01T00-00-00.jsonl")
@@ -270,6 +299,24 @@ def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCapt
         f"{tmp_path}: of each task in a folder the newest samples count; passed over: "
         f"{tmp_path / 'samples_a_2025-01-01T00-00-00.jsonl'}"
     ]
+    caplog.clear()
+    written(tmp_path, b=[row(1)])
+    samples_files(tmp_path)
+    assert caplog.messages[0].endswith(
+        f"passed over: {tmp_path / 'samples_a_2025-01-01T00-00-00.jsonl'}, "
+        f"{tmp_path / 'samples_b_2025-01-01T00-00-00.jsonl'}"
+    )
+
+
+def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:
+    path = written(tmp_path / "m", mine=[row(0)]).with_name(f"samples_mine_{DATE}.jsonl")
+    for place, name in ((tmp_path, f"m/{path.name}"), (tmp_path / "m", path.name), (path, path.name)):
+        (file,) = record_of_samples(place, "mine").local_files
+        assert file == {
+            "option": "samples",
+            "name": name,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
 
 
 def test_a_record_of_retrieval_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:

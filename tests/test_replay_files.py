@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import logging
 import re
@@ -85,37 +86,42 @@ def test_samples_of_the_harness_have_their_task_from_the_files_name(tmp_path: Pa
     other = written(tmp_path / "mine.jsonl", {"doc": {"query_id": "r"}, "resps": [["said"]]})
     assert Replay(str(samples)).answers == {"q": [StoredAnswer("said", f"{samples.name}:1", "a_b", "de", "relevant")]}
     assert Replay(str(other)).answers == {"r": [StoredAnswer("said", "mine.jsonl:1")]}
+    plain = written(
+        tmp_path / "plain.jsonl", {"id": 1, "response": "a", "doc": "a text"}, {"id": 2, "response": "b", "resps": 1}
+    )
+    assert list(Replay(str(plain)).answers) == ["1", "2"]  # a sample has both, doc and resps
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "why"),
     [
-        "{",
-        "7",
-        '{"response": "a"}',
-        '{"id": 1}',
-        '{"id": 1, "results": 5}',
-        '{"doc": {}, "resps": [["a"]]}',
-        '{"doc": {"id": 1}, "resps": []}',
+        ("{", "Expecting property name"),
+        ("7", "iterable"),
+        ('{"response": "a"}', "'none of query_id, id'"),
+        ('{"id": 1}', "'response'"),
+        ('{"id": 1, "results": 5}', "no attribute 'items'"),
+        ('{"doc": {}, "resps": [["a"]]}', "'none of query_id, id in doc'"),
+        ('{"doc": {"id": 1}, "resps": []}', "list index out of range"),
     ],
 )
 def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
-    tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, line: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = written(tmp_path / "a.jsonl", line, {"id": 2, "response": "b"})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         replay = Replay(str(path))
     assert (list(replay.answers), replay.broken) == (["2"], 1)
     assert re.search(
-        rf"^replay: {re.escape(str(path))}, line 1 is no stored answer and was passed over \(.+\)$", caplog.messages[0]
+        rf"^replay: {re.escape(str(path))}, line 1 is no stored answer and was passed over \(.*{re.escape(why)}.*\)$",
+        caplog.messages[0],
     )
-    assert not caplog.messages[0].endswith("(None)")
     assert caplog.messages[1:] == [f"replay: 1 lines of {path} could not be read and were passed over"]
 
 
 def test_the_answers_of_one_model_are_chosen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = written(tmp_path / "a.jsonl", {"id": 1, "results": {"m": "a", "n": "b"}}, {"id": 1, "response": "c"})
-    assert [answer.response for answer in Replay(str(path), model="n").answers["1"]] == ["b", "c"]
+    chosen = Replay(str(path), model="n")
+    assert (chosen.model, [answer.response for answer in chosen.answers["1"]]) == ("n", ["b", "c"])
     with pytest.raises(
         UsageError, match=r"^replay: the files hold answers of several models; say model=NAME, one of \['m', 'n'\]$"
     ):
@@ -124,6 +130,9 @@ def test_the_answers_of_one_model_are_chosen(tmp_path: Path, caplog: pytest.LogC
     assert list(Replay(str(named)).answers) == ["1"]
     with pytest.raises(UsageError, match=rf"^replay: no answers of model 'x' in {named}; they hold those of \['m'\]$"):
         Replay(str(named), model="x")
+    second = written(tmp_path / "n2.jsonl", {"id": 1, "response": "a", "model": "m"})
+    with pytest.raises(UsageError, match=rf"^replay: no answers of model 'x' in {named}, {second}; they hold those"):
+        Replay(str(tmp_path / "n*.jsonl"), model="x")
     unnamed = written(tmp_path / "u.jsonl", {"id": 1, "response": "a"})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         assert list(Replay(str(unnamed), model="x").answers) == ["1"]
@@ -140,13 +149,26 @@ def test_files_are_found_by_name_in_a_folder_and_by_a_pattern(tmp_path: Path, mo
     assert Replay(str(tmp_path / "**" / "*.jsonl*")).paths == sorted([one, two])
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Replay("~/in/b.jsonl").paths == [one]
-    info = Replay(str(tmp_path / "in")).get_model_info()
-    assert list(info) == ["answers_from"]
-    assert len(info["answers_from"]) == 2
+    odd = written(tmp_path / "of [1].jsonl", {"id": 1, "response": "a"})
+    assert Replay(str(odd)).paths == [odd]  # a file's name is no pattern
     with pytest.raises(
         MissingSource, match=rf"^replay: no file of answers \(\*\.jsonl, \*\.jsonl\.gz\) at {tmp_path}/none$"
     ):
         Replay(str(tmp_path / "none"))
+
+
+def test_the_files_of_the_answers_go_into_the_results(tmp_path: Path) -> None:
+    first = written(tmp_path / "in" / "b.jsonl", {"id": 1, "response": "a"})
+    second = written(tmp_path / "in" / "deep" / "b.jsonl", {"id": 2, "response": "b"})
+
+    def listed(path: Path, name: str) -> dict[str, str]:
+        return {"option": "path", "name": name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+    of_folder = {"answers_from": [listed(first, "b.jsonl"), listed(second, "deep/b.jsonl")]}
+    assert Replay(str(tmp_path / "in")).get_model_info() == of_folder
+    assert Replay(str(second)).get_model_info() == {"answers_from": [listed(second, "b.jsonl")]}
+    by_pattern = Replay(str(tmp_path / "in" / "*" / "*.jsonl")).get_model_info()
+    assert by_pattern == {"answers_from": [listed(second, "b.jsonl")]}
 
 
 def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -161,6 +183,9 @@ def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
         f"replay: none of the 2 lines of {nothing} is a stored answer. A line is a JSON object with `query_id` or `id`, "
         f"and `response`, `results` ({{model: answer}}), or the harness's `doc` and `resps`."
     )
+    also = written(tmp_path / "a2.jsonl", "7")
+    with pytest.raises(UsageError, match=rf"^replay: none of the 3 lines of {nothing}, {also} is a stored answer\."):
+        Replay(str(tmp_path / "a*.jsonl"))
     empty = written(tmp_path / "e.jsonl", "")
     with pytest.raises(UsageError, match=rf"^replay: no answers in {empty}$"):
         Replay(str(empty))
@@ -219,6 +244,21 @@ WAY = "missing=skip scores only what is there, missing=empty takes the empty ans
             + WAY,
         ),
         (
+            [request(1), request(9, "u"), request(8, "v")],
+            "documents without a stored answer in {path}: 1 of 1 of u, 1 of 1 of v. Leave u, v out of --tasks. Or, among "
+            "--model_args: " + WAY,
+        ),
+        (  # a run with --limit 1 asks a task of one document for all of them
+            [request(1), request(9, number=1), request(1, "u")],
+            "documents without a stored answer in {path}: 1 of 2 of t. Stored are the answers to the first 1, as of a run "
+            "with --limit 1: say so here too. Or, among --model_args: " + WAY,
+        ),
+        (
+            [request(1), request(9, number=1), request(1, "u"), request(2, "u", 1)],
+            "documents without a stored answer in {path}: 1 of 2 of t. Stored are the answers to the first documents, as "
+            "of partial runs: replay t with --limit 1, each alone. Or, among --model_args: " + WAY,
+        ),
+        (
             [request(1), request(2, number=1), request(9, number=2), request(1, "u"), request(9, "u", 1)],
             "documents without a stored answer in {path}: 1 of 3 of t, 1 of 2 of u. Stored are the answers to the first "
             "documents, as of partial runs: replay t with --limit 2, u with --limit 1, each alone. Or, among --model_args: "
@@ -227,6 +267,11 @@ WAY = "missing=skip scores only what is there, missing=empty takes the empty ans
         (
             [request(9), request(8)],
             "none of the 2 documents of t has a stored answer in {path} (2 answers to 2 ids, e.g. '1'; asked for e.g. "
+            "'9'). Do task, language, subset and ids fit?",
+        ),
+        (
+            [request(9, "u"), request(8)],
+            "none of the 2 documents of t, u has a stored answer in {path} (2 answers to 2 ids, e.g. '1'; asked for e.g. "
             "'9'). Do task, language, subset and ids fit?",
         ),
     ],
@@ -246,7 +291,7 @@ def test_documents_without_an_answer_are_skipped_or_empty_where_that_is_said(
         skipped = asked(Replay(str(path), missing="skip"), request(1), request(9, number=1))
         empty = asked(Replay(str(path), missing="empty"), request(1), request(9, number=1), request(9, "u"))
     assert (skipped[0], empty) == ("a", ["a", "", ""])
-    assert isinstance(skipped[1], Unanswered)
+    assert [isinstance(answer, Unanswered) for answer in (*skipped, *empty)] == [False, True, False, False, False]
     assert caplog.messages == [
         "replay: 1 of 2 documents of t found no stored answer and are left out of its figures",
         "replay: 1 of 2 documents of t found no stored answer and count as empty",
@@ -257,6 +302,14 @@ def test_documents_without_an_answer_are_skipped_or_empty_where_that_is_said(
     assert str(refused.value) == (
         f"replay: no document of u has a stored answer in {path}, which leaves nothing to score; leave it out of --tasks"
     )
+    with pytest.raises(UsageError, match=r"^replay: no document of u, v has a stored answer in "):
+        asked(Replay(str(path), missing="skip"), request(1), request(9, "u"), request(9, "v"))
+
+
+def test_a_document_without_an_id_has_no_stored_answer(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"id": "", "response": "of no name"}, {"id": 1, "response": "a"})
+    replay = Replay(str(path), missing="empty")
+    assert asked(replay, request(""), request(None, number=1), request(1, number=2)) == ["of no name", "", "a"]
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,116 @@
-"""Whether a public file is what its name says: read to its end, cut ones and others refused."""
+"""Tables, JSON lines and text: rows and lines as they stand in the file, and whether it is what its name says."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import locale
+import random
 import re
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lm_eval_tasks.runs.results_file import read_results
 from lm_eval_tasks.source_errors import CorruptSource
-from lm_eval_tasks.tables import check_readable
+from lm_eval_tasks.tables import check_end, check_readable, read_csv, read_lines, read_quoted_tsv, read_tsv
 
 
-def archive() -> bytes:
+def archive(page: bytes = b"<p>") -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         member = tarfile.TarInfo("page.html")
-        member.size = 3
-        tar.addfile(member, io.BytesIO(b"<p>"))
+        member.size = len(page)
+        tar.addfile(member, io.BytesIO(page))
     return content.getvalue()
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.fixture
+def ascii_locale() -> Iterator[None]:
+    """A locale whose encoding is ASCII: a file that is opened without an encoding cannot be read in it."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    yield
+    locale.setlocale(locale.LC_CTYPE, before)
+
+
+@pytest.mark.usefixtures("ascii_locale")
+def test_files_are_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.txt.gz"):
+        assert list(read_lines(written(tmp_path / name, "für\n".encode()))) == [(1, "für")]
+    table = written(tmp_path / "a.tsv", "id\ttext\n1\tfür\n".encode())
+    assert list(read_quoted_tsv(table, ("id",))) == [{"id": "1", "text": "für"}]
+    results = '{"results": {"für": {}}, "configs": {}, "config": {}}'
+    assert list(read_results(written(tmp_path / "results.json", results.encode()))["results"]) == ["für"]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_line_ends_with_a_line_feed_and_nothing_else_is_taken_from_it(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / name, b"a\rb \t\n\nAX\r\nX")
+    assert list(read_lines(path)) == [(1, "a\rb \t"), (2, ""), (3, "AX"), (4, "X")]
+
+
+def test_a_row_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", b"a\tb\n" + b"x" * 90 + b"\n")
+    with pytest.raises(CorruptSource, match=rf"^{path}, line 2: 1 of 2 columns in '{'x' * 80}'$"):
+        list(read_tsv(path, 2))
+    with pytest.raises(
+        CorruptSource, match=rf"^{path}, line 1: a CR in the middle of a line; .* fetch the file again$"
+    ):
+        list(read_tsv(written(path, b"a\tb\ra\tb\r"), 2))
+
+
+def test_quoted_fields_keep_their_line_ends(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", b'id\ttext\r\n1\t"a\r\nb\rc"\r\n')
+    assert list(read_quoted_tsv(path, ("id", "text"))) == [{"id": "1", "text": "a\r\nb\rc"}]
+    with pytest.raises(CorruptSource) as refused:
+        list(read_quoted_tsv(path, ("id", "title", "url")))
+    assert str(refused.value) == f"{path}: the header lacks the columns ['title', 'url']; it has ['id', 'text']"
+    assert csv.field_size_limit() == 1 << 30  # a gigabyte, which 32 bits hold
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b"", [{}]),
+        (b"ID, Text \n", [{"id": "", "text": ""}]),
+        (b"ID,Text\n1,a\n\n2\n", [{"id": "", "text": ""}, {"id": "1", "text": "a"}, {"id": "2"}]),
+    ],
+    ids=["empty", "header", "short row"],
+)
+def test_the_header_of_a_csv_file_comes_first(tmp_path: Path, content: bytes, rows: list[dict[str, str]]) -> None:
+    assert list(read_csv(written(tmp_path / "a.csv", content))) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "whole"),
+    [
+        ("a.tsv", b"a\tb\n", True),
+        ("a.csv", b"a,b\r", True),
+        ("a.tsv", b"", True),
+        ("a.tsv", b"a\tb", False),
+        ("a.csv", b"\na", False),
+        ("a.jsonl", b"{}", True),
+    ],
+    ids=["LF", "CR", "empty", "cut", "cut CSV", "no table"],
+)
+def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, content: bytes, whole: bool) -> None:
+    for path, called in ((tmp_path / name, ()), (tmp_path / "download", (f"folder/{name}",))):
+        written(path, content)
+        if whole:
+            check_end(path, *called)
+            continue
+        for check in (check_end, check_readable):
+            with pytest.raises(CorruptSource, match=f"^{path} ends in the middle of a line: it was cut on the way"):
+                check(path, *called)
 
 
 WHOLE = {
@@ -63,6 +153,7 @@ def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
         ("a.csv", b'id,text\n1,"a\n', ", after line 2: unexpected end of data; delete it and fetch it again"),
         ("a.jsonl", b'{"a": 1}\n{"a"', ", line 2: no JSON (Expecting ':' delimiter at column 5)"),
         ("a.jsonl", b"{}\n[1]\n", ", line 2: expected a JSON object, found list"),
+        ("a.b.jsonl", b"[1]\n", ", line 1: expected a JSON object, found list"),
         ("a.jsonl", b"[" * 100_000, ", line 1: no JSON that can be read ("),
         ("a.jsonl.gz", gzip.compress(b"{}\n" * 9)[:-5], " is cut or damaged after line 9 ("),
         ("a.jsonl.gz", b'{"a": 1}\n', " is cut or damaged after line 0 ("),
@@ -73,8 +164,11 @@ def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
         ("a.txt.gz", gzip.compress(b"text")[:-3], " is cut or damaged after line "),
         ("a.tar.gz", archive()[:-5], ": no archive, or one that is cut ("),
         ("a.tar.gz", b"<html>", ": no archive, or one that is cut ("),
+        ("a.tar.gz", archive(random.Random(0).randbytes(100_000))[:-5], ": no archive, or one that is cut ("),
         ("a.tar.gz", gzip.compress(b"x" * 600), ": no archive"),
     ],
+    # gzip writes the time into its bytes, and a test must be called the same in every process
+    ids=lambda value: "" if isinstance(value, bytes) else None,
 )
 def test_a_file_that_is_cut_or_another_is_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     path = tmp_path / name

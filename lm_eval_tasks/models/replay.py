@@ -163,7 +163,7 @@ class Replay(DocumentAnswerer):
         firsts = {task: first_of(docs) for task, docs in incomplete.items() if task not in untouched}
         limits = {n for n in firsts.values() if n}
         others = [len(docs) for task, docs in found.items() if task not in incomplete]
-        if len(limits) == 1 and all(firsts.values()) and max(others, default=0) <= min(limits):
+        if len(limits) == 1 and all(firsts.values()) and all(number <= min(limits) for number in others):
             (limit,) = limits
             said.append(
                 f"Stored are the answers to the first {limit}, as of a run with --limit {limit}: say so here too."
@@ -180,9 +180,10 @@ class Replay(DocumentAnswerer):
         return " ".join(said)
 
     def _answer(self, request: Any) -> str | None:
-        stored = [
-            s for s in self.answers.get(_identity(request.doc) or "", ()) if s.fits(request.task_name, request.doc)
-        ]
+        identity = _identity(request.doc)
+        if identity is None:
+            return None
+        stored = [answer for answer in self.answers.get(identity, ()) if answer.fits(request.task_name, request.doc)]
         if not stored:
             return None
         # What names the task is nearer than what only names the document.
@@ -190,7 +191,7 @@ class Replay(DocumentAnswerer):
         if len({answer.response for answer in named}) > 1:
             sources = ", ".join(sorted({answer.source for answer in named}))
             raise UsageError(
-                f"replay: several stored answers to {_identity(request.doc)!r} of {request.task_name} differ ({sources}); "
+                f"replay: several stored answers to {identity!r} of {request.task_name} differ ({sources}); "
                 f"name fewer files"
             )
         return named[0].response

@@ -122,14 +122,12 @@ def load(
         *(task, split, subset, max_samples, seed, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    documents = _documents(
-        language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, str(folder) if folder else None
-    )
+    documents = _documents(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, folder)
     return {"evaluation": documents, split: documents}
 
 
 def _files(options: Options) -> Places:
-    folder = f"data/{LANGUAGES[options.get('language', '')]}"
+    folder = f"data/{LANGUAGES[options['language']]}"
     split, subset = options.get("split", PAPER_SPLIT), options.get("subset", "both")
     whole = options.get("max_samples", PAPER_SAMPLE) in (None, "all")
     names = []
@@ -155,7 +153,7 @@ def _documents(
     seed: int,
     max_tokens: int,
     tokenizer: str | None,
-    mirror: str | None,
+    mirror: Path | None,
 ) -> Dataset:
     task = f"nomiracl_{language}"
     seen: Counter[str] = Counter()
@@ -198,12 +196,12 @@ def _documents(
     return provenance.documents_of(documents, record)
 
 
-def _path(language: str, name: str, mirror: str | None) -> Path:
+def _path(language: str, name: str, mirror: Path | None) -> Path:
     return sources.locate(REPOSITORY, f"data/{LANGUAGES[language]}/{name}", mirror)
 
 
 def _chosen(
-    language: str, split: str, subset: str, limit: int | None, seed: int, mirror: str | None, seen: Counter[str]
+    language: str, split: str, subset: str, limit: int | None, seed: int, mirror: Path | None, seen: Counter[str]
 ) -> tuple[dict[str, list[tuple[str, str]]], dict[str, dict[str, list[str]]], bool]:
     """The questions of each subset, the passages judged for them, and whether fewer were drawn than there are."""
     rng = random.Random(seed)  # noqa: S311 (a sample, not a secret)

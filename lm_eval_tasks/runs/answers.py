@@ -120,7 +120,7 @@ def key_of(doc: Mapping[str, Any]) -> str:
 def content_of(doc: Mapping[str, Any]) -> str:
     """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector."""
     asked = {column: value for column, value in doc.items() if column not in OF_DETECTION}
-    text = json.dumps(asked, sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
