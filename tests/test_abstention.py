@@ -128,7 +128,7 @@ def f1(pairs: Iterable[tuple[bool, bool]]) -> float:
     ],
 )
 @pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
-@pytest.mark.data("how good the tables are; the code reads the cases above")
+@pytest.mark.one_python("how good the tables are; the code reads the cases above")
 def test_f1_over_all_languages_and_in_the_worst(kind: str, told: bool, least: float, least_language: float) -> None:
     pairs = {
         language: [

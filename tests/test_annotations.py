@@ -117,6 +117,7 @@ def test_anything_can_be_read(annotated: str) -> None:
     assert again == (text, merged(spans))
 
 
+@pytest.mark.one_python("how time grows")
 def test_a_hundred_thousand_tags_are_read_in_one_pass() -> None:
     text, spans = parse("<entity>a</entity> " * 100_000)
     assert len(spans) == 100_000

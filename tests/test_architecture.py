@@ -18,7 +18,7 @@ LINK = re.compile(r"\]\(([^)#]+)")
 NAME = re.compile(r"`([\w.]+)`")
 
 
-@pytest.mark.data("the picture in a page")
+@pytest.mark.one_python("the picture in a page")
 def test_the_picture_is_current() -> None:
     assert with_picture(TEXT, picture(ROOT)) == TEXT, "run `python -m tests.architecture`"
 

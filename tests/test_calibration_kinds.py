@@ -178,6 +178,7 @@ def test_too_little_to_expect_anything_from(languages: dict[str, dict[str, Count
         predicted(languages, 10, 1)
 
 
+@pytest.mark.one_python("how often bounds hold the truth")
 def test_bounds_for_a_new_language_hold_the_truth() -> None:
     """Four languages with three models each are annotated; a fifth language, and a model of its own, is estimated.
 

@@ -107,6 +107,7 @@ def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, 
     assert rho(annotated, annotated, length) == pytest.approx(1)
 
 
+@pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
 def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> None:
     """All 802 labelled answers, with and without page, against predictions of three kinds."""
     answers = 0

@@ -165,6 +165,7 @@ def test_monstrous_answers_are_scored(answer: str) -> None:
 PAPER = {"rougeL": "49.5", "recall": "97.4", "rougeLp": "100.0", "length": "912", "unanswerable_accuracy": "0.0"}
 
 
+@pytest.mark.one_python("figures of the public data")
 def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Callable[..., dict[str, Any]]) -> None:
     """Table 5, dev, "Full Passage"; from unrounded values through the harness."""
     table = (shared / "reference" / "published" / "clapnq_table5_gold.csv").read_text("utf-8").splitlines()

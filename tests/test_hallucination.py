@@ -138,6 +138,7 @@ def flagged(counts: np.ndarray) -> np.ndarray:
     return np.stack([counts[:, 0] + counts[:, 1], counts.sum(axis=1)], axis=1)
 
 
+@pytest.mark.one_python("how often bounds hold the truth")
 @pytest.mark.parametrize(
     "corpora", [200, pytest.param(1000, marks=pytest.mark.slow("bounds of 1,000 corpora, 7 ms each, twice"))]
 )
@@ -289,6 +290,7 @@ def test_words_lie_in_the_text_in_order(text: str, language: str | None) -> None
     assert "".join(text[s:e] for s, e in places) == "".join(text.split())
 
 
+@pytest.mark.one_python("how time grows")
 def test_a_loop_of_a_hundred_thousand_characters_is_cut_into_words() -> None:
     assert len(words("哈" * 100_000, "zh")) > 0
     assert len(words("すもも" * 30_000, "ja")) > 0

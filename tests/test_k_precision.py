@@ -52,6 +52,7 @@ def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str],
         assert k_precision(answer, groundings) == published(answer, groundings)
 
 
+@pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
 @pytest.mark.parametrize("retriever", [None, "bm25"])
 def test_on_every_dev_question_it_is_what_rouge_score_says(hub: str, retriever: str | None) -> None:
     documents = load(retriever=retriever, mirror=hub)["evaluation"]

@@ -48,7 +48,7 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
     return summary(documents, list(readings(documents)))
 
 
-@pytest.mark.data("how good the weights are")
+@pytest.mark.one_python("how good the weights are")
 def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
     """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
     from lm_eval_tasks.labelled_answers import labelled_answers

@@ -28,6 +28,7 @@ def test_a_text_without_words_of_any_table_is_read_in_english() -> None:
     assert likely_languages("42") == ("en",)
 
 
+@pytest.mark.one_python("how good the tables are")
 def test_answers_are_read_without_a_language_nearly_as_well_as_with_it() -> None:
     tuning = [(language, example) for language in LANGUAGES for example in examples(language, ("tuning",))]
     told = _f1([(example, is_abstention(example.text, language)) for language, example in tuning])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-MARKS = {"slow", "data"}
+MARKS = {"slow", "one_python"}
 
 
 def without_reason(source: str) -> Iterator[int]:
@@ -39,8 +39,8 @@ def _is_marked(node: ast.AST) -> bool:
     [
         ("@pytest.mark.slow\ndef test_x(): ...", [1]),
         ("@pytest.mark.slow()\ndef test_x(): ...", [1]),
-        ("@pytest.mark.data\ndef test_x(): ...", [1]),
-        ("@pytest.mark.data('the source')\ndef test_x(): ...", []),
+        ("@pytest.mark.one_python\ndef test_x(): ...", [1]),
+        ("@pytest.mark.one_python('the source')\ndef test_x(): ...", []),
         ("@pytest.mark.slow('')\ndef test_x(): ...", [1]),
         ("@pytest.mark.slow('trains a model')\ndef test_x(): ...", []),
         ("@pytest.mark.slow(reason='trains a model')\ndef test_x(): ...", []),
@@ -54,7 +54,7 @@ def test_a_mark_without_a_reason_is_found(source: str, lines: list[int]) -> None
     assert list(without_reason(source)) == lines
 
 
-@pytest.mark.data("the source of the tests")
+@pytest.mark.one_python("the source of the tests")
 def test_every_such_test_says_why() -> None:
     found = {file.name: list(without_reason(file.read_text("utf-8"))) for file in TESTS.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}

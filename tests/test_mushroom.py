@@ -101,6 +101,7 @@ COUNTS = [
 ]
 
 
+@pytest.mark.one_python("what the public data hold")
 @pytest.mark.parametrize(("language", "split", "answers", "models", "share"), COUNTS)
 def test_real_answers_have_their_pages(
     hub: str, language: str, split: str, answers: int, models: int, share: float

@@ -117,6 +117,7 @@ BODIES = {
 """Name to a body of so many characters."""
 
 
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_a_page_is_read_in_linear_time(body: Callable[[int], str]) -> None:
     assert exponent(read_page, lambda size: html(f"<p>Anfang</p>{body(size)}").encode(), 40_000) < 1.5

@@ -305,7 +305,7 @@ def test_every_pair_of_letters_has_its_digit() -> None:
 RELEASED = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")
 
 
-@pytest.mark.data("counts released answers; the code reads the cases above")
+@pytest.mark.one_python("counts released answers; the code reads the cases above")
 def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
     """With the question where the public topics hold it. Every change of a label was looked at: nomiracl/README.md."""
     topics: dict[tuple[str, str], str] = {}
@@ -331,7 +331,7 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
 
 
 @pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
-@pytest.mark.data("how good the tables are; the code reads the cases above")
+@pytest.mark.one_python("how good the tables are; the code reads the cases above")
 def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
     folder = Path(__file__).parent / "data" / "abstention"
     read = 0
@@ -348,6 +348,7 @@ def test_any_text_is_of_a_kind_or_none(text: str, question: str | None, passages
     assert no_answer(text, question, passages) in {*KINDS, None}
 
 
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize(
     "text",
     [

@@ -65,7 +65,7 @@ COUNT = {"yo": 56}
 
 
 @pytest.mark.parametrize("language", RELEASED)
-@pytest.mark.data("the text of a template beside released prompts")
+@pytest.mark.one_python("the text of a template beside released prompts")
 def test_vanilla_prompts_equal_all_released_ones(language: str, hub: str, shared: Path) -> None:
     from lm_eval.utils import apply_template
 

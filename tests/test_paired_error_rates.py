@@ -58,6 +58,7 @@ def skewed(rng: Random, documents: int) -> Values:
     return rng.gamma(3, 1, shape) - 3 - rng.normal(0, 0.5, shape)
 
 
+@pytest.mark.one_python("how often a comparison errs")
 @SIZES
 @pytest.mark.parametrize("kind", [like_rouge, rare_and_good, like_lengths, skewed])
 def test_means(kind: Callable[[Random, int], Values], documents: int) -> None:
@@ -66,6 +67,7 @@ def test_means(kind: Callable[[Random, int], Values], documents: int) -> None:
     assert np.array_equal(p < 0.05, (low > 0) | (high < 0))
 
 
+@pytest.mark.one_python("how often a comparison errs")
 def test_small_p_of_means_are_as_rare_as_they_say() -> None:
     rng = np.random.default_rng(2)
     p = np.concatenate([bounds_and_p(pivots_of([like_rouge(rng, 100)]))[2] for _ in range(10)])

@@ -24,7 +24,7 @@ def test_all_tables_fit_three_hundred_kilobytes_and_none_is_over_sixteen() -> No
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.data("what the tables hold")
+@pytest.mark.one_python("what the tables hold")
 def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
     table = phrases(language)
     assert table["language"] == language
@@ -44,7 +44,7 @@ def test_every_yaml_reader_reads_the_same(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.data("what the tables hold")
+@pytest.mark.one_python("what the tables hold")
 def test_every_part_is_referred_to(language: str) -> None:
     table = phrases(language)
     lists = [*(table.get(key, []) for key in PATTERN_KEYS), *table.get("parts", {}).values()]
@@ -54,13 +54,13 @@ def test_every_part_is_referred_to(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.data("what the tables hold")
+@pytest.mark.one_python("what the tables hold")
 def test_every_pattern_and_word_is_used_by_an_example(language: str) -> None:
     assert unused(language) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.data("what the tables hold")
+@pytest.mark.one_python("what the tables hold")
 def test_the_examples_are_read_as_they_say(language: str) -> None:
     """Those that were written for the table; `tuning/` has figures, not examples that must hold."""
     written = set(examples(language, ("examples",)))

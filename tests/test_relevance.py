@@ -151,7 +151,7 @@ def test_strict_labels_equal_all_released_ones(shared: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.data("how good the patterns are; the code reads the cases above")
+@pytest.mark.one_python("how good the patterns are; the code reads the cases above")
 def test_robust_labels_leave_hardly_any_answer_invalid_and_keep_what_is_said_plainly(shared: Path) -> None:
     changed: Counter[tuple[str, str]] = Counter()
     for language in RELEASED:

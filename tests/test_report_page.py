@@ -161,6 +161,7 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
 # ----------------------------------------------------------------------------------------------------------- one file
 
 
+@pytest.mark.one_python("what a page holds")
 @pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
 def test_nothing_is_loaded_and_only_our_script_and_style_are_there(name: str, request: pytest.FixtureRequest) -> None:
     path: Path = request.getfixturevalue(name)

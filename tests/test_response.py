@@ -83,6 +83,7 @@ def test_an_answer_is_always_a_text(text: str) -> None:
     assert isinstance(final_answer(text), str)
 
 
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize(
     "unit",
     [

@@ -444,6 +444,7 @@ def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:
     assert [name for name in RETRIEVERS if published(name) is None] == ["dense", "run", "hybrid"]
 
 
+@pytest.mark.one_python("figures of the public data")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -377,6 +377,7 @@ JUNK = [
 ]
 
 
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("junk", JUNK)
 def test_anything_is_read_in_linear_time(junk: str) -> None:
     def texts(size: int) -> tuple[str, str, str]:

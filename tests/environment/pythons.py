@@ -1,8 +1,8 @@
 """The fast tests on every Python that the project supports and the machine has, each in an environment of its own.
 
 ``python -m tests.environment.pythons`` makes ``.venv-3.X`` without torch, which the base install does not need either: what
-needs it is skipped there, with the reason. Left out are tests whose subject is data and not code (the mark ``data``), and
-properties are tried on fewer examples. It ends with a line for each version, and fails where a test failed.
+needs it is skipped there, with the reason. Left out are tests of what is the same on every Python (mark ``one_python``),
+and properties are tried on fewer examples. It ends with a line for each version, and fails where a test failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.environment.interpreters import Version, interpreters
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = "report,test"
-FAST = "not slow and not vllm and not browser and not data"
+FAST = "not slow and not vllm and not browser and not one_python"
 PROFILE = "another Python"  # of Hypothesis, see tests/conftest.py
 
 
