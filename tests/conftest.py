@@ -19,6 +19,7 @@ from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_enco
 
 pytest_plugins = [
     "tests.cpu_budget",
+    "tests.collected_rarely",
     "tests.shared_once",
     "tests.slow_first",
     "tests.worker_groups",
