@@ -40,13 +40,14 @@ def test_exact_correlations(
     assert found == pytest.approx((pearson, pearson_p, spearman, spearman_p, n), nan_ok=True)
 
 
-def test_a_correlation_of_rounded_numbers_is_not_beyond_1() -> None:
-    for number in range(3, 12):
-        for start in range(1, 30):
+@pytest.mark.parametrize("factor", [3, -3, 7, 0.1])
+def test_a_correlation_of_rounded_numbers_is_not_beyond_1(factor: float) -> None:
+    """Without a clip several of these are 1.0000000000000002 or -1.0000000000000002."""
+    for number in range(3, 8):
+        for start in range(1, 12):
             x = [1 / (start + place) for place in range(number)]
-            found = [correlate(x, [factor * value for value in x]).pearson for factor in (3, -3)]
-            assert found == pytest.approx([1, -1])
-            assert max(map(abs, found)) <= 1
+            found = correlate(x, [factor * value for value in x]).pearson
+            assert 1 - 1e-12 < found * np.sign(factor) <= 1
 
 
 def test_unequal_numbers_are_an_error() -> None:
