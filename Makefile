@@ -79,9 +79,11 @@ $(DEV)/.browser: $(DEV)/.done
 	$(DEV)/bin/python -m pip install -q -e '.[browser]'
 	touch $@
 
-# The user's command on vLLM itself, and detectors on it, in this process and as a server; all on CPU.
+# The user's command on vLLM itself, and detectors on it, in this process and as a server; all on CPU, with a thread for each
+# tiny model: more would wait for each other where other tests run beside.
 test-vllm: $(VLLM)/.done
-	VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python -m pytest -m vllm tests/test_backends.py tests/test_vllm_engine.py
+	VLLM_CPU_KVCACHE_SPACE=1 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
+	  $(VLLM)/bin/python -m pytest --durations=8 -m vllm tests/test_backends.py tests/test_vllm_engine.py
 
 # Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
 test-leaderboard: $(DEV)/.done
