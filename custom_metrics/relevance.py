@@ -106,8 +106,8 @@ def robust_label(
         return ANSWER if _PER_CONTEXT.match(lowered) else first
     if affirms_presence(text, language):
         return ANSWER
-    if is_abstention(text, language) or denies_presence(text, language):
-        return NO_ANSWER
+    if ANSWER in found or is_abstention(text, language) or denies_presence(text, language):
+        return NO_ANSWER  # the first of these: it refuses to say yes
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
     if abstains_elsewhere(text, language):

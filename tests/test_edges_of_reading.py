@@ -42,6 +42,7 @@ def test_strict_labels(response: object, strict: str) -> None:
         ('"Yes, answer is present"', ANSWER),
         ("Yes, answer is present, or I don't know", INVALID),  # the instruction again, and nothing else
         ("I cannot say: Yes, answer is present", NO_ANSWER),
+        ("Unable to say 'Yes, answer is present'.", NO_ANSWER),
         ("Question: Wo liegt Berlin?", INVALID),
         ("Wo liegt Berlin? An der Spree", ANSWER),
         ("<think>hm</think>Wo liegt Berlin?", INVALID),

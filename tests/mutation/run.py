@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.mutation import phrase_tables
 from tests.mutation.explained import Change, change_of, explanation_of, explanations
 
 ROOT = Path(__file__).parents[2]
@@ -152,6 +153,8 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str], ever
     from mutmut.state import state
     from mutmut.utils.file_utils import change_cwd
 
+    if not sys.stdout.isatty():
+        mutmut.print_status = lambda *_, **__: None  # mutmut's spinner writes megabytes into a log
     strings_once()
     _forget_tests(changed_tests)
     set_mutant_under_test("mutant_generation")
@@ -183,7 +186,7 @@ def mutate(modules: Sequence[str], jobs: int, changed_tests: Sequence[str], ever
                 asked = _tests_of(name, outcome, again)
                 if asked is not None:
                     work.append((name, asked))
-            tester.test(data, work)
+            tester.test(module, data, work)
             retests.done(module)
             if work:
                 found = Counter(status(code) for code in data.exit_code_by_key.values())
@@ -279,8 +282,12 @@ class Costs:
         self.read_to = 0
         self.seconds: dict[str, float] = {}
 
-    def within_budget(self, tests: Sequence[str]) -> list[str]:
-        """The fastest of some tests, as far as the budget of one mutant reaches."""
+    def within_budget(self, tests: Sequence[str], compiles: bool = False) -> list[str]:
+        """The fastest of some tests, as far as the budget of one mutant reaches.
+
+        Args:
+            compiles: whether each compiles phrase tables, as it did for mutmut and does for few mutants.
+        """
         from mutmut.state import state
 
         with self.file.open(encoding="utf-8") as stream:
@@ -289,7 +296,8 @@ class Costs:
                 test, _, took = line.rstrip("\n").rpartition("\t")
                 self.seconds[test] = max(float(took), self.seconds.get(test, 0.0))
             self.read_to = stream.tell()
-        cost = {test: self.seconds.get(test, state().duration_by_test[test]) for test in tests}
+        measured = state().duration_by_test
+        cost = {test: measured[test] if compiles else self.seconds.get(test, measured[test]) for test in tests}
         chosen, spent = [], 0.0
         for test in sorted(tests, key=lambda name: (cost[name], name)):
             spent += cost[test]
@@ -328,18 +336,19 @@ class Forks:
                 os.kill(process, signal.SIGKILL)
         return True
 
-    def test(self, data: Any, work: Iterable[tuple[str, list[str]]]) -> None:
+    def test(self, module: str, data: Any, work: Iterable[tuple[str, list[str]]]) -> None:
         """Test mutants of one file; their outcomes are kept as they come."""
+        compiles = module in phrase_tables.MODULES
         for name, tests in work:
             if not tests:
                 data.exit_code_by_key[name] = 33  # mutmut's number for "no tests"
                 continue
             while len(self.running) >= self.jobs:
                 self._finish_one()
-            asked = self.costs.within_budget(tests)
+            asked = self.costs.within_budget(tests, compiles)
             process = os.fork()
             if not process:
-                self._in_child(name, asked)
+                self._in_child(name, asked, compiles)
             self.running[process] = (data, name, time.monotonic())
         while self.running:
             self._finish_one()
@@ -361,7 +370,7 @@ class Forks:
             os.chdir("mutants")
             print(f"  {self.tested} tested, {self.cpu:.0f} s of CPU time", file=sys.__stderr__, flush=True)
 
-    def _in_child(self, mutant: str, tests: Sequence[str]) -> None:
+    def _in_child(self, mutant: str, tests: Sequence[str], compiles: bool) -> None:
         from _pytest.runner import runtestprotocol
         from mutmut.mutation.trampoline import set_mutant_under_test
 
@@ -369,6 +378,8 @@ class Forks:
         try:
             gc.disable()
             set_mutant_under_test(mutant)
+            if compiles:
+                phrase_tables.forget()
             subprocess.Popen.__init__ = no_process  # type: ignore[assignment, method-assign]
             limit = ceil(LONGEST_TESTS * 4)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
@@ -378,7 +389,8 @@ class Forks:
             own.mkdir()
             next(iter(self.items.values())).config._tmp_path_factory._basetemp = own  # type: ignore[attr-defined]
             items = [self.items[test] for test in tests if test in self.items]
-            with self.costs.file.open("a", buffering=1, encoding="utf-8") as costs:
+            costs_file = os.devnull if compiles else self.costs.file
+            with open(costs_file, "a", buffering=1, encoding="utf-8") as costs:
                 asked = 0
                 for item, following in zip(items, [*items[1:], None], strict=True):
                     began = time.process_time()
