@@ -1,7 +1,7 @@
 """The phrase tables of abstention are compiled once a process. A mutant of what compiles them shows only where they are
 compiled anew.
 
-A plugin of pytest: where mutmut maps functions to tests, each test starts without compiled tables, so that each is mapped to
+A plugin of pytest: where mutmut maps functions to tests, each test starts without compiled tables, so that it is mapped to
 what compiles those that it reads, and its time holds that. `run.py` forgets them once for a mutant of these modules.
 """
 

@@ -42,6 +42,7 @@ SHARED = ROOT.parent / "shared"
 LEAST_KILLED = 0.90  # of the mutants that are not explained
 LONGEST_TEST = 1.0  # seconds of CPU time; slower tests are not asked about single mutants
 LONGEST_TESTS = 3.0  # seconds of CPU time, the tests of one mutant together, the fastest first
+LONGEST_COMPILING = 6.0  # the same where they compile phrase tables
 
 STARTS = "starts a process"
 
@@ -276,18 +277,15 @@ class Costs:
     mutmut's own figures are of one process: there the first test that needs a data set loads it for all others.
     """
 
-    def __init__(self) -> None:
-        self.file = STAGE / "costs.tsv"
+    def __init__(self, file: str, budget: float) -> None:
+        self.file = STAGE / file
         self.file.touch()
+        self.budget = budget
         self.read_to = 0
         self.seconds: dict[str, float] = {}
 
-    def within_budget(self, tests: Sequence[str], compiles: bool = False) -> list[str]:
-        """The fastest of some tests, as far as the budget of one mutant reaches.
-
-        Args:
-            compiles: whether each compiles phrase tables, as it did for mutmut and does for few mutants.
-        """
+    def within_budget(self, tests: Sequence[str]) -> list[str]:
+        """The fastest of some tests, as far as the budget of one mutant reaches."""
         from mutmut.state import state
 
         with self.file.open(encoding="utf-8") as stream:
@@ -297,11 +295,11 @@ class Costs:
                 self.seconds[test] = max(float(took), self.seconds.get(test, 0.0))
             self.read_to = stream.tell()
         measured = state().duration_by_test
-        cost = {test: measured[test] if compiles else self.seconds.get(test, measured[test]) for test in tests}
+        cost = {test: self.seconds.get(test, measured[test]) for test in tests}
         chosen, spent = [], 0.0
         for test in sorted(tests, key=lambda name: (cost[name], name)):
             spent += cost[test]
-            if cost[test] > LONGEST_TEST or (chosen and spent > LONGEST_TESTS):
+            if cost[test] > LONGEST_TEST or (chosen and spent > self.budget):
                 break
             chosen.append(test)
         return chosen
@@ -320,7 +318,8 @@ class Forks:
         self.running: dict[int, tuple[Any, str, float]] = {}
         self.tested = 0
         self.cpu = 0.0
-        self.costs = Costs()
+        self.costs = {False: Costs("costs.tsv", LONGEST_TESTS), True: Costs("costs_compiling.tsv", LONGEST_COMPILING)}
+        """By whether phrase tables are compiled for the mutant: then other tests are slow."""
         self.ran = False
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -345,7 +344,7 @@ class Forks:
                 continue
             while len(self.running) >= self.jobs:
                 self._finish_one()
-            asked = self.costs.within_budget(tests, compiles)
+            asked = self.costs[compiles].within_budget(tests)
             process = os.fork()
             if not process:
                 self._in_child(name, asked, compiles)
@@ -381,7 +380,7 @@ class Forks:
             if compiles:
                 phrase_tables.forget()
             subprocess.Popen.__init__ = no_process  # type: ignore[assignment, method-assign]
-            limit = ceil(LONGEST_TESTS * 4)
+            limit = ceil(self.costs[compiles].budget * 4)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(limit * 6)  # of the clock: a mutant may wait for something
@@ -389,8 +388,7 @@ class Forks:
             own.mkdir()
             next(iter(self.items.values())).config._tmp_path_factory._basetemp = own  # type: ignore[attr-defined]
             items = [self.items[test] for test in tests if test in self.items]
-            costs_file = os.devnull if compiles else self.costs.file
-            with open(costs_file, "a", buffering=1, encoding="utf-8") as costs:
+            with self.costs[compiles].file.open("a", buffering=1, encoding="utf-8") as costs:
                 asked = 0
                 for item, following in zip(items, [*items[1:], None], strict=True):
                     began = time.process_time()

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from custom_metrics import folding
+from custom_metrics.abstention import is_abstention
+from custom_metrics.phrases import lexicon_of, phrases
+from tests.mutation import phrase_tables
 from tests.mutation.explained import COLUMNS, EVERY, TABLE, Change, explanation_of, explanations
 from tests.mutation.run import ROOT, SETTINGS, share_killed, status
 
@@ -68,3 +72,15 @@ def test_the_share_is_of_what_was_run_and_is_not_explained() -> None:
     assert share_killed(counts) == 0.9
     assert share_killed(Counter({"killed": 1, "no test": 1})) == 0.5
     assert share_killed(Counter()) == 1.0
+
+
+def test_phrase_tables_are_compiled_anew_for_a_mutant() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(SETTINGS, encoding="utf-8")
+    assert set(phrase_tables.MODULES) <= set(settings["mutmut"]["only_mutate"].split())
+    assert is_abstention("Ich weiß es nicht.", "de")
+    assert lexicon_of.cache_info().currsize
+    assert any(folding._LEFT.values())
+    phrase_tables.forget()
+    assert lexicon_of.cache_info().currsize == phrases.cache_info().currsize == 0
+    assert not any((*folding._LEFT.values(), *folding._RIGHT.values()))
