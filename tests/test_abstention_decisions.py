@@ -247,8 +247,15 @@ def test_of_a_long_text_both_ends_are_read() -> None:
 def test_an_answer_abstains_in_another_language_than_asked_for(
     text: str, asked: str | None, likely: tuple[str, ...], abstains: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    speak(monkeypatch, likely)
+    looked_at: list[str] = []
+
+    def likely_languages(text: str) -> tuple[str, ...]:
+        looked_at.append(text)
+        return likely
+
+    speak(monkeypatch, likely_languages)
     assert abstains_elsewhere(text, asked) is abstains
+    assert looked_at in ([], [excerpt(text)])
 
 
 @pytest.mark.parametrize(
