@@ -73,6 +73,8 @@ def excerpt(text: str) -> str:
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
 def _reads_as_abstention(text: str, language: str | None) -> bool:
+    if language is not None:
+        return _abstains_in(text, lexicon_of(language))
     return any(_abstains_in(text, lexicon) for _, lexicon in lexicons(text, language))
 
 
@@ -105,7 +107,9 @@ def abstains_elsewhere(text: str, language: str | None) -> bool:
 def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
     """The languages that a text is read in, and their phrases."""
     own = known(language)
-    return [(code, lexicon_of(code)) for code in ((own,) if own else likely_languages(excerpt(text)))]
+    if own is not None:
+        return [(own, lexicon_of(own))]
+    return [(code, lexicon_of(code)) for code in likely_languages(excerpt(text))]
 
 
 def _abstains_in(text: str, lexicon: Lexicon) -> bool:
