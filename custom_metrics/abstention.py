@@ -75,7 +75,7 @@ def excerpt(text: str) -> str:
 def _reads_as_abstention(text: str, language: str | None) -> bool:
     if language is not None:
         return _abstains_in(text, lexicon_of(language))
-    return any(_abstains_in(text, lexicon) for lexicon in _lexicons(text, language))
+    return any(_abstains_in(text, lexicon) for _, lexicon in lexicons(text, language))
 
 
 def abstains_elsewhere(text: str, language: str | None) -> bool:
@@ -104,14 +104,12 @@ def abstains_elsewhere(text: str, language: str | None) -> bool:
     return not short and any(_denies_in(text, lexicon) for lexicon in lexicons)
 
 
-def _lexicons(text: str, language: str | None) -> list[Lexicon]:
-    return [lexicon_of(code) for code in ((language,) if language else likely_languages(text))]
-
-
 def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
     """The languages that a text is read in, and their phrases."""
     own = known(language)
-    return [(code, lexicon_of(code)) for code in ((own,) if own else likely_languages(excerpt(text)))]
+    if own is not None:
+        return [(own, lexicon_of(own))]
+    return [(code, lexicon_of(code)) for code in likely_languages(excerpt(text))]
 
 
 def _abstains_in(text: str, lexicon: Lexicon) -> bool:
@@ -125,7 +123,7 @@ def _abstains_in(text: str, lexicon: Lexicon) -> bool:
 def denies_presence(text: str, language: str | None = None) -> bool:
     """Whether an answer is a "no" to the answer's being there: bare, with a few words that name nothing ("No, it does
     not"), or with the prompt's own ("No, answer is present")."""
-    return any(_denies_in(text[: HEAD + TAIL], lexicon) for lexicon in _lexicons(text[:HEAD], known(language)))
+    return any(_denies_in(text[: HEAD + TAIL], lexicon) for _, lexicon in lexicons(text[:HEAD], language))
 
 
 def _denies_in(text: str, lexicon: Lexicon) -> bool:
@@ -142,14 +140,14 @@ def _denies_in(text: str, lexicon: Lexicon) -> bool:
 
 def affirms_presence(text: str, language: str | None = None) -> bool:
     """Whether an answer begins with a "yes" and its first sentence does not take that back ("Yes, I don't know")."""
-    return any(_affirms_in(text[: HEAD + TAIL], lexicon) for lexicon in _lexicons(text[:HEAD], known(language)))
+    return any(_affirms_in(text[: HEAD + TAIL], lexicon) for _, lexicon in lexicons(text[:HEAD], language))
 
 
 def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     head = lexicon.fold(text).strip(EDGE)
     if _behind(lexicon.yes, head) is None:
         return False
-    first, _ = next(iter(split(head)), (head, False))
+    first = next((part for part, _ in split(head)), head)
     return not decide(first, lexicon)
 
 
@@ -160,9 +158,15 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
             return ""
         if text.startswith(particle):
             rest = text[len(particle) :].lstrip()
-            if rest[:1] and rest[0] in EDGE:
+            if rest and rest[0] in EDGE:
                 return rest
     return None
+
+
+_NONE = "no abstention: no sentence abstains"
+_WHOLE = "an abstention: the text as a whole is a bare phrase"
+_TAKEN_BACK = "no abstention: an answer follows it that takes it back"
+_ESSAY = "no abstention: it finds the material silent, but states {} other things"
 
 
 def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
@@ -191,7 +195,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             else:
                 says += ", but behind an answer that does not count"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
-            says += "; it asks, or is empty" if told is not None else ""
+            says += "; it asks, or is empty"
         elif material and cites(sentence):
             answers += 1
             statements += 1
@@ -201,7 +205,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (only_bare or sentence.opens_with("but", EARLY)):
                 if told is not None:
-                    told += [f"{says}; it answers", "no abstention: an answer follows it that takes it back"]
+                    told += [f"{says}; it answers", _TAKEN_BACK]
                 return False
             answers += 1
             statements += 1
@@ -209,21 +213,15 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
+    if not abstained:
+        whole = _whole_is_bare(text, sentences, lexicon)
+        if told is not None:
+            told.append(_WHOLE if whole else _NONE)
+        return whole
+    counts = alone or statements <= MOST_STATEMENTS
     if told is not None:
-        told.append(_verdict(abstained, alone, statements))
-        if not abstained and _whole_is_bare(text, sentences, lexicon):
-            told[-1] = "an abstention: the text as a whole is a bare phrase"
-    if not abstained:
-        return _whole_is_bare(text, sentences, lexicon)
-    return alone or statements <= MOST_STATEMENTS
-
-
-def _verdict(abstained: bool, alone: bool, statements: int) -> str:
-    if not abstained:
-        return "no abstention: no sentence abstains"
-    if alone or statements <= MOST_STATEMENTS:
-        return "an abstention"
-    return f"no abstention: it finds the material silent, but states {statements} other things"
+        told.append("an abstention" if counts else _ESSAY.format(statements))
+    return counts
 
 
 def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:

@@ -1,0 +1,393 @@
+"""What the sentences of an answer make of it together, on a small table: abstention, "yes", "no", in which language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from custom_metrics import abstention
+from custom_metrics.abstention import (
+    HEAD,
+    TAIL,
+    abstains_elsewhere,
+    affirms_presence,
+    decide,
+    denies_presence,
+    excerpt,
+    is_abstention,
+    lexicons,
+)
+from custom_metrics.phrases import Lexicon, build_lexicon
+from custom_metrics.sentence import LONGEST_BARE
+
+TABLE = {
+    "language": "en",
+    "name": "English",
+    "material": ["passage", "text"],
+    "silent": ["not say", "not there"],
+    "abstains": ["i don't know", "i have no idea"],
+    "bare": ["none", "unknown", "i have no idea", "not here. not there", "x"],
+    "openers": ["sorry"],
+    "citing": ["according to"],
+    "but": ["but", "however"],
+    "reported": ["said"],
+    "offer": ["please"],
+    "present": ["answer is present"],
+    "answer_marker": ["answer"],
+    "yes": ["y", "yes"],
+    "no": ["no", "no way"],
+}
+
+
+def small() -> Lexicon:
+    return build_lexicon([TABLE])
+
+
+# ------------------------------------------------------------------------------------------------ a text of sentences
+
+BARE = "it is a bare phrase of abstention"
+ALONE = "it abstains by itself"
+SILENT = "it finds the material silent"
+NOTHING = "it holds no phrase that abstains here"
+ANSWERS = f"{NOTHING}; it answers"
+CITES = f"{NOTHING}; it answers and names the material as its source"
+SKIPPED = f"{NOTHING}; it asks, or is empty"
+TOO_LATE = f"{SILENT}, but behind an answer that does not count"
+
+ABSTENTION = "an abstention"
+NO_SENTENCE = "no abstention: no sentence abstains"
+TAKEN_BACK = "no abstention: an answer follows it that takes it back"
+AS_A_WHOLE = "an abstention: the text as a whole is a bare phrase"
+THREE_OTHERS = "no abstention: it finds the material silent, but states 3 other things"
+
+CITING = "According to the passage, it was in Paris."
+
+READ = [
+    # one sentence
+    ("It was Paris.", [ANSWERS], NO_SENTENCE),
+    ("None.", [BARE], ABSTENTION),
+    ("I don't know it.", [ALONE], ABSTENTION),
+    ("The text does not say.", [SILENT], ABSTENTION),
+    ("He does not say.", [ANSWERS], NO_SENTENCE),
+    ("He said I don't know.", [ANSWERS], NO_SENTENCE),
+    ("The text is about Paris.", [NOTHING], NO_SENTENCE),
+    (CITING, [CITES], NO_SENTENCE),
+    ("Was it Paris?", [SKIPPED], NO_SENTENCE),
+    ("No.", [NOTHING], NO_SENTENCE),
+    ("Sorry.", [NOTHING], NO_SENTENCE),
+    ("Please ask again.", [NOTHING], NO_SENTENCE),
+    ("The text does not say. Answer: Paris", [ANSWERS], NO_SENTENCE),
+    # an answer, then an abstention: it counts where it stands alone, or where "but" turns the one answer round
+    ("It was Paris. I don't know it.", [ANSWERS, ALONE], ABSTENTION),
+    ("It was Paris. Unknown.", [ANSWERS, BARE], ABSTENTION),
+    ("It was Paris. The text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),
+    ("It was Paris. But the text does not say.", [ANSWERS, SILENT], ABSTENTION),
+    ("It was Paris. Oh, but the text does not say.", [ANSWERS, SILENT], ABSTENTION),  # four characters before it
+    ("It was Paris. Yet, but the text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),  # five
+    ("It was Paris. It was big. But the text does not say.", [ANSWERS, ANSWERS, TOO_LATE], NO_SENTENCE),
+    (f"{CITING} But the text does not say.", [CITES, SILENT], ABSTENTION),
+    (f"{CITING} {CITING} But the text does not say.", [CITES, CITES, TOO_LATE], NO_SENTENCE),
+    (f"{CITING} It was big. But the text does not say.", [CITES, ANSWERS, TOO_LATE], NO_SENTENCE),
+    # an abstention, then an answer: it takes back a mere bare phrase, or turns round
+    ("None. It was Paris.", [BARE, ANSWERS], TAKEN_BACK),
+    ("None. It was Paris. It was big. None.", [BARE, ANSWERS], TAKEN_BACK),  # read no further
+    ("None. Unknown. It was Paris.", [BARE, BARE, ANSWERS], TAKEN_BACK),
+    ("I have no idea. It was Paris.", [BARE, ANSWERS], ABSTENTION),  # bare, and abstains by itself
+    ("I don't know it. None. It was Paris.", [ALONE, BARE, ANSWERS], ABSTENTION),
+    ("None. I have no idea. It was Paris.", [BARE, BARE, ANSWERS], ABSTENTION),
+    ("None. The text does not say. It was Paris.", [BARE, SILENT, ANSWERS], ABSTENTION),
+    ("I don't know it. However, it was Paris.", [ALONE, ANSWERS], TAKEN_BACK),
+    ("I don't know it. " + "a" * 29 + " however Paris", [ALONE, ANSWERS], TAKEN_BACK),  # thirty characters before it
+    ("I don't know it. " + "a" * 30 + " however Paris", [ALONE, ANSWERS], ABSTENTION),
+    ("It was Paris. However, it was big.", [ANSWERS, ANSWERS], NO_SENTENCE),
+    ("None. Was it Paris?", [BARE, SKIPPED], ABSTENTION),
+    ("None. - -.", [BARE, SKIPPED], ABSTENTION),
+    ("\"It was Paris\" 'and Rome'! None.", [SKIPPED, BARE], ABSTENTION),  # quotations alone
+    (f"None. {CITING}", [BARE, CITES], ABSTENTION),
+    # a sentence about the material tells what the next ones speak of; one that names it as a source does not
+    ("The text is about Rome. It does not say.", [NOTHING, SILENT], ABSTENTION),
+    ("The text is about Rome. Why? It does not say.", [NOTHING, SKIPPED, SILENT], ABSTENTION),
+    ("I don't know the text. He does not say.", [ALONE, SILENT], ABSTENTION),
+    (f"{CITING} It does not say.", [CITES, ANSWERS], NO_SENTENCE),
+    # three statements beside the silence are an essay, but not beside what stands alone
+    ("The text does not say. It was Paris. It was big.", [SILENT, ANSWERS, ANSWERS], ABSTENTION),
+    ("The text does not say. It was Paris. It was big. It was old.", [SILENT, *[ANSWERS] * 3], THREE_OTHERS),
+    (f"The text does not say. {CITING} {CITING}", [SILENT, CITES, CITES], ABSTENTION),
+    (f"The text does not say. {CITING} {CITING} {CITING}", [SILENT, *[CITES] * 3], THREE_OTHERS),
+    (f"The text does not say. It was old. {CITING} {CITING}", [SILENT, ANSWERS, CITES, CITES], THREE_OTHERS),
+    (f"The text does not say. {CITING} It was old. It was big.", [SILENT, CITES, ANSWERS, ANSWERS], THREE_OTHERS),
+    ("It was Paris. But the text does not say. It was big. Old.", [ANSWERS, SILENT, ANSWERS, ANSWERS], THREE_OTHERS),
+    ("I don't know it. It was Paris. It was big. It was old.", [ALONE, *[ANSWERS] * 3], ABSTENTION),
+    ("I don't know it. The text does not say. Paris. Big. Old.", [ALONE, SILENT, *[ANSWERS] * 3], ABSTENTION),
+    # several sentences, or none, that are one bare phrase
+    ("Not here. Not there.", [ANSWERS, ANSWERS], AS_A_WHOLE),
+    ("It was not here. Not there.", [ANSWERS, ANSWERS], NO_SENTENCE),
+    ("Not here. Not there" + "." * (LONGEST_BARE - 19), [ANSWERS, ANSWERS], AS_A_WHOLE),  # 120 characters
+    ("Not here. Not there" + "." * (LONGEST_BARE - 18), [ANSWERS, ANSWERS], NO_SENTENCE),  # 121
+    ("x", [], AS_A_WHOLE),
+    ("z", [], NO_SENTENCE),
+    # nothing at all
+    ("", [], NO_SENTENCE),
+]
+
+
+@pytest.mark.parametrize(("text", "readings", "verdict"), READ)
+def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdict: str) -> None:
+    lexicon = small()
+    told: list[str] = []
+    abstains = decide(lexicon.fold(text), lexicon, told)
+    assert told == [*readings, verdict]
+    assert abstains is verdict.startswith("an abstention")
+    assert decide(lexicon.fold(text), lexicon) is abstains, "it decides the same where nobody asks why"
+
+
+def test_the_whole_is_read_also_where_no_sentence_could_abstain() -> None:
+    lexicon = build_lexicon([TABLE | {"silent": []}])
+    assert decide("not here. not there", lexicon)
+    assert not decide("it was not here. not there", lexicon)
+
+
+# ----------------------------------------------------------------------------------------------------------- languages
+
+
+def speak(
+    monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] | Callable[[str], tuple[str, ...]] = ("en",)
+) -> Mapping[str, Lexicon]:
+    """Small tables for some languages; `likely` are those that any text looks like, or what tells them."""
+    tables = {
+        "en": TABLE,
+        "de": {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]},
+        "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]},
+        "cs": {"abstains": ["nevím"], "yes": ["ano", "nein"], "no": ["ne"]},
+        "zh": {"spaces": False, "abstains": ["不知道"], "no": ["无", "没有"]},
+    }
+    spoken = {code: build_lexicon([{"language": code, "name": code, **table}]) for code, table in tables.items()}
+    monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
+    monkeypatch.setattr(abstention, "likely_languages", likely if callable(likely) else lambda text: likely)
+    # without its cache, which other tests fill and read
+    monkeypatch.setattr(abstention, "_reads_as_abstention", abstention._reads_as_abstention.__wrapped__)
+    return spoken
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "likely", "abstains"),
+    [
+        ("Weiß nicht.", "de", ("fr",), True),
+        ("Weiß nicht.", "de-AT", ("fr",), True),
+        ("Weiß nicht.", "fr", ("de",), False),
+        ("Weiß nicht.", None, ("de",), True),
+        ("Weiß nicht.", None, ("fr", "de"), True),
+        ("Weiß nicht.", None, ("fr",), False),
+        ("Weiß nicht.", "tlh", ("de",), True),  # a language without a table
+        ("Bonn.", None, ("fr", "de"), False),
+        ("", "de", ("de",), False),
+        (None, "de", ("de",), False),
+        (5, "de", ("de",), False),
+        ("a" * HEAD + " Weiß nicht. " + "a" * TAIL, "de", ("de",), False),  # in the middle, which is not read
+    ],
+)
+def test_an_abstention_is_looked_for_in_the_language_asked_for(
+    text: str | None, language: str | None, likely: tuple[str, ...], abstains: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speak(monkeypatch, likely)
+    assert is_abstention(text, language) is abstains
+
+
+def test_a_text_is_read_in_its_language_or_in_those_that_it_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def likely(text: str) -> tuple[str, ...]:
+        asked.append(text)
+        return ("fr", "de")
+
+    spoken = speak(monkeypatch, likely)
+    assert lexicons("Ja.", "cs-CZ") == [("cs", spoken["cs"])]
+    assert not asked
+    assert lexicons("Ja.", None) == lexicons("Ja.", "tlh") == [("fr", spoken["fr"]), ("de", spoken["de"])]
+    lexicons("a" * HEAD + "b" + "c" * TAIL, None)
+    assert asked == ["Ja.", "Ja.", "a" * HEAD + "\n" + "c" * TAIL]
+
+
+def test_of_a_long_text_both_ends_are_read() -> None:
+    assert (HEAD, TAIL) == (2000, 1000)
+    text = "a" * 2000 + "c" * 1000
+    assert excerpt(text) == text
+    assert excerpt("a" * 2000 + "b" + "c" * 1000) == "a" * 2000 + "\n" + "c" * 1000
+    assert excerpt(excerpt("a" * 9000)) == excerpt("a" * 9000)
+    assert excerpt("short") == "short"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "likely", "abstains"),
+    [
+        ("Weiß nicht.", "fr", ("de",), True),
+        ("Weiß nicht.", "fr-CA", ("de", "fr"), True),
+        ("Weiß nicht.", "fr", ("cs", "de"), True),
+        ("Weiß nicht.", "fr", ("en", "de"), True),
+        ("Weiß nicht.", "fr", ("fr", "de"), False),  # it looks most like what was asked for
+        ("Weiß nicht.", None, ("de",), False),
+        ("Weiß nicht.", "tlh", ("de",), False),
+        ("", "fr", ("de",), False),
+        ("I don't know.", "fr", ("en",), False),  # English counts in every language: it was read already
+        ("I don't know.", "fr", ("en", "de"), False),
+        ("Sais pas.", "fr", ("de", "fr"), False),  # so was its own
+        ("Bonn", "fr", ("de",), False),
+        ("Ja.", "fr", ("de",), False),
+        ("Ja. Weiß nicht.", "fr", ("de",), False),
+        ("Nein.", "fr", ("de",), True),
+        ("Nein.", "fr", ("de", "cs"), False),  # a "no" in one language, a "yes" in the other
+        ("ne", "fr", ("cs",), False),  # a name as often as a "no"
+        ("(Ne.)", "fr", ("cs",), False),
+        ("无", "fr", ("zh",), True),  # a character is a word
+        ("没有。", "fr", ("zh",), True),
+        ("a" * HEAD + " Weiß nicht. " + "a" * TAIL, "fr", ("de",), False),  # in the middle, which is not read
+    ],
+)
+def test_an_answer_abstains_in_another_language_than_asked_for(
+    text: str, asked: str | None, likely: tuple[str, ...], abstains: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+
+    def likely_languages(text: str) -> tuple[str, ...]:
+        looked_at.append(text)
+        return likely
+
+    speak(monkeypatch, likely_languages)
+    assert abstains_elsewhere(text, asked) is abstains
+    assert looked_at in ([], [excerpt(text)])
+
+
+@pytest.mark.parametrize(
+    ("text", "abstains"),
+    [
+        ("I don't know The Lord Of The Rings.", True),
+        ("I Don't Know How She Does It is a film.", False),  # a title
+        ("I Don't Know", True),  # no title, but the whole text
+        ("The Lord Of The Rings.", False),
+        ("I don't know it.", True),
+    ],
+)
+def test_a_title_is_a_name_and_no_statement(text: str, abstains: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    speak(monkeypatch)
+    assert is_abstention(text, "en") is abstains
+
+
+# ----------------------------------------------------------------------------------------------------------- yes and no
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("no", ""),
+        ("no, it does not", ", it does not"),
+        ("no - it does not", "- it does not"),
+        ("no way.", "."),
+        ("no way", ""),
+        ("no.", "."),
+        ("no it does not", None),  # no mark behind it
+        ("norway", None),
+        ("no ", None),
+        ("oh no", None),
+        ("", None),
+    ],
+)
+def test_what_stands_behind_a_particle_and_a_mark(text: str, rest: str | None) -> None:
+    assert abstention._behind(("no", "no way"), text) == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "denies"),
+    [
+        ("No", True),
+        ("- No.", True),
+        ("No, it does not", True),  # three words and a mark
+        ("No, it does not say", False),  # four: they could be an answer
+        ("No - it does not", True),
+        ("No, it was Paris", False),  # a name
+        ("No, in 1990", False),
+        ("No, answer is present in all that was given here", True),
+        ("No, all of it is about the passage as such", True),
+        ("No, as we read in the passage 3 it was old", False),  # a passage with a number is a source
+        ("No, as we read in the passage 3 the text is old", True),
+        ("Norway", False),
+        ("Yes", False),
+        ("", False),
+    ],
+)
+def test_a_no_denies_where_it_names_nothing(text: str, denies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    speak(monkeypatch)
+    assert denies_presence(text, "en") is denies
+
+
+@pytest.mark.parametrize(
+    ("text", "affirms"),
+    [
+        ("Yes", True),
+        ("(Yes.)", True),
+        ("y", True),  # too short for a sentence
+        ("Yes, it was Paris", True),
+        ("Yes, I don't know it", False),
+        ("Yes. I don't know it.", True),  # the next sentence does not take it back
+        ("Yesterday", False),
+        ("No", False),
+        ("", False),
+    ],
+)
+def test_a_yes_affirms_where_its_sentence_does_not_abstain(
+    text: str, affirms: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speak(monkeypatch)
+    assert affirms_presence(text, "en") is affirms
+
+
+def by_their_words(text: str) -> tuple[str, ...]:
+    return tuple(code for code, word in (("fr", "non"), ("fr", "oui"), ("de", "ja"), ("de", "nein")) if word in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "affirms", "denies"),
+    [
+        ("ja", "de", True, False),
+        ("ja", "de-AT", True, False),
+        ("ja", "fr", False, False),
+        ("ja", None, True, False),
+        ("nein", "de", False, True),
+        ("nein", "de-AT", False, True),
+        ("nein", "fr", False, False),
+        ("nein", None, False, True),
+        ("ja" + "!" * (HEAD - 2) + " oui", None, True, False),
+    ],
+)
+def test_yes_and_no_are_of_a_language(
+    text: str, language: str | None, affirms: bool, denies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speak(monkeypatch, by_their_words)
+    assert affirms_presence(text, language) is affirms
+    assert denies_presence(text, language) is denies
+
+
+def test_the_language_of_yes_and_no_is_told_by_the_first_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def likely(text: str) -> tuple[str, ...]:
+        asked.append(text)
+        return ("en",)
+
+    speak(monkeypatch, likely)
+    affirms_presence("a" * 5000)
+    denies_presence("a" * 5000)
+    assert asked == ["a" * HEAD] * 2
+
+
+@pytest.mark.parametrize(("length", "read"), [(HEAD + TAIL, True), (HEAD + TAIL + 1, False)])
+def test_yes_and_no_are_read_with_the_first_3000_characters(
+    length: int, read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speak(monkeypatch)
+
+    def filled(start: str, end: str) -> str:
+        return start + " " + "a" * (length - len(start) - len(end) - 2) + " " + end
+
+    assert denies_presence(filled("No, it is", "passage"), "en") is read  # cut, it is no word of the table
+    assert affirms_presence(filled("Yes, it is", "I don't know"), "en") is not read

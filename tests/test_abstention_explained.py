@@ -1,0 +1,215 @@
+"""Why an answer was read as an abstention: what a person sees who corrects a table, on small tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from custom_metrics import abstention
+from custom_metrics.abstention import HEAD, TAIL
+from custom_metrics.abstention_explained import Explanation, Match, SentenceRead, _matches, explain, matches
+from custom_metrics.phrases import Lexicon, build_lexicon
+
+TABLE = {
+    "language": "en",
+    "name": "English",
+    "parts": {"not": ["not", "never"], "say": ["say*", "tell*"], "to_say": ["to {say}"]},
+    "material": ["passage", "text"],
+    "silent": ["{not} ... {say}", "silent"],
+    "abstains": ["i don't know", "{not} ... able ... {to_say}"],
+    "bare": ["none", "not here. not there"],
+    "openers": ["sorry"],
+    "but": ["but"],
+    "offer": ["how to"],
+    "except": ["text message", "i don't know how to thank"],
+    "answer_marker": ["answer"],
+}
+GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
+
+
+@pytest.fixture
+def english() -> Lexicon:
+    return build_lexicon([TABLE])
+
+
+# ------------------------------------------------------------------------------------------- the phrases of a sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("it was paris", []),
+        ("the text is long", [Match("material", "text", "text", ())]),
+        ("it was silent", [Match("silent", "silent", "silent", ())]),
+        (  # two places, of a part each: the whole word, where the table gives its beginning
+            "it does not really saying so",
+            [Match("silent", "{not} ... {say}", "not really saying", (("not", "not"), ("say", "say*")))],
+        ),
+        (  # three; the last one is of a part within a part
+            "we are never quite able here to tells",
+            [
+                Match(
+                    "abstains",
+                    "{not} ... able ... {to_say}",
+                    "never quite able here to tells",
+                    (("not", "never"), ("to_say", "to {say}"), ("say", "tell*")),
+                ),
+                Match(
+                    "silent", "{not} ... {say}", "never quite able here to tells", (("not", "never"), ("say", "tell*"))
+                ),
+            ],
+        ),
+        (  # several, by their ends
+            "sorry, the text is silent",
+            [
+                Match("openers", "sorry", "sorry", ()),
+                Match("material", "text", "text", ()),
+                Match("silent", "silent", "silent", ()),
+            ],
+        ),
+        ("a text message", [Match("except", "text message", "text message", ())]),  # which spares the text
+        (
+            "the text of a text message",  # but not another one
+            [Match("material", "text", "text", ()), Match("except", "text message", "text message", ())],
+        ),
+        (
+            "i don't know how to thank",
+            [Match("except", "i don't know how to thank", "i don't know how to thank", ())],
+        ),
+    ],
+)
+def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[Match], english: Lexicon) -> None:
+    assert list(_matches(sentence, english)) == found
+
+
+def test_what_is_found_twice_is_named_for_both_places(english: Lexicon) -> None:
+    assert list(_matches("silent as silent", english)) == [Match("silent", "silent", "silent", ())] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("It was Paris.", []),
+        ("The Text.", ["text"]),
+        ("The text is long. It is silent.", ["text", "silent", "text", "silent"]),  # and as a whole
+        ("Silent. Answer: the text", ["text"]),
+        ("Not here. Not there.", ["not here. not there"]),
+    ],
+)
+def test_a_text_holds_those_of_its_sentences_and_its_own(text: str, found: list[str], english: Lexicon) -> None:
+    assert [match.text for match in matches(text, english)] == found
+
+
+# ----------------------------------------------------------------------------------------------------- an answer's reading
+
+NOTHING = "it holds no phrase that abstains here"
+ANSWERS = f"{NOTHING}; it answers"
+TEXT = Match("material", "text", "text", ())
+KNOW = Match("abstains", "i don't know", "i don't know", ())
+SILENT = Match("silent", "silent", "silent", ())
+NONE = Match("bare", "none", "none", ())
+
+READ = [
+    (
+        "I don't know.",
+        Explanation("en", True, "an abstention", (SentenceRead("i don't know", "it abstains by itself", (KNOW,)),)),
+    ),
+    (
+        "It was Paris!",
+        Explanation("en", False, "no abstention: no sentence abstains", (SentenceRead("it was paris", ANSWERS, ()),)),
+    ),
+    (  # folded
+        "The  TEXT is long. It is *silent*.",
+        Explanation(
+            "en",
+            True,
+            "an abstention",
+            (
+                SentenceRead("the text is long", NOTHING, (TEXT,)),
+                SentenceRead(" it is silent ", "it finds the material silent", (SILENT,)),
+            ),
+        ),
+    ),
+    (  # read no further than to the answer that takes it back
+        "None. It was Paris. The text is silent. None.",
+        Explanation(
+            "en",
+            False,
+            "no abstention: an answer follows it that takes it back",
+            (
+                SentenceRead("none", "it is a bare phrase of abstention", (NONE,)),
+                SentenceRead(" it was paris", ANSWERS, ()),
+            ),
+        ),
+    ),
+    (  # what stands behind the last "Answer:"
+        "I don't know. Answer: Paris",
+        Explanation("en", False, "no abstention: no sentence abstains", (SentenceRead("paris", ANSWERS, ()),)),
+    ),
+    (
+        "Not here. Not there.",
+        Explanation(
+            "en",
+            True,
+            "an abstention: the text as a whole is a bare phrase",
+            (SentenceRead("not here", ANSWERS, ()), SentenceRead(" not there", ANSWERS, ())),
+        ),
+    ),
+    (  # without its title
+        "I Don't Know How She Does It is a film.",
+        Explanation("en", False, "no abstention: no sentence abstains", (SentenceRead("is a film", ANSWERS, ()),)),
+    ),
+    (
+        "I don't know The Lord Of The Rings.",
+        Explanation("en", True, "an abstention", (SentenceRead("i don't know ", "it abstains by itself", (KNOW,)),)),
+    ),
+    (  # nothing to leave out: with its title
+        "The Lord Of The Rings.",
+        Explanation(
+            "en", False, "no abstention: no sentence abstains", (SentenceRead("the lord of the rings", ANSWERS, ()),)
+        ),
+    ),
+    (
+        "The text is silent. It was Paris. It was big. It was old.",
+        Explanation(
+            "en",
+            False,
+            "no abstention: it finds the material silent, but states 3 other things",
+            (
+                SentenceRead("the text is silent", "it finds the material silent", (TEXT, SILENT)),
+                SentenceRead(" it was paris", ANSWERS, ()),
+                SentenceRead(" it was big", ANSWERS, ()),
+                SentenceRead(" it was old", ANSWERS, ()),
+            ),
+        ),
+    ),
+]
+
+
+@pytest.fixture
+def languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables, and two languages that every text looks like."""
+    spoken = {"en": build_lexicon([TABLE]), "de": build_lexicon([GERMAN])}
+    monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
+    monkeypatch.setattr(abstention, "likely_languages", lambda text: ("de", "en"))
+
+
+@pytest.mark.usefixtures("languages")
+@pytest.mark.parametrize(("text", "read"), READ)
+def test_an_answer_is_explained_sentence_by_sentence(text: str, read: Explanation) -> None:
+    assert explain(text, "en-GB") == [read]
+
+
+@pytest.mark.usefixtures("languages")
+@pytest.mark.parametrize(("language", "codes"), [("de-AT", ["de"]), (None, ["de", "en"]), ("tlh", ["de", "en"])])
+def test_it_is_explained_in_the_languages_that_it_is_read_in(language: str | None, codes: list[str]) -> None:
+    assert [(read.language, read.abstains) for read in explain("Weiß nicht.", language)] == [
+        (code, code == "de") for code in codes
+    ]
+
+
+@pytest.mark.usefixtures("languages")
+def test_what_is_not_read_of_a_long_text_is_not_explained() -> None:
+    (read,) = explain("a" * HEAD + ". I don't know. " + "b" * TAIL, "en")
+    assert [sentence.text for sentence in read.sentences] == ["a" * HEAD, "b" * TAIL]
+    assert not read.abstains
