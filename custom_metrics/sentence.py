@@ -61,7 +61,7 @@ class Sentence:
         """Whether a phrase of that kind stands in the first few characters."""
         if kind not in self.hits:
             return False
-        lead = len(self.text) - len(self.text.lstrip(EDGE))
+        lead = _skip_edge(self.text)
         return any(start - lead <= within for start, _ in self.hits[kind])
 
 
@@ -81,17 +81,13 @@ def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
         return False
     if "present" in sentence.hits:
         return True
-    return not (
-        "material" in sentence.hits
-        or "offer" in sentence.hits
-        or _only_openers(sentence.text, len(sentence.text), sentence.hits)
-    )
+    return not ("material" in sentence.hits or "offer" in sentence.hits or _only_openers(sentence.text, sentence.hits))
 
 
 def cites(sentence: Sentence) -> bool:
     """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
     start, end = sentence.hits["material"][0]
-    lead = _skip_edge(sentence.text, 0)
+    lead = _skip_edge(sentence.text)
     comma = _COMMA.search(sentence.text, end, end + CITED)  # "passage [3]," may stand before it
     return (
         start < CITATION
@@ -110,7 +106,7 @@ def is_bare(text: str, hits: Hits) -> bool:
     whole = {start for start, end in hits["bare"] if end == ends}
     if not whole:
         return False
-    starts = {_skip_edge(text, 0)}
+    starts = {_skip_edge(text)}
     openers = hits.get("openers", ()) if ends <= LONGEST_BARE else ()
     for _ in range(3):
         if whole & starts:
@@ -123,15 +119,14 @@ def is_bare(text: str, hits: Hits) -> bool:
     return bool(whole & starts)
 
 
-def _skip_edge(text: str, start: int) -> int:
+def _skip_edge(text: str, start: int = 0) -> int:
     """The place of the first character, from a place on, that is no mark."""
     return len(text) - len(text[start:].lstrip(EDGE))
 
 
-def _only_openers(text: str, end: int, hits: Hits) -> bool:
-    """Whether a sentence, up to a place, is one opener."""
-    openers = hits.get("openers")
-    return openers is not None and (_skip_edge(text, 0), len(text[:end].rstrip(EDGE))) in openers
+def _only_openers(text: str, hits: Hits) -> bool:
+    """Whether a sentence, or what stands in front in one, is one opener."""
+    return "openers" in hits and (_skip_edge(text), len(text.rstrip(EDGE))) in hits["openers"]
 
 
 def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
@@ -165,7 +160,7 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         lead = text[:start]
         if start >= first or _COMMA.search(text, end, first):
             break  # the concession is over before the abstention begins
-        if len(lead.strip(EDGE)) > 1 and not _only_openers(text, start, hits) and not _speaks_of(0, start, hits):
+        if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, hits) and not _speaks_of(0, start, hits):
             return CONCEDED  # "Paris, although the text does not say so."
         comma = _COMMA.search(text, last)
         if comma and _is_answer(text[comma.end() :], comma.end(), hits):
@@ -176,8 +171,8 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
 def _is_reported(start: int, sentence: Sentence) -> bool:
     """Whether a verb of saying stands before a phrase in its clause ("he said I don't know")."""
     return any(
-        end <= start and not _COMMA.search(sentence.text, end + 2, start)
-        for _, end in sentence.hits.get("reported", ())
+        end <= start and not _COMMA.search(sentence.text, end + 2, start)  # the comma of "he said, ..." ends no clause
+        for _, end in sentence.hits["reported"]
     )
 
 
@@ -192,7 +187,7 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 
 def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
     """Where material ends that is named as a source at the start ("but according to the text it was Paris")."""
-    lead = offset + _skip_edge(rest, 0)
+    lead = offset + _skip_edge(rest)
     citing = [end for start, end in hits.get("citing", ()) if start == lead]
     return {
         end

@@ -1,0 +1,418 @@
+"""One sentence: what it holds, whether it abstains, and why. All with two small tables of phrases."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from custom_metrics.phrases import Lexicon, build_lexicon
+from custom_metrics.sentence import (
+    ALONE,
+    BARE,
+    CITATION,
+    CITED,
+    CONCEDED,
+    LONGEST_BARE,
+    NOTHING,
+    SILENT,
+    TURNED,
+    Reading,
+    Sentence,
+    cites,
+    is_bare,
+    numbered,
+    read,
+    reading,
+    says_something,
+)
+
+TABLE = {
+    "language": "xx",
+    "name": "X",
+    "material": ["text", "per source", "though scripture"],
+    "silent": ["silent", "mute ... here"],
+    "lacks": ["lacks"],
+    "abstains": ["no idea", "nothing was said", "while clueless", "none yet", "nay", "없*"],
+    "bare": ["unknown", "n/a"],
+    "openers": ["sorry", "well", "alas", "hmm", "the answer is"],
+    "citing": ["according to", "according to (the|those)", "per"],
+    "but": ["but", "yet", "nay", "*yet", "*지만"],
+    "although": ["although", "though", "while"],
+    "reported": ["said"],
+    "offer": ["please"],
+    "present": ["answer is present"],
+    "no": ["no"],
+}
+WITHOUT_SPACES = {
+    "language": "yy",
+    "name": "Y",
+    "spaces": False,
+    "material": ["文章"],
+    "abstains": ["不知道", "不明但"],
+    "bare": ["未知"],
+    "openers": ["答案是", "是"],
+    "citing": ["根据"],
+    "but": ["但"],
+    "reported": ["说"],
+}
+
+
+@lru_cache
+def lexicon() -> Lexicon:
+    return build_lexicon([TABLE, WITHOUT_SPACES])
+
+
+def sentence(text: str, asks: bool = False) -> Sentence:
+    return read(text, asks, lexicon())
+
+
+def test_a_sentence_holds_its_text_and_its_phrases() -> None:
+    read_one = sentence("no idea, the text is silent")
+    assert read_one.text == "no idea, the text is silent"
+    assert read_one.hits == {"abstains": [(0, 7)], "material": [(13, 17)], "silent": [(21, 27)]}
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_sentence_keeps_whether_it_asks(asks: bool) -> None:
+    assert sentence("what does the text say", asks).asks is asks
+
+
+@pytest.mark.parametrize(
+    ("text", "bare", "alone", "may_abstain"),
+    [
+        ("unknown", True, True, True),
+        ("the author is unknown", False, False, False),
+        ("no idea", False, True, True),
+        ("it is silent", False, False, True),
+        ("it lacks sugar", False, False, True),
+        ("the text says so", False, False, False),
+        ("paris", False, False, False),
+    ],
+)
+def test_a_sentence_says_what_it_may_be(text: str, bare: bool, alone: bool, may_abstain: bool) -> None:
+    found = sentence(text)
+    assert (found.bare, found.abstains_alone, found.may_abstain) == (bare, alone, may_abstain)
+
+
+@pytest.mark.parametrize(
+    ("text", "within", "opens"),
+    [
+        ("but it was paris", 0, True),
+        ("... but it was paris", 0, True),  # marks in front do not count
+        ("and but it was paris", 4, True),
+        ("and but it was paris", 3, False),
+        ("- and but it was paris", 4, True),
+        ("- and but it was paris", 3, False),
+        ("it was paris, but rome is older, but athens", 14, True),
+        ("it was paris", 100, False),
+    ],
+)
+def test_a_sentence_opens_with_a_phrase_in_its_first_characters(text: str, within: int, opens: bool) -> None:
+    assert sentence(text).opens_with("but", within) is opens
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("paris", True),
+        ("no", False),
+        ("(no).", False),
+        ("no wonder", True),
+        ("well", False),  # an opener alone
+        ("- the answer is:", False),
+        ("well, paris", True),
+        ("oh well", True),  # an opener, but not in front
+        ("the text is long", False),
+        ("please ask again", False),
+        ("the answer is present in the text", True),
+        ("", True),
+    ],
+)
+def test_what_could_be_an_answer(text: str, says: bool) -> None:
+    assert says_something(sentence(text), lexicon()) is says
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("unknown", True),
+        ("(unknown).", True),
+        ("well, unknown", True),
+        ("(well) (unknown)", True),
+        ("the answer is: n/a", True),
+        ("sorry, well, alas, unknown", True),
+        ("hmm, sorry, well, alas, unknown", False),  # three openers at most
+        ("paris", False),
+        ("well", False),
+        ("unknown man", False),
+        ("a man unknown", False),
+        ("a man, well, unknown", False),  # the opener does not open
+        ("well, a man unknown", False),
+        ("unknown, well, unknown to him", False),
+        ("unknown and unknown", False),
+        ("答案是未知", True),  # nothing stands between words in this script
+        ("是n/a", True),  # it begins with such a script
+    ],
+)
+def test_a_bare_phrase_is_all_there_is_but_for_openers(text: str, bare: bool) -> None:
+    assert is_bare(text, lexicon().search(text)) is bare
+
+
+def test_what_goes_on_is_no_opener() -> None:
+    assert is_bare("well unknown", {"openers": [(0, 4)], "bare": [(5, 12)]})
+    assert not is_bare("wellunknown", {"openers": [(0, 4)], "bare": [(4, 11)]})
+
+
+def test_a_phrase_without_openers_before_it_is_bare_only_in_front() -> None:
+    assert is_bare("unknown", {"bare": [(0, 7)]})
+    assert not is_bare("it unknown", {"bare": [(3, 10)]})
+
+
+@pytest.mark.parametrize(
+    ("size", "bare"), [(LONGEST_BARE - 1, True), (LONGEST_BARE, True), (LONGEST_BARE + 1, False), (500, False)]
+)
+def test_openers_count_in_a_short_sentence(size: int, bare: bool) -> None:
+    text = "well" + "unknown".rjust(size - len("well"), ".")
+    assert len(text) == size
+    for closed in (text, text + "..."):
+        assert is_bare(closed, lexicon().search(closed)) is bare
+
+
+def test_marks_alone_do_not_make_a_bare_phrase_long() -> None:
+    text = "unknown".rjust(500, "-")
+    assert is_bare(text, lexicon().search(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("according to the text, it was paris", True),
+        ("(according to the text), it was paris", True),
+        ("according to the text [3], it was paris", True),
+        ("according to the text، it was paris", True),
+        ("根据文章、 it was paris", True),
+        ("according to the text and a text, it was paris", True),  # the first one counts: the comma is near enough
+        ("according to the text and a longer text, it was paris", False),
+        ("according to the text it was paris", False),
+        ("it was paris according to the text, or so it seems", False),
+        ("the text, it seems, is about paris", False),
+        ("but according to the text, it was paris", False),
+        ("according to the text, please ask again", False),
+    ],
+)
+def test_a_sentence_cites_the_material_in_front_of_a_comma(text: str, named: bool) -> None:
+    assert cites(sentence(text)) is named
+
+
+@pytest.mark.parametrize(("place", "named"), [(CITATION - 1, True), (CITATION, False)])
+def test_a_citation_is_short(place: int, named: bool) -> None:
+    text = "according to the text, it was paris".replace(
+        "text", "text".rjust(place + len("text") - len("according to the "))
+    )
+    assert text.index("text") == place
+    assert cites(sentence(text)) is named
+
+
+@pytest.mark.parametrize(("between", "named"), [(0, True), (CITED - 1, True), (CITED, False), (100, False)])
+def test_little_stands_between_the_material_and_its_comma(between: int, named: bool) -> None:
+    assert cites(sentence(f"according to the text{' ' * between}, it was paris")) is named
+
+
+@pytest.mark.parametrize(("behind", "named"), [("", False), (" a paris", False), (" in paris", True)])
+def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, named: bool) -> None:
+    assert cites(sentence(f"according to the text,{behind}")) is named
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("unknown", BARE),
+        ("the author is unknown", NOTHING),
+        ("no idea", ALONE),
+        ("it was paris", NOTHING),
+        ("the text is silent", SILENT),
+        ("monks are silent", NOTHING),
+        ("the text lacks it", SILENT),
+        ("coffee lacks sugar", NOTHING),
+        ("according to the text, coffee lacks sugar", NOTHING),  # the material is its source
+        ("according to the text, coffee is silent", SILENT),
+        ("according to the text, coffee lacks sugar, no idea", ALONE),
+        ("no idea what the text is about", ALONE),
+        ("no idea, the text is silent and lacks it", ALONE),
+    ],
+)
+def test_a_sentence_abstains_in_three_ways(text: str, why: Reading) -> None:
+    assert reading(sentence(text), False) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("it is silent", SILENT),
+        ("it lacks that", SILENT),
+        ("no idea", ALONE),
+        ("no idea, it is silent", ALONE),
+        ("it was paris", NOTHING),
+        ("unknown", BARE),
+    ],
+)
+def test_a_sentence_behind_one_about_the_material_speaks_of_it(text: str, why: Reading) -> None:
+    assert reading(sentence(text), True) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("he said no idea", NOTHING),
+        ("he said: no idea, that man", NOTHING),
+        ("no idea, he said", ALONE),
+        ("no idea, but he said no idea", ALONE),
+        ("nothing was said", ALONE),  # the verb is part of the phrase
+        ("他说不知道", NOTHING),
+        ("he said, no idea", NOTHING),  # the comma opens what he said
+        ("he said , no idea", NOTHING),
+        ("he said a, no idea", ALONE),
+        ("he said nothing at all, no idea", ALONE),  # another clause
+        ("he said hello, then he said no idea", NOTHING),
+        ("he said no idea, the text is silent", SILENT),  # not by itself
+        ("he said hello", NOTHING),
+        ("he said the text is silent", SILENT),
+    ],
+)
+def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: Reading) -> None:
+    assert reading(sentence(text), False) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no idea, but it was paris", TURNED),
+        ("the text is silent but it was paris", TURNED),
+        ("no idea but", ALONE),
+        ("no idea, but.", ALONE),
+        ("no idea, but 7", ALONE),  # one character is no answer
+        ("no idea, but 42", TURNED),
+        ("but no idea", ALONE),
+        ("rome is old, but no idea", ALONE),
+        ("no idea, but please ask again", ALONE),
+        ("no idea, but no idea", ALONE),
+        ("no idea, but it lacks that", ALONE),
+        ("no idea, but it is silent", ALONE),
+        ("no idea, but the text is long", ALONE),
+        ("no idea, but please, yet it was paris", TURNED),  # the second turn
+        ("the text is mute but only here on paris", SILENT),  # inside the phrase that abstains
+        ("the text is mute thereyet only here on paris", SILENT),
+        ("the text lacks it: mute but only here on paris", SILENT),
+        ("不知道但巴黎", TURNED),  # right behind it
+    ],
+)
+def test_a_turn_with_an_answer_behind_it_answers(text: str, why: Reading) -> None:
+    assert reading(sentence(text), False) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("없지만 파리다", TURNED),  # "I have none" and "but" in one word
+        ("없지만", ALONE),
+        ("없어요 파리다", ALONE),
+        ("none yet in paris", ALONE),  # two words
+        ("nay paris", ALONE),  # the whole phrase, not its end
+        ("不明但巴黎", ALONE),  # in a script without spaces a phrase's end is no suffix
+    ],
+)
+def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: Reading) -> None:
+    assert reading(sentence(text), False) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no idea, but text 5 names paris", TURNED),
+        ("no idea, but text [5] names paris", TURNED),
+        ("no idea, but text five names paris", ALONE),
+        ("no idea, but text 5 names paris and the text does not", ALONE),
+        ("no idea, but please 5 times", ALONE),  # a number makes no source of a request
+        ("no idea, but according to the text it was paris", TURNED),
+        ("no idea, but ... according to the text it was paris", TURNED),
+        ("no idea, but per source it was paris", TURNED),  # one phrase cites and names the material
+        ("不知道但根据文章 it was paris", TURNED),
+        ("no idea, but paris according to the text, it seems", ALONE),  # not in front
+        ("according to the man no idea, but the text is about paris", ALONE),
+        ("no idea, but according to the text it is in the text", ALONE),
+    ],
+)
+def test_a_source_behind_a_turn_is_no_word_about_the_material(text: str, why: Reading) -> None:
+    assert reading(sentence(text), False) == why
+
+
+@pytest.mark.parametrize(("behind", "why"), [("", ALONE), (" a paris", ALONE), (" in paris", TURNED)])
+def test_an_answer_with_a_source_is_longer_than_eight_characters(behind: str, why: Reading) -> None:
+    assert reading(sentence(f"no idea, but according to the text{behind}"), False) == why
+
+
+@pytest.mark.parametrize(("between", "why"), [(1, TURNED), (CITED, TURNED), (CITED + 1, ALONE)])
+def test_little_stands_between_the_citing_words_and_the_material(between: int, why: Reading) -> None:
+    text = f"no idea, but according to those{' ' * between}text it was paris"
+    assert reading(sentence(text), False) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("paris, although the text is silent", CONCEDED),
+        ("42 although no idea", CONCEDED),
+        ("7 although no idea", ALONE),  # one character is no answer
+        ("(7) although no idea", ALONE),
+        ("although no idea", ALONE),
+        ("well, although no idea", ALONE),  # an opener
+        ("well, paris, although no idea", CONCEDED),
+        ("text of paris, although silent", SILENT),
+        ("please mind, although no idea", ALONE),
+        ("paris though scripture is silent", CONCEDED),  # the material stands behind the answer
+        ("although the text is silent, it was paris", CONCEDED),
+        ("although the text is silent، it was paris", CONCEDED),
+        ("although no idea, it was paris", CONCEDED),
+        ("although the text is silent, 42", CONCEDED),
+        ("although the text is silent, 7", SILENT),
+        ("although the text is silent, please ask again", SILENT),
+        ("although the text is silent, the text is long", SILENT),
+        ("although the text is silent", SILENT),
+        ("although the text is mute, alas, here", SILENT),  # the comma stands inside the phrase
+        ("although it rained, no idea", ALONE),  # over before
+        ("although it rained, no idea, it was paris", ALONE),
+        ("paris, although it rained, no idea", ALONE),
+        ("no idea although it rained, it was paris", ALONE),  # behind
+        ("no idea, although it was paris", ALONE),
+        ("the text is silent although it lacks pictures, it was paris", SILENT),
+        ("while clueless, it was paris", ALONE),  # part of the phrase
+        ("although rome although the text is silent", SILENT),  # the first one counts
+        ("no idea, but it was paris, although it rained", TURNED),
+    ],
+)
+def test_a_concession_beside_an_answer_answers(text: str, why: Reading) -> None:
+    assert reading(sentence(text), False) == why
+
+
+def test_readings_that_abstain() -> None:
+    assert [why.abstains for why in (BARE, ALONE, SILENT)] == [True] * 3
+    assert [why.abstains for why in (NOTHING, TURNED, CONCEDED)] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("passage 3", {7}),
+        ("passage3", {7}),
+        ("passage [3]", {7}),
+        ("文章[2]", {2}),
+        ("passage 3 and context 4", {7, 21}),
+        ("passage  3", set()),
+        ("passage three", set()),
+        ("3 passages", set()),
+        ("(3)", set()),
+    ],
+)
+def test_a_word_with_a_number_behind_it(text: str, ends: set[int]) -> None:
+    assert numbered(text) == ends
