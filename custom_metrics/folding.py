@@ -16,7 +16,7 @@ __all__ = ["BEGINS", "EDGE", "ENDS", "NO_SPACES", "boundaries", "fold", "is_boun
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(
     {
-        **dict.fromkeys("’‘ʼ‛`´ʹ′", "'"),
+        **dict.fromkeys("’‘ʼ‛`ʹ′", "'"),
         **dict.fromkeys(_QUOTES, '"'),
         "ı": "i",
         "\u0307": None,  # left behind when Turkish İ is lowered
@@ -61,7 +61,7 @@ def fold(text: str, marks: bool = False) -> str:
         marks: also drop combining marks (tone marks of Yoruba).
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFKC", text.replace("´", "'"))  # NFKC makes a blank and an accent of it
     text = text.casefold()
     text = _FOLDED.sub(_folded, text)
     if marks:

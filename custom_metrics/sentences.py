@@ -17,6 +17,9 @@ MASK = "\x00"  # stands for what was quoted
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")
 _PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
+_BEHIND = frozenset(" \"')]")  # what may stand behind a sentence
+_NUMERALS = frozenset("ivx")
+_IN_QUOTES = re.compile(r"""(['"])([^"]*)\1\.*""")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_])")
 # "[A-Z](?<!\w[A-Z])" is "\b[A-Z]", found three times as fast: the search can go by the first character
@@ -62,17 +65,15 @@ def split(text: str) -> list[tuple[str, bool]]:
 
 
 def _ends_sentence(text: str, start: int, end: int) -> bool:
-    """Whether the marks at [start, end) end a sentence: not in "3.5", and not behind "J.", "15." or "V." ("V. mendean")."""
-    marks = text[start:end]
-    if marks != "." and marks.strip(".!?"):
-        return True
-    after = text[end : end + 1]
-    if after and after not in " \n\"')]" and not (marks != "." and "\u3040" <= after <= "\u9fff"):
+    """Whether the marks at [start, end) end a sentence, with text behind them: not in "3.5", and not behind "J.", "15." or
+    "V." ("V. mendean")."""
+    marks, after = text[start:end], text[end]
+    if marks != ".":
+        return bool(marks.strip(".!?")) or after in _BEHIND or "\u3040" <= after <= "\u9fff"
+    if after not in _BEHIND:
         return False
-    if marks != "." or not after:
-        return True
     word = text[max(0, start - 4) : start].split(" ")[-1]
-    short = len(word) < 2 or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and set(word) <= set("ivx"))
+    short = len(word) < 2 or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and _NUMERALS.issuperset(word))
     return not (word and short)
 
 
@@ -90,10 +91,8 @@ def _last_answer(text: str, lexicon: Lexicon) -> str:
 
 def _unquote(text: str) -> str:
     """Take the quotation marks off a text that stands in them as a whole."""
-    if text[:1] not in ("'", '"'):
-        return text
-    inner = text.rstrip(".")[1:-1]
-    return inner if text.rstrip(".")[-1:] == text[0] and '"' not in inner else text
+    quoted = _IN_QUOTES.fullmatch(text)
+    return quoted[2] if quoted else text
 
 
 def _mask_quotes(text: str, lexicon: Lexicon) -> str:

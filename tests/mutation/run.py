@@ -284,8 +284,8 @@ class Costs:
         self.read_to = 0
         self.seconds: dict[str, float] = {}
 
-    def within_budget(self, tests: Sequence[str]) -> list[str]:
-        """The fastest of some tests, as far as the budget of one mutant reaches."""
+    def fastest_first(self, tests: Sequence[str]) -> list[str]:
+        """Some tests in order of their time, without those that are too slow to be asked about single mutants."""
         from mutmut.state import state
 
         with self.file.open(encoding="utf-8") as stream:
@@ -296,13 +296,7 @@ class Costs:
             self.read_to = stream.tell()
         measured = state().duration_by_test
         cost = {test: self.seconds.get(test, measured[test]) for test in tests}
-        chosen, spent = [], 0.0
-        for test in sorted(tests, key=lambda name: (cost[name], name)):
-            spent += cost[test]
-            if cost[test] > LONGEST_TEST or (chosen and spent > self.budget):
-                break
-            chosen.append(test)
-        return chosen
+        return [test for test in sorted(tests, key=lambda name: (cost[name], name)) if cost[test] <= LONGEST_TEST]
 
 
 class Forks:
@@ -344,7 +338,7 @@ class Forks:
                 continue
             while len(self.running) >= self.jobs:
                 self._finish_one()
-            asked = self.costs[compiles].within_budget(tests)
+            asked = self.costs[compiles].fastest_first(tests)
             process = os.fork()
             if not process:
                 self._in_child(name, asked, compiles)
@@ -390,8 +384,11 @@ class Forks:
             items = [self.items[test] for test in tests if test in self.items]
             with self.costs[compiles].file.open("a", buffering=1, encoding="utf-8") as costs:
                 asked = 0
+                until = time.process_time() + self.costs[compiles].budget
                 for item, following in zip(items, [*items[1:], None], strict=True):
                     began = time.process_time()
+                    if began > until:
+                        break
                     reports = runtestprotocol(item, nextitem=following, log=False)
                     if any(report.failed for report in reports):
                         os._exit(1)

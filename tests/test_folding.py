@@ -1,0 +1,220 @@
+"""How texts are folded, where their words begin and end, and how common their pairs of letters are."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import mean
+from string import ascii_letters, ascii_lowercase, digits
+
+import pytest
+
+from custom_metrics.folding import _LEFT, _RIGHT, BEGINS, ENDS, _Boundaries, boundaries, fold, is_boundary, is_word
+from custom_metrics.letter_pairs import commonness, latin
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("", ""),
+        ("I Know", "i know"),
+        ("Straße ΣΑΣ", "strasse σασ"),
+        ("İSTANBUL ılık", "istanbul ilik"),
+        # width, ligatures and other forms of a character
+        ("ＡＢＣ　１２", "abc 12"),
+        ("ﬁne ①", "fine 1"),
+        ("ｶﾞ", "ガ"),
+        ("e\u0301te", "éte"),
+        ("wait…", "wait..."),
+        # apostrophes and quotation marks
+        *((f"don{mark}t", "don't") for mark in "'’‘ʼ‛`´ʹ′＇"),
+        *((f"say {mark}no{mark}", 'say "no"') for mark in '"“”„‟«»‹›「」『』《》〈〉〝〞＂'),
+        # hyphens
+        *((f"n{mark}a", "n-a") for mark in "-‐‑‒–—―\u05be"),
+        # Arabic, Persian, Urdu and Sindhi: one letter for those that are written for each other
+        *((f"ب{letter}ب", "باب") for letter in "اأإآٱ"),
+        *((f"ب{letter}ب", "بیب") for letter in "یىيےېۓ"),
+        ("ك", "ک"),
+        *((f"ب{letter}", "به") for letter in "هةہھۀۂ"),
+        # vowel marks and tatweel
+        *((f"ب{chr(mark)}ب", "بب") for mark in (*range(0x64B, 0x656), 0x640, 0x670)),
+        *((f"ב{chr(mark)}ב", "בב") for mark in range(0x5B0, 0x5BE)),
+        ("שָׁלוֹם", "ש\u05c1לום"),  # the dot of shin is no vowel
+        # what cannot be seen
+        *((f"un{mark}known", "unknown") for mark in "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad"),
+        # Romanian with cedillas
+        ("Ştiu ţara", "știu țara"),
+        # Markdown
+        ("**Not** _known_ #1", " not known 1"),
+        # white space: blanks are one, a line break stays
+        ("a  b   c", "a b c"),
+        ("a\tb\r\n c\x00d\x1fe\x7ff", "a b \n c d e f"),
+        ("a\u00a0\u2003b", "a b"),
+        ("a\n\n b", "a\n\n b"),
+        *((f"a{mark}b", "a\nb") for mark in "\n\x85\u2028\u2029"),
+        # what stays
+        ("no; (n.a.), 3.5 % é ñ ọ ж 我 ก?", "no; (n.a.), 3.5 % é ñ ọ ж 我 ก?"),
+    ],
+)
+def test_a_text_is_folded(text: str, folded: str) -> None:
+    assert fold(text) == folded
+    assert fold(folded) == folded  # once and for all
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [("Kò sí Ọ̀rọ̀", "ko si oro"), ("ṣ ñ ā", "s n a"), ("No", "no"), ("don´t", "don't")],
+)
+def test_marks_are_dropped_where_a_language_drops_them(text: str, folded: str) -> None:
+    assert fold(text, marks=True) == folded
+
+
+def test_marks_stay_unless_they_are_to_be_dropped() -> None:
+    assert fold("Kò sí Ọ̀rọ̀") == "kò sí ọ̀rọ̀"
+
+
+@pytest.mark.parametrize(
+    ("characters", "expected"),
+    [
+        (ascii_letters + digits + "éßøſıжא我かกक한٣²½", True),
+        ("\u0301\u0323\u05b0\u064b\u093f\u0e31\u20dd", True),  # marks: on a letter, beside it, around it
+        (" \n\t.,:;!?'\"-_()[]*#&@$%+=<>|/\\~^`“”،؟。।€°¬😀\x00", False),
+    ],
+)
+def test_a_word_is_of_letters_digits_and_their_marks(characters: str, expected: bool) -> None:
+    assert {character: is_word(character) for character in characters} == dict.fromkeys(characters, expected)
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "expected"),
+    [
+        # a character that belongs to no word
+        *((outside, inside, True) for outside in " .,'\"-\n\x00" for inside in "aж我"),
+        # letters of a word
+        ("b", "a", False),
+        ("7", "a", False),
+        ("é", "a", False),
+        ("b", "é", False),
+        ("д", "ж", False),
+        ("\u064b", "ب", False),
+        ("a", "ж", False),
+        ("ż", "ж", False),
+        # scripts that write no spaces: whatever stands inside
+        *((outside, inside, True) for outside in "我かカกກကក々" for inside in "aé我ж"),
+        # where no spaces are written inside only, the word goes on
+        ("a", "我", False),
+        ("д", "我", False),
+        # behind an ASCII letter, every script but Latin
+        *((outside, "a", True) for outside in "жאبक한ა"),
+        *((outside, "é", False) for outside in "жאبक한ა"),
+        # Latin is U+0000 to U+024F and U+1E00 to U+1EFF
+        ("\u024e", "a", False),
+        ("\u024f", "a", False),
+        ("\u0250", "a", True),
+        ("\u1dff", "a", True),
+        ("\u1e00", "a", False),
+        ("\u1e01", "a", False),
+        ("ọ", "a", False),
+        ("\u1efe", "a", False),
+        ("\u1eff", "a", False),
+        ("\u1f00", "a", True),
+        ("\u1f00", "7", True),
+        ("\u1f00", "é", False),
+    ],
+)
+def test_a_word_may_end_between_two_characters(outside: str, inside: str, expected: bool) -> None:
+    assert bool(is_boundary(outside, inside)) is expected
+
+
+@pytest.mark.parametrize(("first", "last"), [("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff")])
+def test_thai_lao_burmese_and_khmer_write_no_spaces(first: str, last: str) -> None:
+    for character in map(chr, range(ord(first), ord(last) + 1)):
+        assert is_boundary(character, "é")
+    letters = [character for character in map(chr, (ord(first) - 1, ord(last) + 1)) if is_word(character)]
+    assert not any(is_boundary(letter, "é") for letter in letters)
+
+
+def test_boundaries_are_remembered() -> None:
+    found = _Boundaries("a", 7)
+    assert (found.inside, found.counts, dict(found)) == ("a", 7, {})
+    assert [found[outside] for outside in " bжé我"] == [7, 0, 7, 0, 7]
+    assert found == {" ": 7, "b": 0, "ж": 7, "é": 0, "我": 7}
+    assert [_Boundaries("ж", 1)[outside] for outside in " bж我"] == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("word", "begins", "ends"),
+    [
+        # behind Cyrillic a word begins with an ASCII letter only, and before it ends with one only
+        ("a", BEGINS, ENDS),
+        ("ж", 0, 0),
+        ("ab", BEGINS, ENDS),
+        ("aж", BEGINS, 0),
+        ("жa", 0, ENDS),
+        ("aжa", BEGINS, ENDS),
+        ("жaж", 0, 0),
+        ("aжжж", BEGINS, 0),
+        ("жaaж", 0, 0),
+        ("жaжa", 0, ENDS),
+        ("aжaж", BEGINS, 0),
+    ],
+)
+def test_a_word_begins_and_ends_by_its_outer_letters(word: str, begins: int, ends: int) -> None:
+    left, right = boundaries(word)
+    assert (left["д"], right["д"]) == (begins, ends)
+    assert (left[" "], right["."]) == (BEGINS, ENDS)
+    assert (left["b"], right["b"]) == (0, 0)
+    assert left[" "] + right[" "] == 3  # added, they tell both
+
+
+def test_a_word_is_asked_for_as_its_letters_are() -> None:
+    for outside in " .bé7ж我กḀ\u064b":
+        for inside in "az7":
+            left, right = boundaries(inside)
+            assert (bool(left[outside]), bool(right[outside])) == (is_boundary(outside, inside),) * 2
+    assert set(_LEFT) == set(_RIGHT) == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("", ""),
+        ("plain Text, 7!", "plain Text, 7!"),
+        ("ıßøłđæœəþ", "issoldaeoeeth"),
+        ("ØŁĐÆŒÞ", "OLDAEOETH"),
+        ("éÉñçÅžŽọ̀ṣả", "eEncAzZosa"),
+        ("Łódź, Ærø", "Lodz, AEro"),
+        ("e\u0301", "e"),
+        # what has no base among a to z stays
+        ("жא我ŋ", "жא我ŋ"),
+        ("ГІ а", "ГІ а"),
+    ],
+)
+def test_letters_of_latin_script_are_written_as_a_to_z(text: str, letters: str) -> None:
+    assert latin(text) == letters
+
+
+def test_each_pair_of_letters_has_a_digit() -> None:
+    digit = commonness()
+    assert [*digit] == [first + second for first in ascii_lowercase for second in ascii_lowercase]
+    assert set(digit.values()) == set(range(10))
+    # of the first line, the second and the last
+    assert [digit[pair] for pair in ("aa", "ab", "ae", "az", "ba", "bb", "bz", "zz")] == [7, 8, 5, 8, 8, 4, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the passages do not say when the bridge was built",
+        "die abschnitte sagen nicht wann die brücke gebaut wurde",
+        "los pasajes no dicen cuándo se construyó el puente",
+        "vifungu havisemi daraja lilijengwa lini",
+        "ne znam kada je most sagrađen",
+    ],
+)
+def test_words_have_common_pairs(text: str) -> None:
+    pairs = [first + second for word in latin(text).split() for first, second in pairwise(word)]
+    assert mean(commonness()[pair] for pair in pairs) >= 7
+
+
+def test_letters_drawn_at_random_have_rarer_ones() -> None:
+    assert 3.5 <= mean(commonness().values()) <= 4.5

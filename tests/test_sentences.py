@@ -1,0 +1,318 @@
+"""How an answer is cut into sentences, and what of it is not its own statement."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from string import ascii_letters, digits, punctuation
+
+import pytest
+
+from custom_metrics.phrases import Lexicon, build_lexicon
+from custom_metrics.sentences import MASK, mask_titles, sentences_of, split, stated
+
+M = MASK
+CHARACTERS = sorted({*ascii_letters, *digits, *punctuation})
+# openers of which, with a blank, 60 and 61 characters stand before a quotation
+AS_LONG, TOO_LONG = "v" * 59, "w" * 60
+ASKED = True
+
+
+@lru_cache
+def lexicon() -> Lexicon:
+    return build_lexicon(
+        [
+            {
+                "language": "xx",
+                "name": "X",
+                "answer_marker": ["answer", "final answer", "答え"],
+                "openers": ["the answer is", AS_LONG, TOO_LONG],
+                "bare": ["unknown"],
+            }
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", []),
+        (".", []),
+        ("paris", ["paris"]),
+        ("paris.", ["paris"]),
+        ("paris. rome", ["paris", " rome"]),
+        ("paris. rome. bonn.", ["paris", " rome", " bonn"]),
+        (". paris", [" paris"]),
+        # a sentence of one character says nothing
+        ("a", []),
+        ("no", ["no"]),
+        ("one\na\nno\nb", ["one", "no"]),
+        # marks in a row are one end
+        ("paris... rome?!", ["paris", " rome"]),
+        # every mark but ".", "!" and "?" ends a sentence, whatever stands behind
+        *((f"paris{mark}rome", ["paris", "rome"]) for mark in "。؟۔।॥\n;؛｡…"),
+        ("paris.\nrome", ["paris", "rome"]),
+        ("paris.\n\nrome", ["paris", "rome"]),
+        # ".", "!" and "?" do only before a blank, a closing mark, or the end
+        *((f"paris{mark}rome", [f"paris{mark}rome"]) for mark in (".", "!", "?", "...", "?!")),
+        *(
+            (f"paris{mark}{closing} rome", ["paris", f"{closing} rome"])
+            for mark in (".", "!", "...")
+            for closing in "\"')]"
+        ),
+        ("version 3.5 of it", ["version 3.5 of it"]),
+        ("node.js is", ["node.js is"]),
+        ("yahoo!inc", ["yahoo!inc"]),
+        # "!", "?" and "..." also before kana and Han characters, which need no blank
+        ("何か!わたし", ["何か", "わたし"]),
+        ("何か?\u3040年", ["何か", "\u3040年"]),  # the first place of kana
+        ("何か?\u303f年", ["何か?\u303f年"]),
+        ("何か!\u9fff年", ["何か", "\u9fff年"]),  # the last place of Han
+        ("何か!\ua000年", ["何か!\ua000年"]),
+        ("何か...年号", ["何か", "年号"]),
+        ("何か.年号", ["何か.年号"]),
+    ],
+)
+def test_a_sentence_ends_at_a_mark(text: str, sentences: list[str]) -> None:
+    assert [sentence for sentence, _ in split(text)] == sentences
+
+
+@pytest.mark.parametrize("behind", sorted({*CHARACTERS} - {*"\"')].!?;"}))
+@pytest.mark.parametrize("mark", [".", "!"])
+def test_no_sentence_ends_before_any_other_character(mark: str, behind: str) -> None:
+    assert split(f"paris{mark}{behind} rome") == [(f"paris{mark}{behind} rome", False)]
+
+
+@pytest.mark.parametrize("word", ["j", "7", "é", "15", "99", "v", "i", "x", "vi", "xx", "ivx", "xiv", "iii"])
+@pytest.mark.parametrize("before", ["", "a ", "to ", "born in "])
+def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str, word: str) -> None:
+    assert split(f"{before}{word}. rome") == [(f"{before}{word}. rome", False)]
+    assert split(f"rome {before}{word}.") == [(f"rome {before}{word}", False)]  # the end of the text does
+
+
+@pytest.mark.parametrize(
+    "word", ["ab", "de", "vc", "cv", "1a", "115", "1999", "12345", "viii", "xxiv", "ixc", "paris", "a-b"]
+)
+@pytest.mark.parametrize("before", ["", "a ", "to ", "born in "])
+def test_a_sentence_ends_behind_any_longer_word(before: str, word: str) -> None:
+    assert split(f"{before}{word}. rome") == [(before + word, False), (" rome", False)]
+
+
+@pytest.mark.parametrize("marks", ["!", "?", "...", "?!"])
+def test_any_other_mark_ends_a_sentence_behind_an_initial(marks: str) -> None:
+    assert [sentence for sentence, _ in split(f"see j{marks} rome")] == ["see j", " rome"]
+
+
+def test_a_point_by_itself_ends_a_sentence() -> None:
+    assert split("see . rome") == [("see ", False), (" rome", False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("is it", [False]),
+        ("is it.", [False]),
+        ("is it!", [False]),
+        ("is it?", [ASKED]),
+        ("is it؟", [ASKED]),
+        ("is it?!", [ASKED]),
+        ("is it...?", [ASKED]),
+        ("is it? it is.", [ASKED, False]),
+        ("it is. is it?", [False, ASKED]),
+        ("why?not that", [False]),  # a question mark inside
+    ],
+)
+def test_a_question_ends_with_its_mark(text: str, asks: list[bool]) -> None:
+    assert [asked for _, asked in split(text)] == asks
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", []),
+        ("N.A.", ["n.a"]),
+        ("Unknown.", ["unknown"]),
+        ("N. A.", ["n. a"]),
+        ("Not known. Sorry.", ["not known", " sorry", "not known. sorry."]),
+        ("One. Two. Three.", ["one", " two", " three", "one. two. three."]),
+        ("Steps. Answer: Paris. I think", ["paris", " i think", "paris. i think"]),
+        ("**He** said “I  don’t know”.", [f"he said {M}"]),
+    ],
+)
+def test_an_answer_is_its_sentences_and_the_whole_of_several(text: str, sentences: list[str]) -> None:
+    assert sentences_of(text, lexicon()) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        ("paris", "paris"),
+        ("  paris \n", "paris"),
+        ("answer: paris", "paris"),
+        ("answer : paris ", "paris"),
+        ("answer:paris", "paris"),
+        ("i look. my answer: paris", "paris"),
+        ("i look.\nfinal answer: paris", "paris"),
+        ("(answer: paris)", "paris)"),
+        ("the answer paris", "the answer paris"),
+        ("note: paris", "note: paris"),
+        # the last one counts
+        ("answer: rome answer: paris", "paris"),
+        ("answer: rome answer: bonn answer: paris", "paris"),
+        # where something stands behind it
+        ("is it paris? answer:", "is it paris? answer:"),
+        ("is it paris? answer: ...", "is it paris? answer: ..."),
+        ('is it paris? answer: "?', 'is it paris? answer: "?'),
+        ("answer: rome answer: -", "answer: rome answer: -"),
+        ("is it paris? answer: 7", "7"),
+        # a word begins with it
+        ("no reanswer: paris", "no reanswer: paris"),
+        ("no xanswer: paris", "no xanswer: paris"),
+        ("is it: answer: paris", "paris"),
+        ("xanswer: paris", "xanswer: paris"),
+        ("-answer: paris", "paris"),
+        ("私の答え: パリ", "パリ"),
+        ("x答え: パリ", "x答え: パリ"),
+    ],
+)
+def test_what_stands_behind_the_last_answer_counts(text: str, states: str) -> None:
+    assert stated(text, lexicon()) == states
+
+
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        ('"unknown"', "unknown"),
+        ("'unknown'", "unknown"),
+        ('"unknown".', "unknown"),
+        ("'unknown'...", "unknown"),
+        ('answer: "unknown"', "unknown"),
+        ('"it is unknown. sorry."', "it is unknown. sorry."),
+        ("'two\nlines'", "two\nlines"),
+        ('"it\'s unknown"', "it's unknown"),
+        ('""', ""),
+        # not as a whole
+        ("\"unknown'", "\"unknown'"),
+        ("'unknown\"", "'unknown\""),
+        ("'unknown", "'unknown"),
+        ("unknown'", "unknown'"),
+        ("x'unknown'", "x'unknown'"),
+        ('"rome" is not "paris"', f"{M} is not {M}"),
+        ("'rome' is not \"paris\"", f"{M} is not {M}"),
+        ('"rome" is not paris', f"{M} is not paris"),
+    ],
+)
+def test_a_text_that_stands_in_quotation_marks_loses_them(text: str, states: str) -> None:
+    assert stated(text, lexicon()) == states
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        # somebody's words
+        ("he wrote Qi don't knowQ", f"he wrote {M}"),
+        ("he wrote Qi do not knowQ in it", f"he wrote {M} in it"),
+        ("QunknownQ is a film", f"{M} is a film"),
+        ("see Qone twoQ, Qno ideaQ here", f"see {M}, {M} here"),
+        ("he said: the answer is wrong, Qi don't knowQ", f"he said: the answer is wrong, {M}"),
+        # the speaker's own verdict: behind an opener or at the start of a sentence, and the sentence ends with it
+        ("the answer is Qno ideaQ", "the answer is  no idea "),
+        ("the answer is Qno ideaQ.", "the answer is  no idea ."),
+        ("the answer is Qno ideaQ. paris", "the answer is  no idea . paris"),
+        ("the answer is Qno ideaQ.paris", "the answer is  no idea .paris"),
+        ("the answer is Qno ideaQ\nparis", "the answer is  no idea \nparis"),
+        ("the answer is Qno ideaQ。これ", "the answer is  no idea 。これ"),
+        ("the answer is Qno ideaQ of it", f"the answer is {M} of it"),
+        ("the answer is Qno ideaQ, paris", f"the answer is {M}, paris"),
+        ("so the answer is: Qno ideaQ", "so the answer is:  no idea "),
+        ("i look. Qno ideaQ.", "i look.  no idea ."),
+        ("i look! the answer is Qno ideaQ.", "i look! the answer is  no idea ."),
+        ("i look QunknownQ", f"i look {M}"),
+        ("the answer is not QunknownQ", f"the answer is not {M}"),
+        # in the three characters behind it no other word begins
+        ("the answer is Qno ideaQ!", "the answer is  no idea !"),
+        ("the answer is Qno ideaQ!!!", "the answer is  no idea !!!"),
+        ("the answer is Qno ideaQ !) then", "the answer is  no idea  !) then"),
+        ("the answer is Qno ideaQ ) then", "the answer is  no idea  ) then"),
+        ("the answer is Qno ideaQ )then", f"the answer is {M} )then"),
+    ],
+)
+def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, states: str) -> None:
+    assert stated(text.replace("Q", quote), lexicon()) == states
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+def test_what_may_stand_between_an_opener_and_the_verdict(character: str) -> None:
+    quote = "'" if character == '"' else '"'
+    own = character in ":,-\"'" or character in ".!?;"  # behind the latter another sentence begins
+    assert stated(f"the answer is {character} {quote}no idea{quote}", lexicon()) == (
+        f"the answer is {character}  no idea " if own else f"the answer is {character} {M}"
+    )
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+def test_what_may_stand_behind_the_verdict(character: str) -> None:
+    quote = "'" if character == '"' else '"'
+    assert stated(f"the answer is {quote}no idea{quote}{character}", lexicon()) == (
+        f"the answer is  no idea {character}" if character in ".!\"')" else f"the answer is {M}{character}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        # an opener counts in the 60 characters before the quotation
+        (f'{AS_LONG} "no idea"', f"{AS_LONG}  no idea "),
+        (f'{TOO_LONG} "no idea"', f"{TOO_LONG} {M}"),
+        # 200 characters between double marks, 120 between single ones, and no line break
+        (f'he wrote "{"x" * 200}"', f"he wrote {M}"),
+        (f'he wrote "{"x" * 201}"', f'he wrote "{"x" * 201}"'),
+        (f"he wrote '{'x' * 120}'", f"he wrote {M}"),
+        (f"he wrote '{'x' * 121}'", f"he wrote '{'x' * 121}'"),
+        ('he wrote "two\nlines"', 'he wrote "two\nlines"'),
+        ("he wrote 'two\nlines'", "he wrote 'two\nlines'"),
+        ('he wrote ""', f"he wrote {M}"),
+        ("he wrote ''", "he wrote ''"),
+        # an apostrophe is no quotation mark
+        ("he doesn't and can't say", "he doesn't and can't say"),
+        ("he wrote 'i don't know'", f"he wrote {M}"),
+        ("the boys' and girls' school", "the boys' and girls' school"),
+        ("he can't, she wrote 'no idea' then", f"he can't, she wrote {M} then"),
+    ],
+)
+def test_a_quotation_has_a_length(text: str, states: str) -> None:
+    assert stated(text, lexicon()) == states
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("", ""),
+        ("I read it", "I read it"),
+        ("I Don't Know How She Does It is a film", f"{M} is a film"),
+        ("He saw Don’t Look Up, then left", f"He saw {M}, then left"),
+        ("He saw Don't Look Up and Nobody Knows That.", f"He saw {M} and {M}."),
+        # three words, all with a capital, and one blank between them
+        ("He saw Nobody Knows twice", "He saw Nobody Knows twice"),
+        ("He saw Nobody knows That", "He saw Nobody knows That"),
+        ("He saw Nobody  Knows That", "He saw Nobody  Knows That"),
+        ("He saw A B C twice", f"He saw {M} twice"),
+        ("an iPhone Is Big", "an iPhone Is Big"),
+        ("an iPhone Is Big News", f"an iPhone {M}"),
+        ("He saw NASA Is Big", "He saw NASA Is Big"),
+        ("see " + "Nobody " * 13 + "yet", f"see {M} yet"),
+        ("see " + "Nobody " * 14 + "yet", f"see {M} Nobody yet"),
+        # the whole text, apart from marks around it, is what the model says
+        ("Nobody Knows That", "Nobody Knows That"),
+        ("“Nobody Knows That.”", "“Nobody Knows That.”"),
+        ("**Nobody Knows That!** ", "**Nobody Knows That!** "),
+        ("'Nobody Knows That'", "'Nobody Knows That'"),
+        ('"Nobody Knows That"', '"Nobody Knows That"'),
+        ("Nobody Knows That.\n", f"{M}.\n"),
+        ("(Nobody Knows That)", f"({M})"),
+        ("The Life Of Malcolm X", "The Life Of Malcolm X"),
+        ("Nobody Knows That, Nobody Knows That", f"{M}, {M}"),
+    ],
+)
+def test_a_title_is_masked_unless_it_is_the_whole_text(text: str, masked: str) -> None:
+    assert mask_titles(text) == masked
