@@ -150,15 +150,12 @@ def _joined(row: Row, joint: str, alternative: Row) -> Row:
     return (*row, alternative[0]._replace(joint=joint), *alternative[1:])
 
 
-_WIDTH = {JOINED: 0, SPACE: 1, GAP: 2}
-
-
 def _merged(row: Row) -> Row:
     """Drop the elements that were left out, and join neighbours of one word each into one literal."""
     kept: list[Element] = []
     joint = JOINED
     for element in row:
-        joint = max(joint, element.joint, key=_WIDTH.__getitem__)
+        joint = max(joint, element.joint)  # the wider one is also the greater string
         if not element.words:
             continue
         if kept and joint != GAP and len(element.words) == len(kept[-1].words) == 1:
