@@ -35,7 +35,7 @@ def p_of_means(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int
     p = np.full(number, np.nan)
     used = [values[known] for values in strata if (known := ~np.isnan(values).all(axis=1)).any()]
     room = np.empty((4, iterations, _AT_ONCE))  # new memory for each block costs more than the arithmetic
-    for start in range(0, number if used else 0, _AT_ONCE):
+    for start in range(number if used else 0)[::_AT_ONCE]:
         block = [values[:, start : start + _AT_ONCE] for values in used]
         complete = not any(np.isnan(values).any() for values in block)
         found = _p_of_block(block, room, seed) if complete else bounds_and_p(pivots_of(block, iterations, seed))[2]

@@ -42,6 +42,7 @@ SHARED = ROOT.parent / "shared"
 LEAST_KILLED = 0.90  # of the mutants that are not explained
 LONGEST_TEST = 1.0  # seconds of CPU time; slower tests are not asked about single mutants
 LONGEST_TESTS = 3.0  # seconds of CPU time, the tests of one mutant together, the fastest first
+SLOWED = 5.0  # mutmut notes which functions a test calls; one that calls many takes so many times as long
 LONGEST_COMPILING = 6.0  # the same where they compile phrase tables
 
 STARTS = "starts a process"
@@ -294,9 +295,9 @@ class Costs:
                 test, _, took = line.rstrip("\n").rpartition("\t")
                 self.seconds[test] = max(float(took), self.seconds.get(test, 0.0))
             self.read_to = stream.tell()
-        measured = state().duration_by_test
-        cost = {test: self.seconds.get(test, measured[test]) for test in tests}
-        return [test for test in sorted(tests, key=lambda name: (cost[name], name)) if cost[test] <= LONGEST_TEST]
+        mapped = state().duration_by_test
+        fast = [test for test in tests if self.seconds.get(test, mapped[test] / SLOWED) <= LONGEST_TEST]
+        return sorted(fast, key=lambda test: (self.seconds.get(test, mapped[test]), test))
 
 
 class Forks:
