@@ -198,6 +198,7 @@ def test_only_web_addresses_become_links(hostile_page: Path) -> None:
     assert all("noopener" in link.get("rel") for link in outside)
 
 
+@pytest.mark.one_python("what a page holds")
 @pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
 def test_ids_are_unique_and_links_within_the_page_lead_somewhere(name: str, request: pytest.FixtureRequest) -> None:
     root = parsed(request.getfixturevalue(name))
@@ -330,6 +331,7 @@ def test_without_matplotlib_the_page_says_how_to_get_plots(
 # --------------------------------------------------------------------------------------------------------------- size
 
 
+@pytest.mark.one_python("how large a page is")
 def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) -> None:
     assert big_page.stat().st_size < BYTES < 5 * MEGABYTE
     tasks = parsed(big_page).xpath("//details[contains(@class, 'task')]")

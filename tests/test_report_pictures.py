@@ -110,6 +110,7 @@ def checked(svg: str, name: str) -> ElementTree.Element:
     return root
 
 
+@pytest.mark.one_python("what a picture holds")
 @pytest.mark.parametrize("case", CASES)
 def test_every_plot_is_a_picture_that_a_page_can_hold(case: str) -> None:
     plots = plots_of(CASES[case])
@@ -132,6 +133,7 @@ def test_colours_of_axes_and_text_are_the_page_s() -> None:
     assert not re.search(r"#(000|fff)\w*\b", svg, re.IGNORECASE)
 
 
+@pytest.mark.one_python("what a picture holds")
 def test_text_is_text_and_the_same_figures_give_the_same_bytes(two_models: Path) -> None:
     runs = read_runs([two_models])
     first, again = plots_of(runs), plots_of(runs)

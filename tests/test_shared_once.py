@@ -49,12 +49,14 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
+@pytest.mark.one_python("the tests' own")
 def test_one_worker_makes_it_for_all(inner: pytest.Pytester) -> None:
     done, makers = made(inner, "-n", "2", "--dist", "each")
     done.assert_outcomes(passed=8)
     assert len(makers) == 1
 
 
+@pytest.mark.one_python("the tests' own")
 def test_without_workers_it_is_made_once_too_and_anew_in_the_next_session(inner: pytest.Pytester) -> None:
     for _ in range(2):
         done, makers = made(inner)
