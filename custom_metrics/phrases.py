@@ -232,4 +232,4 @@ def _spelt(text: str, same: dict[int, str]) -> str:
     return text
 
 
-_PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|[()|^*]|\)\?")
+_PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|\)\?|[()|^*]")

@@ -140,7 +140,7 @@ def test_an_answer_marker_is_a_word_before_a_colon(text: str, introduced: str | 
 
 WRITTEN = {
     "parts": {"say": ["says", "Tells us"], "unused": ["rarely"]},
-    "abstains": ["^{say|name}? ... no (idea|clue)* here", "*nothing", ", alas"],
+    "abstains": ["^{say|name}? ... no (idea|clue)* here", "(we)? will", "*nothing", ", alas"],
     "except": ["but ({say}) why"],
     "answer_marker": ["Answer"],
     "yes": ["yes"],
@@ -152,7 +152,7 @@ def test_the_words_of_a_table_are_what_stands_between_signs() -> None:
     """Words of parts, of keys of patterns and of words; without names of parts, gaps and brackets; folded."""
     assert of_tables._literals(table(**WRITTEN)) == {
         *("says", "tells us", "rarely"),
-        *("no", "idea", "clue", "here", "nothing", ", alas"),
+        *("no", "idea", "clue", "here", "we", "will", "nothing", ", alas"),
         *("but", "why", "answer", "yes", "not at all"),
     }
 
