@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,12 +56,12 @@ class Lexicon:
     same: dict[int, str]
 
     def __post_init__(self) -> None:
-        self.respelt = re.compile(f"[{re.escape(''.join(map(chr, self.same)))}]" if self.same else "(?!)")
+        self.respelt = re.compile(f"[{re.escape(''.join(map(chr, self.same)))}]") if self.same else None
 
     def fold(self, text: str) -> str:
         """Fold a text as the phrases are folded."""
         folded = fold(text, self.fold_marks)
-        return folded.translate(self.same) if self.same and self.respelt.search(folded) else folded
+        return folded.translate(self.same) if self.respelt and self.respelt.search(folded) else folded
 
     def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
         """The phrases in a folded text; see :func:`custom_metrics.matching.search`."""
@@ -136,7 +137,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     for table in tables:
         for key in WORD_KEYS:
             words[key].update(dict.fromkeys(filter(None, (folded(word).strip(EDGE) for word in table.get(key, [])))))
-    markers = "|".join(sorted(map(re.escape, words["answer_marker"]), key=len, reverse=True))
+    markers = "|".join(map(re.escape, words["answer_marker"]))
     return Lexicon(
         matcher=Matcher((pattern, script(table)) for table in tables for pattern in patterns(table, folded)),
         yes=tuple(words["yes"]),
@@ -180,24 +181,25 @@ def likely_languages(text: str) -> tuple[str, ...]:
     For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
     material in another, so all tables as one would contradict each other.
     """
-    automaton, without_marks = _words_of_all()
-    held: dict[str, int] = {}
+    automaton, with_marks, without_marks = _words_of_all()
+    held: dict[str, int] = defaultdict(int)
     folded = fold(text)
     bare = folded if folded.isascii() else fold(text, marks=True)
-    for read, counts_marks in ((folded, True),) if bare == folded else ((folded, True), (bare, False)):
+    none: frozenset[str] = frozenset()
+    for read, passed_over in ((folded, none),) if bare == folded else ((folded, without_marks), (bare, with_marks)):
         padded = read + " "
         for last, (size, lefts, rights, languages) in automaton.iter(read):
             bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
             if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
                 for language in languages:
-                    if bare == folded or counts_marks is (language not in without_marks):
-                        held[language] = held.get(language, 0) + size
+                    if language not in passed_over:
+                        held[language] += size
     return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
 
 
 @cache
-def _words_of_all() -> tuple[Any, frozenset[str]]:
-    """An automaton of all tables' words, and the languages that are read without marks."""
+def _words_of_all() -> tuple[Any, frozenset[str], frozenset[str]]:
+    """An automaton of all tables' words, the languages that are read with marks, and those that are read without."""
     import ahocorasick
 
     languages: dict[str, list[str]] = {}
@@ -209,21 +211,18 @@ def _words_of_all() -> tuple[Any, frozenset[str]]:
         for literal, spoken in languages.items():
             automaton.add_word(literal, (len(literal), *boundaries(literal), spoken))
     automaton.make_automaton()
-    return automaton, frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
+    without_marks = frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
+    return automaton, frozenset(LANGUAGES) - without_marks, without_marks
 
 
 def _literals(table: dict[str, Any]) -> set[str]:
-    """The words and phrases of a table, folded; in both spellings, and with and without the marks that it ignores."""
+    """The words and phrases of a table, in both spellings, folded as texts are for it."""
     listed = (*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS)))
     # all at once, one a line: folding each by itself would take ten times as long
     lines = _PIECES.sub("\n", "\n".join(phrase for one in listed for phrase in one))
     same = _same(table)
-    found: set[str] = set()
-    for marks in {False, bool(table.get("fold_marks"))}:
-        folded = fold(lines, marks)
-        for spelt in {folded, _spelt(folded, same)}:
-            found.update(line.strip() for line in spelt.split("\n"))
-    return found - {""}
+    folded = fold(lines, bool(table.get("fold_marks")))
+    return {line.strip() for spelt in {folded, _spelt(folded, same)} for line in spelt.split("\n")} - {""}
 
 
 def _spelt(text: str, same: dict[int, str]) -> str:
@@ -233,4 +232,4 @@ def _spelt(text: str, same: dict[int, str]) -> str:
     return text
 
 
-_PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|[()|^*]|\)\?")
+_PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|\)\?|[()|^*]")

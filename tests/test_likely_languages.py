@@ -24,8 +24,9 @@ def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: s
     assert language in likely_languages(text)
 
 
-def test_a_text_without_words_of_any_table_is_read_in_english() -> None:
-    assert likely_languages("42") == ("en",)
+@pytest.mark.parametrize("text", ["42", "42?", "42 ?", "(42) | ..."])
+def test_a_text_without_words_of_any_table_is_read_in_english(text: str) -> None:
+    assert likely_languages(text) == ("en",)
 
 
 @pytest.mark.one_python("how good the tables are")
