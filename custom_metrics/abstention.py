@@ -163,8 +163,8 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
+WHOLE = "an abstention: the text as a whole is a bare phrase"
 _NONE = "no abstention: no sentence abstains"
-_WHOLE = "an abstention: the text as a whole is a bare phrase"
 _TAKEN_BACK = "no abstention: an answer follows it that takes it back"
 _ESSAY = "no abstention: it finds the material silent, but states {} other things"
 
@@ -216,7 +216,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
     if not abstained:
         whole = _whole_is_bare(text, sentences, lexicon)
         if told is not None:
-            told.append(_WHOLE if whole else _NONE)
+            told.append(WHOLE if whole else _NONE)
         return whole
     counts = alone or statements <= MOST_STATEMENTS
     if told is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from custom_metrics.abstention import decide, excerpt, lexicons
+from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
 from custom_metrics.matching import Found, sources
 from custom_metrics.phrases import Lexicon
+from custom_metrics.sentence import BARE
 from custom_metrics.sentences import mask_titles, sentences_of, split, stated
 
 __all__ = ["Explanation", "Match", "SentenceRead", "explain", "matches"]
@@ -36,7 +37,7 @@ class SentenceRead(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """How the tables of one language read an answer."""
+    """How the tables of one language read an answer: sentence by sentence, and as a whole where that decides."""
 
     language: str
     abstains: bool
@@ -61,12 +62,17 @@ def _explained(language: str, text: str, lexicon: Lexicon) -> Explanation:
     if abstains and (masked := mask_titles(text)) != text:
         told, read = [], masked
         abstains = decide(lexicon.fold(masked), lexicon, told)
-    parts = [part for part, _ in split(stated(lexicon.fold(read), lexicon))]
+    *readings, verdict = told
+    own = stated(lexicon.fold(read), lexicon)
+    parts = [part for part, _ in split(own)]
+    if verdict == WHOLE:
+        parts.append(own)
+        readings.append(BARE.why)
     # a text that an answer takes back is read no further
     sentences = (
-        SentenceRead(part, says, tuple(_matches(part, lexicon))) for part, says in zip(parts, told[:-1], strict=False)
+        SentenceRead(part, says, tuple(_matches(part, lexicon))) for part, says in zip(parts, readings, strict=False)
     )
-    return Explanation(language, abstains, told[-1], tuple(sentences))
+    return Explanation(language, abstains, verdict, tuple(sentences))
 
 
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:

@@ -108,6 +108,7 @@ TEXT = Match("material", "text", "text", ())
 KNOW = Match("abstains", "i don't know", "i don't know", ())
 SILENT = Match("silent", "silent", "silent", ())
 NONE = Match("bare", "none", "none", ())
+NOT_HERE = Match("bare", "not here. not there", "not here. not there", ())
 
 READ = [
     (
@@ -152,7 +153,11 @@ READ = [
             "en",
             True,
             "an abstention: the text as a whole is a bare phrase",
-            (SentenceRead("not here", ANSWERS, ()), SentenceRead(" not there", ANSWERS, ())),
+            (
+                SentenceRead("not here", ANSWERS, ()),
+                SentenceRead(" not there", ANSWERS, ()),
+                SentenceRead("not here. not there.", "it is a bare phrase of abstention", (NOT_HERE,)),
+            ),
         ),
     ),
     (  # without its title
