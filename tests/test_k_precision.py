@@ -15,6 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from custom_metrics.aggregations import defined_mean
 from custom_metrics.grounding import k_precision, process_results, process_results_with_retrieval
 from custom_metrics.rouge import rouge1, rouge1_of_all
+from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
@@ -118,7 +119,7 @@ def test_a_run_has_its_mean_with_bootstrap_bounds(harness: Harness, task: str) -
     assert (figure["low"], figure["high"]) == (expected.low, expected.high)
     assert figure["low"] <= result["k_precision"] <= figure["high"]
     assert result["k_precision_stderr"] == figure["standard_error"]
-    assert got["versions"][task] == 1.5
+    assert got["versions"][task] == BENCHMARK.version
     abstaining = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
     assert "k_precision,answer" not in abstaining["results"][task]
 
