@@ -65,6 +65,24 @@ def test_an_escaped_bracket_loses_one_escape(tagged: str, text: str) -> None:
     assert parse(tagged) == (text, [])
 
 
+@pytest.mark.parametrize(
+    ("text", "tagged"),
+    [
+        ("a <b", "a &lt;b"),
+        ("a < b", "a &lt; b"),
+        ("a <", "a &lt;"),
+        ("a <3", "a <3"),
+        ("&lt;", "&amp;lt;"),
+        ("&amp;lt;", "&amp;amp;lt;"),
+        ("&amp;", "&amp;"),
+    ],
+)
+def test_what_would_be_read_as_a_tag_is_escaped(text: str, tagged: str) -> None:
+    assert render(text, []) == tagged
+    assert render(text, [Span(0, len(text), "entity")]) == f"<entity>{tagged}</entity>"
+    assert parse(tagged) == (text, [])
+
+
 def test_tags_that_open_at_one_place_are_nested_the_longer_outside() -> None:
     spans = [Span(0, 2, "entity"), Span(0, 4, "relation"), Span(2, 4, "invented")]
     tagged = "<relation><entity>ab</entity><invented>cd</invented></relation>"

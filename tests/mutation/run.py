@@ -23,7 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any, NoReturn
@@ -386,7 +386,7 @@ class Forks:
             with self.costs[compiles].file.open("a", buffering=1, encoding="utf-8") as costs:
                 asked = 0
                 until = time.process_time() + self.costs[compiles].budget
-                for item, following in zip(items, [*items[1:], None], strict=True):
+                for item, following in pairwise([*items, None]):
                     began = time.process_time()
                     if began > until:
                         break
