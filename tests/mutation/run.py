@@ -42,8 +42,8 @@ SHARED = ROOT.parent / "shared"
 LEAST_KILLED = 0.90  # of the mutants that are not explained
 LONGEST_TEST = 1.0  # seconds of CPU time; slower tests are not asked about single mutants
 LONGEST_TESTS = 3.0  # seconds of CPU time, the tests of one mutant together, the fastest first
-SLOWED = 5.0  # mutmut notes which functions a test calls; one that calls many takes so many times as long
 LONGEST_COMPILING = 6.0  # the same where they compile phrase tables
+SLOWED = 5.0  # mutmut notes which functions a test calls; one that calls many takes so many times as long
 
 STARTS = "starts a process"
 
