@@ -4,6 +4,7 @@
 
 ================  =====================================================================================================
 ``empty``         no letter and no digit
+``failure``       the message of a service that failed, see :mod:`custom_metrics.service_failures`
 ``prompt``        the text repeats the prompt or goes on with it, and nothing of its own stands behind that: headings
                   ("QUESTION:", "CONTEXTS:", "[document]:"), sentences of the instruction, the question itself, the next
                   passage ("[11] Berlin: ...", where there were ten), or the passages from the first on
@@ -33,10 +34,11 @@ from itertools import pairwise
 
 from custom_metrics.folding import EDGE, NO_SPACES
 from custom_metrics.noise import is_noise, script_of, scripts
+from custom_metrics.service_failures import is_service_failure
 
 __all__ = ["KINDS", "behind_prompt", "no_answer"]
 
-KINDS = ("empty", "prompt", "loop", "markup", "code", "debris", "noise", "script")
+KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
 READ = 2000  # characters at the front; what is no answer is none from its beginning
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
@@ -294,6 +296,8 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     text = text[:READ]
     if not _SUBSTANCE.search(text):
         return "empty"
+    if is_service_failure(text, question):
+        return "failure"
     if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
         return "prompt"
     kind = _form(text)

@@ -21,6 +21,7 @@ from typing import Any
 from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
 from custom_metrics.no_answer import behind_prompt, no_answer
 from custom_metrics.response import after_reasoning, final_answer
+from custom_metrics.service_failures import is_service_failure
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
 
@@ -94,7 +95,7 @@ def robust_label(
     text = behind_prompt(final, question, passages)
     if final and not text:  # the prompt repeated as a whole, and answered? What follows a question of its own was cut
         text = behind_prompt(after_reasoning(response or ""), question, passages)
-    if not _SUBSTANCE.search(text):
+    if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
     text = _ECHO.sub(" ", text)
     lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")

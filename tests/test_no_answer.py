@@ -159,6 +159,41 @@ CASES = [
     ("\ufffd\ufffd\ufffd\ufffdx", "noise"),
     ("\x01\x02\x03\x04a\x05", "noise"),
     ("яabцдγδעבกขあ", "noise"),
+    (" \ufffd\ufffdается los द\ufffdес akजमहलания「 mwaka kemenาง", "noise"),
+    ("Restayllum 観測 velmiahits ولد nukleotyd", "noise"),
+    ("fitte ня grammбар Kulturы ville", "noise"),
+    ("Tokio (東京)", None),
+    ("Tokio (東京, Токио, 도쿄)", None),  # names in four scripts, of which the German passages hold no word
+    ("β-Carotin und α-Tocopherol in Ω-3-Fettsäuren", None),
+    ("Berlin heißt auf Russisch Берлин, auf Japanisch ベルリン und auf Arabisch برلين.", None),
+    # services that failed
+    ("Unable to generate response.", "failure"),
+    ("Error", "failure"),
+    ("[error]", "failure"),
+    ("null", "failure"),
+    ("NaN", "failure"),
+    ("429 Too Many Requests", "failure"),
+    ("HTTP 503: Service Unavailable", "failure"),
+    ("502 Bad Gateway\nnginx", "failure"),
+    ("openai.RateLimitError: Rate limit reached for requests", "failure"),
+    ('{"error": {"code": 500, "message": "Internal server error"}}', "failure"),
+    ("Sorry, something went wrong. Please try again later.", "failure"),
+    (
+        "Ein unerwarteter Fehler ist aufgetreten.",
+        None,
+    ),  # not in the table: the tables say what is read, not the word alone
+    ("Es ist ein Fehler aufgetreten. Bitte versuchen Sie es später erneut.", "failure"),
+    ("Une erreur s'est produite lors du traitement. Veuillez réessayer.", "failure"),
+    ("申し訳ございません。エラーが発生しました。しばらくしてからもう一度お試しください。", "failure"),
+    ("系统繁忙，请稍后再试。", "failure"),
+    ("حدث خطأ، يرجى المحاولة لاحقاً.", "failure"),
+    ("Hitilafu imetokea. Tafadhali jaribu tena.", "failure"),
+    ("404", None),
+    ("Error 404 (Band)", None),
+    ("Fehler in der Matrix", None),
+    ("Kesalahan manusia", None),
+    ("An error occurred in the Hauptstadt.", None),  # goes on with a word of the question
+    ("None", None),
     # scripts
     ("德国的首都是柏林这座城市", "script"),
     ("Столица Германии это город Берлин", "script"),
@@ -279,6 +314,28 @@ def test_random_characters_are_noise(characters: str, length: int, least: float)
     assert labels.count(INVALID) >= least * len(texts)
 
 
+@pytest.mark.parametrize(("pieces", "least"), [(6, 0.55), (12, 0.85), (25, 0.98), (50, 0.99)])
+def test_pieces_of_words_in_many_languages_are_no_answer(pieces: int, least: float) -> None:
+    """What a model with random weights writes: pieces of its vocabulary, two of three in Latin letters, some broken."""
+    chance = random.Random(5)
+    docs = {code: list(load(code, mirror="sample")["evaluation"]) for code in LANGUAGES}
+    latin_words, others = (
+        [word for code in codes.split() for doc in docs[code] for word in doc["query"].split()]
+        for codes in ("de en es fi fr id sw yo", "ar bn fa hi ja ko ru te th zh")
+    )
+    doc = docs["en"][0]
+
+    def piece() -> str:
+        word = chance.choice(latin_words if chance.random() < 0.67 else others)
+        start = chance.randrange(len(word))
+        broken = "\ufffd" if chance.random() < 1 / 16 else ""
+        return chance.choice(["", " ", " "]) + word[start : start + chance.randint(1, 6)] + broken
+
+    texts = ["".join(piece() for _ in range(pieces)) for _ in range(200)]
+    labels = [robust_label(text, "en", doc["query"], doc["passages"]) for text in texts]
+    assert labels.count(INVALID) >= least * len(texts)
+
+
 def test_words_of_the_passages_are_no_noise_wherever_they_are_cut() -> None:
     found = 0
     for language in ("de", "en", "es", "fi", "id", "sw", "yo", "ru", "ar", "te"):
@@ -327,7 +384,7 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
                     text = final_answer(row["response"])
                     kinds[no_answer(text, question) or no_answer(behind_prompt(text, question)) or "asks back"] += 1
     assert (total, asked) == (48_631, 41_591)
-    assert kinds == {"asks back": 2743, "empty": 158, "prompt": 144, "loop": 80, "noise": 8}
+    assert kinds == {"asks back": 2739, "empty": 158, "failure": 33, "prompt": 144, "loop": 80, "noise": 12}
 
 
 @pytest.mark.xdist_group("phrase tables")  # one worker reads all of them

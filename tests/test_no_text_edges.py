@@ -139,12 +139,18 @@ def test_what_stands_behind_a_copied_prompt(text: str, left: str) -> None:
         ("\u200b\u200c\u200d\ufeff\u00ad", False),  # joiners are text
         ("\x01\x02\ue000\U000e0fffa", True),
         ("a\n\t b\n\t", False),
-        ("аbγדא ཀcб", False),
-        ("аб bc γδ דא كل ไท", True),  # twelve letters of six scripts
-        ("аб bc γδ דא كل ไ", False),  # eleven
-        ("абабабабабаб b γ ד ك", False),  # one has half of them
-        ("абвгдж bcd γδε דא كل", True),
-        ("абвгдежз b γδ דא كلم", False),  # eight of sixteen
+        ("аб bc", False),  # two scripts, each in words of its own
+        ("абbc def", False),  # one touch; without a question it could be a name
+        ("абbc деfg", True),
+        ("абbc كل", True),  # one touch, three scripts
+        ("αbc βde γ", False),  # Greek letters that stand alone are symbols
+        ("NHKの番組でWindowsを", False),  # no spaces there
+        ("ab\ufffdc d\ufffd", True),
+        ("ab\ufffd", False),
+        ("東\ufffd京\ufffd都", False),  # a byte of a Chinese character is lost: the rest is read
+        ("ab (аб, γδ)", False),
+        ("ab аб γδε cd דא كل ef", True),
+        ("ab аб cd γδε ef gh ij", False),  # one word outside the two commonest scripts
     ],
 )
 def test_characters_that_make_no_words(text: str, noise: bool) -> None:
