@@ -5,8 +5,8 @@
 
 - ``stderr_for_metric`` asks an :class:`~custom_metrics.aggregations.Aggregation` for its own standard error. The harness
   knows those of its own aggregations only.
-- ``_compute_task_aggregations`` hands the metrics of a :class:`~lm_eval_tasks.task.GroundedTask` to it
-  (:meth:`~lm_eval_tasks.task.GroundedTask.reported`): rates that are not defined go, and the headline comes first.
+- ``_compute_task_aggregations`` hands the metrics of a :class:`SelfReporting` task to it, which all of ours are: rates that
+  are not defined go, and the headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models after their settings
   (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
@@ -20,15 +20,23 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.aggregations import Aggregation
 
-__all__ = ["NotDefined", "Row", "as_written", "extend", "name_models", "ordered", "reports"]
+__all__ = ["NotDefined", "Row", "SelfReporting", "as_written", "extend", "name_models", "ordered", "reports"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _MARK = "_lm_eval_grounded"
+
+
+@runtime_checkable
+class SelfReporting(Protocol):
+    """A task that says itself how its metrics are reported."""
+
+    def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """The metrics that the harness computed, as the results file has them."""
 
 
 class Row(str):
@@ -124,10 +132,8 @@ def extend(evaluator_utils: ModuleType) -> None:
 
     @wraps(compute)
     def _compute_task_aggregations(task: Any, *args: Any, **kwargs: Any) -> Any:
-        from lm_eval_tasks.task import GroundedTask
-
         found = compute(task, *args, **kwargs)
-        if not isinstance(task, GroundedTask):
+        if not isinstance(task, SelfReporting):
             return found
         metrics, number = found
         return task.reported(metrics), number
@@ -136,11 +142,9 @@ def extend(evaluator_utils: ModuleType) -> None:
 
     @wraps(aggregate)
     def aggregate_groups(results: Any) -> Any:
-        from lm_eval_tasks.task import GroundedTask
-
         found = aggregate(results)
         for group in found.groups.values():
-            if all(isinstance(task, GroundedTask) for task in group.get_all_tasks()):
+            if all(isinstance(task, SelfReporting) for task in group.get_all_tasks()):
                 listed = [entry.metric for entry in group.aggregate_metric_list or ()]
                 found.metrics[group.name] = ordered(found.metrics[group.name], listed)
         return found

@@ -21,12 +21,6 @@ def imports() -> list[Import]:
     return read(ROOT)
 
 
-CALL_BACK = {
-    # What it puts around the harness's functions asks whether a task is one of ours.
-    ("lm_eval_tasks.harness_results", "lm_eval_tasks.task"),
-}
-"""Imports within functions that lead back to where the module is imported from. Nothing new belongs here."""
-
 AT_THE_TOP = {"lm_eval", "numpy", "rapidfuzz", "tqdm", "yaml"}
 """What other packages a module may import when it is imported itself. All else is imported where it is used: extras such as
 torch, transformers, vllm, sentence-transformers, peft and matplotlib, and what is slow to import, such as datasets."""
@@ -34,22 +28,7 @@ torch, transformers, vllm, sentence-transformers, peft and matplotlib, and what 
 
 def test_no_module_is_imported_in_a_circle(imports: list[Import]) -> None:
     """Imports within functions count, too."""
-    kept = [one for one in imports if (one.importer, one.imported) not in CALL_BACK]
-    assert circles(edges(kept, MODULES)) == []
-
-
-def test_no_module_is_imported_in_a_circle_when_it_is_imported(imports: list[Import]) -> None:
-    """Without any exception."""
-    assert circles(edges([one for one in imports if not one.late], MODULES)) == []
-
-
-def test_every_exception_is_late_and_closes_a_circle(imports: list[Import]) -> None:
-    for importer, imported in CALL_BACK:
-        found = [one for one in imports if (one.importer, one.imported) == (importer, imported)]
-        assert found, f"{importer} -> {imported} is gone: remove it from CALL_BACK"
-        assert all(one.late for one in found)
-        others = [one for one in imports if (one.importer, one.imported) not in CALL_BACK - {(importer, imported)}]
-        assert any({importer, imported} <= {*circle} for circle in circles(edges(others, MODULES)))
+    assert circles(edges(imports, MODULES)) == []
 
 
 def test_the_rooms_import_in_one_direction(imports: list[Import]) -> None:
