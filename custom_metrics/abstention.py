@@ -23,9 +23,14 @@ import re
 from functools import lru_cache
 
 from custom_metrics.folding import EDGE, NO_SPACES
+from custom_metrics.labelled import NOTHING, fields
 from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 from custom_metrics.sentence import (
+    BESIDE,
+    CONCEDED,
     LONGEST_BARE,
+    TRIGGERS,
+    TURNED,
     Sentence,
     cites,
     is_bare,
@@ -33,10 +38,11 @@ from custom_metrics.sentence import (
     read,
     reading,
     says_something,
+    tells,
 )
 from custom_metrics.sentences import MASK, mask_titles, split, stated
 
-__all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention"]
+__all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention", "labelled_verdict"]
 
 HEAD, TAIL = 2000, 1000
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
@@ -45,6 +51,7 @@ MOST_STATEMENTS = 2  # beside one about the material's silence; a text that stat
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
 _SHORT_NO = 2  # letters
+_SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
 
 def is_abstention(text: str | None, language: str | None = None) -> bool:
@@ -151,6 +158,55 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     return not decide(first, lexicon)
 
 
+def labelled_verdict(text: str, language: str | None = None) -> bool | None:
+    """The verdict that stands bare under a label, in an object or in a list.
+
+    Args:
+        text: "Answer: No", ``{"answerable": false}``, ``\\boxed{No}``, "1. No"; see :mod:`custom_metrics.labelled`.
+        language: of the words, as in :func:`is_abstention`.
+
+    Returns:
+        ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
+        whether there is any "yes". ``None`` where there is no label, or no verdict under one.
+    """
+    found = fields(text)
+    if not found:
+        return None
+    read = lexicons(text, language)
+    said: list[bool] = []
+    each: list[bool | None] = []
+    nothing = False
+    for field in found:
+        if field.value == NOTHING:
+            nothing = True
+            continue
+        verdict = next((v for _, lexicon in read if (v := _verdict(field.value, lexicon)) is not None), None)
+        if field.numbered:
+            each.append(verdict)
+        elif verdict is not None:
+            said.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in read))
+    if said:
+        return said[0] if text[:1] in "{[<`" else said[-1]
+    if each:
+        return None if None in each and True not in each else True in each
+    return False if nothing else None
+
+
+def _verdict(value: str, lexicon: Lexicon) -> bool | None:
+    """Whether a short text is a "yes" or a "no"; ``None`` for anything else."""
+    signs = {_SIGNS[char] for char in value if char in _SIGNS}
+    if len(signs) == 1 and not any(map(str.isalnum, value)):
+        return signs.pop()
+    if _affirms_in(value, lexicon):
+        return True
+    return False if _denies_in(value, lexicon) or _abstains_in(value, lexicon) else None
+
+
+def _is_negative(label: str, lexicon: Lexicon) -> bool:
+    """Whether a "yes" under a label says no ("unanswerable", "no_answer")."""
+    return not TRIGGERS.isdisjoint(hits := lexicon.search(lexicon.fold(label))) or "bare" in hits
+
+
 def _behind(particles: tuple[str, ...], text: str) -> str | None:
     """What stands behind a particle and a mark at the start of a text; ``None`` where there is no such start."""
     for particle in particles:
@@ -161,6 +217,29 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
             if rest and rest[0] in EDGE:
                 return rest
     return None
+
+
+def turns_round(text: str, start: int, lexicon: Lexicon) -> bool:
+    """Whether a folded text takes a verdict back: "I don't know the day, but it was in 1953", "Yes ... wait, no".
+
+    Args:
+        text: with the verdict.
+        start: where the verdict begins.
+        lexicon: of the language.
+    """
+    parts = split(text[start:])
+    if not parts:
+        return False
+    first, *others = parts
+    sentence = read(first[0], first[1], lexicon)
+    if "abstains" in sentence.hits:
+        return start == 0 and reading(sentence, False) in (TURNED, CONCEDED)
+    for part, _ in others[:3]:
+        follows = read(part, False, lexicon)
+        if follows.opens_with("but", EARLY):
+            rest = part[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
+            return _behind(lexicon.no, rest) is not None or reading(follows, True).abstains
+    return False
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
@@ -179,16 +258,18 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
                 break
         else:
             return _whole_is_bare(text, sentences, lexicon)
-    spoke_of_material = abstained = only_bare = alone = False
+    spoke_of_material = abstained = only_bare = alone = sourced = beside = False
     answers = 0  # sentences that answer directly, since the last abstention
     statements = 0  # all that do
     for sentence in sentences:
         material = "material" in sentence.hits
         found = reading(sentence, spoke_of_material)
         says = found.why
-        if found.abstains:
+        if found is BESIDE:
+            beside = True
+        elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            if not answers or turns or sentence.abstains_alone:
+            if not answers or turns or (sentence.abstains_alone and not sourced):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
                 abstained, answers = True, 0
@@ -201,18 +282,27 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             statements += 1
             material = False  # named as a source, not spoken of
             says += "; it answers and names the material as its source"
+        elif abstained and material and tells(sentence, EARLY):
+            if told is not None:
+                told += [f"{says}; it answers", _TAKEN_BACK]
+            return False
         elif says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
-            if abstained and (only_bare or sentence.opens_with("but", EARLY)):
+            if abstained and (only_bare or sentence.sourced or sentence.opens_with("but", EARLY)):
                 if told is not None:
                     told += [f"{says}; it answers", _TAKEN_BACK]
                 return False
             answers += 1
             statements += 1
+            sourced = sourced or sentence.sourced
             says += "; it answers"
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
+    if not abstained and beside and not statements:
+        if told is not None:
+            told.append("an abstention")
+        return True
     if not abstained:
         whole = _whole_is_bare(text, sentences, lexicon)
         if told is not None:

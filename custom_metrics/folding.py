@@ -6,12 +6,13 @@ vowel marks, Markdown, white space.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-__all__ = ["BEGINS", "EDGE", "ENDS", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word"]
+__all__ = ["BEGINS", "EDGE", "ENDS", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word", "legible"]
 
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(
@@ -49,6 +50,17 @@ EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗�
 """Marks that do not count at the ends of a sentence."""
 
 
+_SPLIT_OFF = re.compile(r"(?<=[a-z]) (?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
+"""The space of a tokenizer before an English ending: "do n't", "it 's"."""
+
+
+def legible(text: str) -> str:
+    """A text as its writer saw it: HTML's entities are characters ("I don&#39;t know"), and "do n't" is one word."""
+    if "&" in text:
+        text = html.unescape(text)
+    return _SPLIT_OFF.sub("", text) if " n" in text or " '" in text or " ’" in text else text
+
+
 def _folded(match: re.Match[str]) -> str:
     return _FOLD[ord(match[0])] or ""
 
@@ -60,6 +72,7 @@ def fold(text: str, marks: bool = False) -> str:
     Args:
         marks: also drop combining marks (tone marks of Yoruba).
     """
+    text = legible(text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.replace("´", "'"))  # NFKC makes a blank and an accent of it
     text = text.casefold()

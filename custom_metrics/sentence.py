@@ -16,16 +16,18 @@ from custom_metrics.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.matching import Hits, search
 from custom_metrics.phrases import Lexicon
 
-__all__ = ["TRIGGERS", "Reading", "Sentence", "cites", "is_bare", "numbered", "read", "reading", "says_something"]
+__all__ = ["TRIGGERS", "Reading", "Sentence", "cites", "is_bare", "numbered", "read", "reading", "says_something", "tells"]
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 _MORE = 8  # characters that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
-TRIGGERS = frozenset(("abstains", "silent", "lacks"))
+TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 """Kinds of phrases without any of which no sentence abstains, but for a bare one."""
 
 _COMMA = re.compile("[,،、]")
 _NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
+_IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
+_TOLD = re.compile(r": ?\S|\([^()]{2,80}(?:,|、| [^\W\d_]{1,4} )[^()]{2,80}\)")
 
 
 class Reading(NamedTuple):
@@ -38,6 +40,7 @@ class Reading(NamedTuple):
 BARE = Reading("it is a bare phrase of abstention", True)
 ALONE = Reading("it abstains by itself", True)
 SILENT = Reading("it finds the material silent", True)
+BESIDE = Reading("it says only what the material treats instead", True)
 NOTHING = Reading("it holds no phrase that abstains here", False)
 TURNED = Reading("it turns round: an answer stands behind the abstention", False)
 CONCEDED = Reading("the abstention is a concession: an answer stands beside it", False)
@@ -52,6 +55,7 @@ class Sentence:
     bare: bool  # it is a bare phrase
     asks: bool  # it ends with a question mark
     may_abstain: bool  # it holds anything that abstentions are made of
+    sourced: bool = False  # it answers, and names a passage as its source in brackets or at its end
 
     @property
     def abstains_alone(self) -> bool:
@@ -69,7 +73,38 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     """Find the phrases of a sentence, as :func:`custom_metrics.sentences.split` gives it."""
     hits = search(text, lexicon.matcher)
     bare = "bare" in hits and is_bare(text, hits)
-    return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits))
+    sourced = "material" in hits and _drop_sources(text, hits)
+    return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits), sourced)
+
+
+def _drop_sources(text: str, hits: Hits) -> bool:
+    """Take passages that are named as a source, in brackets or at the end, off the material that a sentence speaks of.
+
+    Returns:
+        Whether there are any, and no other material ("It was built in 1889 (context 4)", "..., according to context 4").
+    """
+    brackets = [match.span() for match in _IN_BRACKETS.finditer(text)]
+    lead = _skip_edge(text)
+    # "according to context 2" at the end, behind a statement
+    tail = len(text) - CITATION
+    cited = [
+        start
+        for start, end in hits.get("citing", ())
+        if start > lead + _MORE and end >= tail and numbered(text[end:]) and text[:start].rstrip().endswith(tuple(",،、，"))
+    ]
+    kept = [
+        (start, end)
+        for start, end in hits["material"]
+        if not any(first < start and end <= last for first, last in brackets)
+        and not any(0 <= start - first <= CITED + 20 for first in cited)
+    ]
+    if len(kept) == len(hits["material"]):
+        return False
+    if kept:
+        hits["material"] = kept
+        return False
+    del hits["material"]
+    return TRIGGERS.isdisjoint(hits)
 
 
 def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
@@ -96,6 +131,25 @@ def cites(sentence: Sentence) -> bool:
         and len(sentence.text) - comma.end() > _MORE
         and "offer" not in sentence.hits
     )
+
+
+def tells(sentence: Sentence, within: int) -> bool:
+    """Whether a sentence that speaks of a numbered passage gives what it says: "However, passage 2 says it was 1889",
+    "Only context 10 does: 1889".
+
+    Args:
+        sentence: one that holds material.
+        within: characters at its front in which a turn counts.
+    """
+    hits = sentence.hits
+    if "present" in hits or not TRIGGERS.isdisjoint(hits):
+        return False
+    sources = numbered(sentence.text)
+    ends = [end for _, end in hits["material"]]
+    if not sources.issuperset(ends[:1]):
+        return False
+    turns = sentence.opens_with("but", within) and len(sentence.text) - ends[0] > 2 * _MORE
+    return turns or bool(_TOLD.search(sentence.text, ends[0]))
 
 
 def is_bare(text: str, hits: Hits) -> bool:
@@ -147,6 +201,8 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         spans = spans + hits.get("silent", [])
         if "lacks" in hits and not ("material" in hits and cites(sentence)):
             spans += hits["lacks"]
+        if not spans and "beside" in hits and "present" not in hits and not ("material" in hits and cites(sentence)):
+            return BESIDE
     if not spans:
         return NOTHING
     starts, ends = zip(*spans, strict=True)
@@ -156,6 +212,8 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
         if (start >= last or suffix) and _is_answer(text[end:], end, hits):
             return TURNED
+    if "material" in hits and _told_by_a_source(text, last, hits):
+        return TURNED
     for start, end in hits.get("although", ())[:1]:
         lead = text[:start]
         if start >= first or _COMMA.search(text, end, first):
@@ -166,6 +224,12 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         if comma and _is_answer(text[comma.end() :], comma.end(), hits):
             return CONCEDED
     return ALONE if by_itself else SILENT
+
+
+def _told_by_a_source(text: str, last: int, hits: Hits) -> bool:
+    """Whether a numbered passage is told behind the abstention: "Unlike others, which don't help, context 7 has it: ..."."""
+    sources = numbered(text)
+    return any(start >= last and end in sources and _TOLD.search(text, end) for start, end in hits["material"])
 
 
 def _is_reported(start: int, sentence: Sentence) -> bool:
