@@ -20,10 +20,11 @@ it is: an abstention stands at the front or at the end of what a model writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from custom_metrics.folding import EDGE, NO_SPACES
-from custom_metrics.labelled import NOTHING, fields
+from custom_metrics.labelled import NOTHING, Field, fields
 from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 from custom_metrics.sentence import (
     BESIDE,
@@ -32,11 +33,13 @@ from custom_metrics.sentence import (
     TRIGGERS,
     TURNED,
     Sentence,
+    asks_for_a_detail,
     cites,
     is_bare,
     numbered,
     read,
     reading,
+    relates,
     says_something,
     tells,
 )
@@ -50,11 +53,14 @@ MOST_STATEMENTS = 2  # beside one about the material's silence; a text that stat
 
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
+_IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _SHORT_NO = 2  # letters
+_LONGEST_VERDICT = 60  # characters under a label; more is an explanation
+_NEAR = 45  # characters between "I don't know" and the "but" that turns it
 _SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
 
-def is_abstention(text: str | None, language: str | None = None) -> bool:
+def is_abstention(text: str | None, language: str | None = None, parts: bool = True) -> bool:
     """Whether an answer says that it cannot answer.
 
     Reasoning blocks are not looked for: give it what :func:`custom_metrics.response.final_answer` leaves.
@@ -63,6 +69,8 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
         text: a model's answer in any language; ``None``, blank and non-text answers do not abstain (they say nothing).
         language: its ISO 639 code (``"de"``, also ``"de-AT"``); phrases of that language and of English count. ``None``
             or a code without a table: those of the two :data:`LANGUAGES` that the text most looks like.
+        parts: whether a part of an answer, with what is missing said, is an answer ("It gives two of three reasons: ... The
+            third is not given"), as to a question that wants a long one. To a question with one answer it is none.
 
     Returns:
         ``True`` for an abstention, ``False`` for an answer, also for one that contains words of not-knowing
@@ -70,7 +78,7 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
     """
     if not isinstance(text, str) or not text:
         return False
-    return _reads_as_abstention(excerpt(text), known(language))
+    return _reads_as_abstention(excerpt(text), known(language), parts)
 
 
 def excerpt(text: str) -> str:
@@ -79,10 +87,16 @@ def excerpt(text: str) -> str:
 
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
-def _reads_as_abstention(text: str, language: str | None) -> bool:
-    if language is not None:
-        return _abstains_in(text, lexicon_of(language))
-    return any(_abstains_in(text, lexicon) for _, lexicon in lexicons(text, language))
+def _reads_as_abstention(text: str, language: str | None, parts: bool) -> bool:
+    return any(_abstains_in(text, lexicon, parts) for _, lexicon in lexicons(text, language)) or _is_empty_object(text)
+
+
+def _is_empty_object(text: str) -> bool:
+    """Whether an object says that there is nothing: ``{"answer": null}``, ``{"answerable": false}``."""
+    if text[:1] not in "{[<`":
+        return False
+    values = [field.value.lower() for field in fields(text)]
+    return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
 
 
 def abstains_elsewhere(text: str, language: str | None) -> bool:
@@ -119,12 +133,12 @@ def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
     return [(code, lexicon_of(code)) for code in likely_languages(excerpt(text))]
 
 
-def _abstains_in(text: str, lexicon: Lexicon) -> bool:
-    if not decide(lexicon.fold(text), lexicon):
+def _abstains_in(text: str, lexicon: Lexicon, parts: bool = True) -> bool:
+    if not decide(lexicon.fold(text), lexicon, parts=parts):
         return False
     # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
     masked = mask_titles(text)
-    return masked == text or decide(lexicon.fold(masked), lexicon)
+    return masked == text or decide(lexicon.fold(masked), lexicon, parts=parts)
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
@@ -187,9 +201,15 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
             said.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in read))
     if said:
         return said[0] if text[:1] in "{[<`" else said[-1]
-    if each:
+    if each and not _is_choice(found):
         return None if None in each and True not in each else True in each
     return False if nothing else None
+
+
+def _is_choice(found: Sequence[Field]) -> bool:
+    """Whether a list is the two verdicts to choose from ("1. Yes, ... 2. I don't know"), not one on each passage ("[1]")."""
+    listed = {field.value[:3].lower() for field in found if field.numbered and field.label.isdigit()}
+    return len(found) <= 3 and {"yes", "i d"} <= listed
 
 
 def _verdict(value: str, lexicon: Lexicon) -> bool | None:
@@ -199,7 +219,8 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
         return signs.pop()
     if _affirms_in(value, lexicon):
         return True
-    return False if _denies_in(value, lexicon) or _abstains_in(value, lexicon) else None
+    short = len(value) <= _LONGEST_VERDICT
+    return False if _denies_in(value, lexicon) or (short and _abstains_in(value, lexicon)) else None
 
 
 def _is_negative(label: str, lexicon: Lexicon) -> bool:
@@ -230,15 +251,15 @@ def turns_round(text: str, start: int, lexicon: Lexicon) -> bool:
     parts = split(text[start:])
     if not parts:
         return False
-    first, *others = parts
-    sentence = read(first[0], first[1], lexicon)
+    sentence = read(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
     if "abstains" in sentence.hits:
-        return start == 0 and reading(sentence, False) in (TURNED, CONCEDED)
-    for part, _ in others[:3]:
+        near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
+        return start == 0 and near and reading(sentence, False) in (TURNED, CONCEDED)
+    for part, _ in parts[1:2]:
         follows = read(part, False, lexicon)
         if follows.opens_with("but", EARLY):
             rest = part[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
-            return _behind(lexicon.no, rest) is not None or reading(follows, True).abstains
+            return _behind(lexicon.no, rest) is not None or reading(follows, False).abstains
     return False
 
 
@@ -248,8 +269,11 @@ _TAKEN_BACK = "no abstention: an answer follows it that takes it back"
 _ESSAY = "no abstention: it finds the material silent, but states {} other things"
 
 
-def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
-    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided."""
+def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True) -> bool:
+    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided.
+
+    `parts` as in :func:`is_abstention`.
+    """
     text = stated(text, lexicon)
     sentences = [read(part, asks, lexicon) for part, asks in split(text)]
     if told is None:
@@ -260,7 +284,8 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             return _whole_is_bare(text, sentences, lexicon)
     spoke_of_material = abstained = only_bare = alone = sourced = beside = False
     answers = 0  # sentences that answer directly, since the last abstention
-    statements = 0  # all that do
+    related = 0  # those that give what the material says
+    statements = 0  # all that answer directly
     for sentence in sentences:
         material = "material" in sentence.hits
         found = reading(sentence, spoke_of_material)
@@ -269,10 +294,11 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             beside = True
         elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            if not answers or turns or (sentence.abstains_alone and not sourced):
+            detail = sourced or (parts and answers and asks_for_a_detail(sentence))
+            if not (answers or related) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
-                abstained, answers = True, 0
+                abstained, answers, related = True, 0, 0
             else:
                 says += ", but behind an answer that does not count"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
@@ -286,6 +312,9 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             if told is not None:
                 told += [f"{says}; it answers", _TAKEN_BACK]
             return False
+        elif material and relates(sentence, parts):
+            related += 1
+            says += "; it answers"
         elif says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (only_bare or sentence.sourced or sentence.opens_with("but", EARLY)):
@@ -299,7 +328,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
-    if not abstained and beside and not statements:
+    if not abstained and beside and not (statements or related):
         if told is not None:
             told.append("an abstention")
         return True

@@ -14,7 +14,7 @@ __all__ = ["Field", "fields"]
 
 READ = 3000  # characters at the front, and as many at the end
 _LONGEST_LABEL, _MOST_WORDS = 40, 4
-_MARKUP = re.compile(r"[*_`#>~|•\"$]+")
+_MARKUP = re.compile(r"[*_`#>~|•$]+")
 _FORM = re.compile(r"[:：=→?？]|->|\\boxed|^\W*\[?\d{1,2}\]?[.):]|^#", re.MULTILINE)
 _JSON = re.compile(
     r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"
@@ -24,7 +24,8 @@ _ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=lab
 _LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
 _NUMBERED = re.compile(r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?)(?:[.):：]|(?<=\]))\s*(?P<value>.*)")
-_LABELLED = re.compile(r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]>)+\s*(?P<value>.*)")
+_LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
+_LABELLED = re.compile(r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)")
 NOTHING = "null"
 
 
@@ -69,10 +70,11 @@ def _of_lines(text: str) -> Iterator[Field]:
         written = _MARKUP.sub(" ", line).strip()
         if not written:
             continue
-        if above is not None:
+        if above is not None and not _LISTED.match(line):
             yield Field(above, written)
             above = None
             continue
+        above = None
         if numbered := _NUMBERED.match(written):
             yield Field(numbered["label"], numbered["value"], True)
             continue

@@ -28,10 +28,10 @@ from custom_metrics.abstention import (
     turns_round,
 )
 from custom_metrics.folding import EDGE, legible
-from custom_metrics.phrases import Lexicon
-from custom_metrics.sentences import own_words
 from custom_metrics.no_answer import behind_prompt, no_answer
+from custom_metrics.phrases import Lexicon
 from custom_metrics.response import after_reasoning, final_answer
+from custom_metrics.sentences import MASK, own_words, split
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
 
@@ -59,7 +59,8 @@ _PER_CONTEXT = re.compile(r"(?:contexts?:?\s*)*\[?1[\].:)]")
 _REFUSES = re.compile(r"(?:cannot|can't|not|unable to) (?:say|reply|respond|answer|state|claim|confirm)[^.]{0,30}$")
 _SUBSTANCE = re.compile(r"[^\W_]")
 _PLAIN = {phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")}  # most answers of a run
-_PHRASES = re.compile(r"(?P<yes>yes, (?:the )?answer is present)|i don't know")
+_PHRASES = re.compile(r"(?P<yes>yes, answer is present)|i don't know")
+_CUT_QUOTE = re.compile(r"(?<=\w )\"[^\"\n]{0,60}\Z")
 _SENTENCE_END = re.compile(r"[.!?。！？।\n]")
 
 
@@ -111,16 +112,17 @@ def robust_label(
     if not _SUBSTANCE.search(text):
         return INVALID
     text = _ECHO.sub(" ", legible(text))
-    verdict = labelled_verdict(text, language)
+    lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
+    said_first = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
+    verdict = None if said_first or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
     if verdict is not None:
         return ANSWER if verdict else NO_ANSWER
-    lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
     label = _by_the_phrases(text, lowered, language)
     if label is None and ANSWER.lower() not in lowered and affirms_presence(text, language):
         label = ANSWER
     if label is not None:
         return label
-    if is_abstention(text, language) or denies_presence(text, language):
+    if is_abstention(text, language, parts=False) or denies_presence(text, language):
         return NO_ANSWER
     if ANSWER.lower() in lowered:  # quoted, in an answer that says nothing against it
         return ANSWER
@@ -141,10 +143,12 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
     if lowered in _PLAIN:
         return _PLAIN[lowered]
     _, lexicon = lexicons(text, language)[0]
-    own = own_words(lexicon.fold(text), lexicon).strip(EDGE)
+    own = _CUT_QUOTE.sub(MASK, own_words(lexicon.fold(text), lexicon).strip(EDGE))
     said = list(_PHRASES.finditer(own))
     if not said:
-        return None
+        both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered
+        stated = "\n".join(part for part, _ in split(own) if MASK not in part)
+        return INVALID if both and not is_abstention(stated, language, parts=False) else None  # the instruction again
     labels = [ANSWER if match["yes"] else NO_ANSWER for match in said]
     if _REFUSES.search(own, 0, said[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER

@@ -16,9 +16,11 @@ from custom_metrics.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.matching import Hits, search
 from custom_metrics.phrases import Lexicon
 
-__all__ = ["TRIGGERS", "Reading", "Sentence", "cites", "is_bare", "numbered", "read", "reading", "says_something", "tells"]
+__all__ = ["TRIGGERS", "Reading", "Sentence", "asks_for_a_detail", "cites", "is_bare", "numbered", "read", "reading", "relates", "says_something", "tells"]
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
+LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
+DETAIL = 25  # behind "I can't tell"
 _MORE = 8  # characters that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
 TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
@@ -92,10 +94,17 @@ def _drop_sources(text: str, hits: Hits) -> bool:
         for start, end in hits.get("citing", ())
         if start > lead + _MORE and end >= tail and numbered(text[end:]) and text[:start].rstrip().endswith(tuple(",،、，"))
     ]
+    told = [  # "..., context 5 reports"
+        start
+        for start, end in hits["material"]
+        if len(text) - end <= CITED + 20 and start > lead + _MORE and _COMMA.search(text, max(0, start - 8), start)
+    ]
+    told = [start for start in told if numbered(text[start:])]
     kept = [
         (start, end)
         for start, end in hits["material"]
-        if not any(first < start and end <= last for first, last in brackets)
+        if start not in told
+        and not any(first < start and end <= last for first, last in brackets)
         and not any(0 <= start - first <= CITED + 20 for first in cited)
     ]
     if len(kept) == len(hits["material"]):
@@ -142,14 +151,37 @@ def tells(sentence: Sentence, within: int) -> bool:
         within: characters at its front in which a turn counts.
     """
     hits = sentence.hits
-    if "present" in hits or not TRIGGERS.isdisjoint(hits):
-        return False
     sources = numbered(sentence.text)
     ends = [end for _, end in hits["material"]]
-    if not sources.issuperset(ends[:1]):
+    if not TRIGGERS.isdisjoint(hits) or not sources.issuperset(ends[:1]):
         return False
     turns = sentence.opens_with("but", within) and len(sentence.text) - ends[0] > 2 * _MORE
-    return turns or bool(_TOLD.search(sentence.text, ends[0]))
+    return turns or "present" in hits or bool(_TOLD.search(sentence.text, ends[0]))
+
+
+def relates(sentence: Sentence, parts: bool) -> bool:
+    """Whether a sentence about the material gives something that it says: "It gives two reasons: taxes and harvests".
+
+    Args:
+        sentence: one that holds material.
+        parts: whether a statement without a list does, too ("The text explains that the wall was to keep out raiders").
+    """
+    hits = sentence.hits
+    if not TRIGGERS.isdisjoint(hits) or "offer" in hits:
+        return False
+    end = hits["material"][0][1]
+    return bool(_TOLD.search(sentence.text, end)) or (parts and _length(sentence.text[end:]) >= LONG)
+
+
+def _length(text: str) -> int:
+    return len(text) + 2 * sum(map(len, NO_SPACES.findall(text)))
+
+
+def asks_for_a_detail(sentence: Sentence) -> bool:
+    """Whether a sentence that abstains by itself names at some length what it is that it cannot tell: "I can't tell from
+    the text how the dark reactions proceed"."""
+    ends = [end for kind in TRIGGERS for _, end in sentence.hits.get(kind, ())]
+    return not sentence.bare and bool(ends) and _length(sentence.text[max(ends) :]) >= DETAIL
 
 
 def is_bare(text: str, hits: Hits) -> bool:
