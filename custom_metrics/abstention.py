@@ -35,6 +35,7 @@ from custom_metrics.sentence import (
     Sentence,
     asks_for_a_detail,
     cites,
+    gives,
     is_bare,
     numbered,
     read,
@@ -54,6 +55,7 @@ MOST_STATEMENTS = 2  # beside one about the material's silence; a text that stat
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
 _IN_BRACKETS = re.compile(r"\([^()]*\)?")
+_COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
 _NEAR = 45  # characters between "I don't know" and the "but" that turns it
@@ -282,7 +284,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
                 break
         else:
             return _whole_is_bare(text, sentences, lexicon)
-    spoke_of_material = abstained = only_bare = alone = sourced = beside = False
+    spoke_of_material = abstained = only_bare = alone = sourced = solid = beside = False
     answers = 0  # sentences that answer directly, since the last abstention
     related = 0  # those that give what the material says
     statements = 0  # all that answer directly
@@ -294,7 +296,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             beside = True
         elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            detail = sourced or (parts and answers and asks_for_a_detail(sentence))
+            detail = sourced or (parts and answers and (asks_for_a_detail(sentence) or (solid and "silent" in sentence.hits)))
             if not (answers or related) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
@@ -312,7 +314,11 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             if told is not None:
                 told += [f"{says}; it answers", _TAKEN_BACK]
             return False
-        elif material and relates(sentence, parts):
+        elif material and gives(sentence):
+            solid = True
+            answers += 1
+            says += "; it answers"
+        elif material and parts and relates(sentence):
             related += 1
             says += "; it answers"
         elif says_something(sentence, lexicon):
@@ -324,6 +330,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             answers += 1
             statements += 1
             sourced = sourced or sentence.sourced
+            solid = solid or bool(_COLON.search(sentence.text))
             says += "; it answers"
         spoke_of_material = spoke_of_material or material
         if told is not None:

@@ -14,7 +14,7 @@ __all__ = ["Field", "fields"]
 
 READ = 3000  # characters at the front, and as many at the end
 _LONGEST_LABEL, _MOST_WORDS = 40, 4
-_MARKUP = re.compile(r"[*_`#>~|•$]+")
+_MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
 _FORM = re.compile(r"[:：=→?？]|->|\\boxed|^\W*\[?\d{1,2}\]?[.):]|^#", re.MULTILINE)
 _JSON = re.compile(
     r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"

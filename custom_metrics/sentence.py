@@ -16,7 +16,7 @@ from custom_metrics.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.matching import Hits, search
 from custom_metrics.phrases import Lexicon
 
-__all__ = ["TRIGGERS", "Reading", "Sentence", "asks_for_a_detail", "cites", "is_bare", "numbered", "read", "reading", "relates", "says_something", "tells"]
+__all__ = ["TRIGGERS", "Reading", "Sentence", "asks_for_a_detail", "cites", "gives", "is_bare", "numbered", "read", "reading", "relates", "says_something", "tells"]
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
@@ -29,7 +29,9 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 _COMMA = re.compile("[,،、]")
 _NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
-_TOLD = re.compile(r": ?\S|\([^()]{2,80}(?:,|、| [^\W\d_]{1,4} )[^()]{2,80}\)")
+_LIST = r"[(（][^()（）]{2,80}(?:,|،|、| [^\W\d_]{1,4} )[^()（）]{2,80}[)）]"
+_NAMED = re.compile(_LIST)
+_TOLD = re.compile(r": ?\S|" + _LIST)
 
 
 class Reading(NamedTuple):
@@ -159,18 +161,18 @@ def tells(sentence: Sentence, within: int) -> bool:
     return turns or "present" in hits or bool(_TOLD.search(sentence.text, ends[0]))
 
 
-def relates(sentence: Sentence, parts: bool) -> bool:
-    """Whether a sentence about the material gives something that it says: "It gives two reasons: taxes and harvests".
-
-    Args:
-        sentence: one that holds material.
-        parts: whether a statement without a list does, too ("The text explains that the wall was to keep out raiders").
-    """
+def gives(sentence: Sentence) -> bool:
+    """Whether a sentence about the material lists what it says: "The text gives two reasons: taxes and harvests"."""
     hits = sentence.hits
-    if not TRIGGERS.isdisjoint(hits) or "offer" in hits:
-        return False
+    told = TRIGGERS.isdisjoint(hits) and "offer" not in hits and _TOLD.search(sentence.text, hits["material"][0][1] + _MORE)
+    return bool(told) and hits["material"][0][1] not in numbered(sentence.text)
+
+
+def relates(sentence: Sentence) -> bool:
+    """Whether a sentence about the material says at some length what that says: "The text explains that the wall was ..."."""
+    hits = sentence.hits
     end = hits["material"][0][1]
-    return bool(_TOLD.search(sentence.text, end)) or (parts and _length(sentence.text[end:]) >= LONG)
+    return TRIGGERS.isdisjoint(hits) and "offer" not in hits and _length(sentence.text[end:]) >= LONG
 
 
 def _length(text: str) -> int:
@@ -228,15 +230,20 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
     spans = hits.get("abstains", [])
     if spans and "reported" in hits:
         spans = [span for span in spans if not _is_reported(span[0], sentence)]
-    by_itself = bool(spans)
+    by_itself, beside = bool(spans), False
     if "material" in hits or spoke_of_material:
         spans = spans + hits.get("silent", [])
         if "lacks" in hits and not ("material" in hits and cites(sentence)):
             spans += hits["lacks"]
-        if not spans and "beside" in hits and "present" not in hits and not ("material" in hits and cites(sentence)):
-            return BESIDE
+        beside = not spans
+        if beside and "present" not in hits and not ("material" in hits and cites(sentence)):
+            spans = hits.get("beside", [])
     if not spans:
         return NOTHING
+    sources = [place for place in hits.get("citing", ()) if any(0 < place[0] - end <= 2 for _, end in hits.get("but", ()))]
+    spans = [span for span in spans if not any(span[0] < start and end < span[1] for start, end in sources)]
+    if not spans:
+        return NOTHING  # two clauses: "I'm not completely sure, but based on context 5 the answer is ..."
     starts, ends = zip(*spans, strict=True)
     first, last = min(starts), max(ends)
     for start, end in hits.get("but", ()):
@@ -244,8 +251,11 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
         if (start >= last or suffix) and _is_answer(text[end:], end, hits):
             return TURNED
-    if "material" in hits and _told_by_a_source(text, last, hits):
-        return TURNED
+    if "material" in hits:
+        if _told_by_a_source(text, last, hits):
+            return TURNED
+        if not by_itself and _NAMED.search(text, hits["material"][0][1], first):
+            return CONCEDED  # "It names the cast (Reed, Marsh and Okafor) but gives none for the sequel"
     for start, end in hits.get("although", ())[:1]:
         lead = text[:start]
         if start >= first or _COMMA.search(text, end, first):
@@ -253,9 +263,10 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, hits) and not _speaks_of(0, start, hits):
             return CONCEDED  # "Paris, although the text does not say so."
         comma = _COMMA.search(text, last)
-        if comma and _is_answer(text[comma.end() :], comma.end(), hits):
+        rest = text[comma.end() :] if comma else ""
+        if comma and (_is_answer(rest, comma.end(), hits) or (": " in rest and TRIGGERS.isdisjoint(_behind(comma.end(), hits)))):
             return CONCEDED
-    return ALONE if by_itself else SILENT
+    return ALONE if by_itself else BESIDE if beside else SILENT
 
 
 def _told_by_a_source(text: str, last: int, hits: Hits) -> bool:
@@ -295,6 +306,11 @@ def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
 def numbered(text: str) -> set[int]:
     """The places where a word ends that a number follows ("passage 3")."""
     return {match.start(1) for match in _NUMBERED.finditer(text)}
+
+
+def _behind(start: int, hits: Hits) -> set[str]:
+    """The kinds of phrases that stand behind a place."""
+    return {kind for kind, places in hits.items() if places[-1][0] >= start}
 
 
 def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = ()) -> bool:
