@@ -46,7 +46,14 @@ from custom_metrics.sentence import (
 )
 from custom_metrics.sentences import MASK, mask_titles, split, stated
 
-__all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention", "labelled_verdict"]
+__all__ = [
+    "LANGUAGES",
+    "abstains_elsewhere",
+    "affirms_presence",
+    "denies_presence",
+    "is_abstention",
+    "labelled_verdict",
+]
 
 HEAD, TAIL = 2000, 1000
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
@@ -296,7 +303,9 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             beside = True
         elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            detail = sourced or (parts and answers and (asks_for_a_detail(sentence) or (solid and "silent" in sentence.hits)))
+            detail = sourced or (
+                parts and answers and (asks_for_a_detail(sentence) or (solid and "silent" in sentence.hits))
+            )
             if not (answers or related) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone

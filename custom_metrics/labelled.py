@@ -15,7 +15,7 @@ __all__ = ["Field", "fields"]
 READ = 3000  # characters at the front, and as many at the end
 _LONGEST_LABEL, _MOST_WORDS = 40, 4
 _MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
-_FORM = re.compile(r"[:：=→?？]|->|\\boxed|^\W*\[?\d{1,2}\]?[.):]|^#", re.MULTILINE)
+_FORM = re.compile(r"[:：=→?？]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
 _JSON = re.compile(
     r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"
     r"(?:\"(?P<value>[^\"\n]{0,400})\"|'(?P<single>[^'\n]{0,400})'|(?P<bare>[^\s,{}\[\]\"']{1,20})|(?P<empty>\[\s{0,9}\]))"
@@ -23,9 +23,13 @@ _JSON = re.compile(
 _ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=label)>")
 _LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
-_NUMBERED = re.compile(r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?)(?:[.):：]|(?<=\]))\s*(?P<value>.*)")
+_NUMBERED = re.compile(
+    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?)(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
+)
 _LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
-_LABELLED = re.compile(r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)")
+_LABELLED = re.compile(
+    r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)"
+)
 NOTHING = "null"
 
 
@@ -55,7 +59,9 @@ def _of_object(text: str) -> Iterator[Field]:
     for pattern in (_JSON, _ELEMENT):
         for match in pattern.finditer(text):
             parts = match.groupdict()
-            value = next((part for part in (parts["value"], parts.get("single"), parts.get("bare")) if part is not None), None)
+            value = next(
+                (part for part in (parts["value"], parts.get("single"), parts.get("bare")) if part is not None), None
+            )
             yield Field(parts["label"], NOTHING if value is None or value in ("None", "NULL") else value)
 
 

@@ -58,7 +58,9 @@ _PER_CONTEXT = re.compile(r"(?:contexts?:?\s*)*\[?1[\].:)]")
 # "I can't reply 'Yes, answer is present'"
 _REFUSES = re.compile(r"(?:cannot|can't|not|unable to) (?:say|reply|respond|answer|state|claim|confirm)[^.]{0,30}$")
 _SUBSTANCE = re.compile(r"[^\W_]")
-_PLAIN = {phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")}  # most answers of a run
+_PLAIN = {
+    phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")
+}  # most answers of a run
 _PHRASES = re.compile(r"(?P<yes>yes, answer is present)|i don't know")
 _CUT_QUOTE = re.compile(r"(?<=\w )\"[^\"\n]{0,60}\Z")
 _SENTENCE_END = re.compile(r"[.!?。！？।\n]")

@@ -16,7 +16,21 @@ from custom_metrics.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.matching import Hits, search
 from custom_metrics.phrases import Lexicon
 
-__all__ = ["TRIGGERS", "Reading", "Sentence", "asks_for_a_detail", "cites", "gives", "is_bare", "numbered", "read", "reading", "relates", "says_something", "tells"]
+__all__ = [
+    "TRIGGERS",
+    "Reading",
+    "Sentence",
+    "asks_for_a_detail",
+    "cites",
+    "gives",
+    "is_bare",
+    "numbered",
+    "read",
+    "reading",
+    "relates",
+    "says_something",
+    "tells",
+]
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
@@ -27,7 +41,12 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 """Kinds of phrases without any of which no sentence abstains, but for a bare one."""
 
 _COMMA = re.compile("[,،、]")
-_NUMBERED = re.compile(r"(?<=\w)( ?\[?\d)")  # behind a word: "passage 3", "文章[2]"
+# Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
+_NUMBERED = re.compile(r"(?<=\w)( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d)")
+_NUMBER_BEFORE = re.compile(
+    r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
+)
+_WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LIST = r"[(（][^()（）]{2,80}(?:,|،|、| [^\W\d_]{1,4} )[^()（）]{2,80}[)）]"
 _NAMED = re.compile(_LIST)
@@ -94,7 +113,10 @@ def _drop_sources(text: str, hits: Hits) -> bool:
     cited = [
         start
         for start, end in hits.get("citing", ())
-        if start > lead + _MORE and end >= tail and numbered(text[end:]) and text[:start].rstrip().endswith(tuple(",،、，"))
+        if start > lead + _MORE
+        and end >= tail
+        and numbered(text[end:])
+        and text[:start].rstrip().endswith(tuple(",،、，"))
     ]
     told = [  # "..., context 5 reports"
         start
@@ -164,7 +186,11 @@ def tells(sentence: Sentence, within: int) -> bool:
 def gives(sentence: Sentence) -> bool:
     """Whether a sentence about the material lists what it says: "The text gives two reasons: taxes and harvests"."""
     hits = sentence.hits
-    told = TRIGGERS.isdisjoint(hits) and "offer" not in hits and _TOLD.search(sentence.text, hits["material"][0][1] + _MORE)
+    told = (
+        TRIGGERS.isdisjoint(hits)
+        and "offer" not in hits
+        and _TOLD.search(sentence.text, hits["material"][0][1] + _MORE)
+    )
     return bool(told) and hits["material"][0][1] not in numbered(sentence.text)
 
 
@@ -235,12 +261,16 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         spans = spans + hits.get("silent", [])
         if "lacks" in hits and not ("material" in hits and cites(sentence)):
             spans += hits["lacks"]
-        beside = not spans
-        if beside and "present" not in hits and not ("material" in hits and cites(sentence)):
-            spans = hits.get("beside", [])
+        if not spans and "beside" in hits and "present" not in hits and not ("material" in hits and cites(sentence)):
+            beside = not sentence.asks
+            # "Please answer only from the contexts"
+            asked = [start for start, end in hits.get("offer", ()) if start < CITED and end <= hits["beside"][0][0]]
+            spans = hits["beside"] if beside and not asked else []
     if not spans:
         return NOTHING
-    sources = [place for place in hits.get("citing", ()) if any(0 < place[0] - end <= 2 for _, end in hits.get("but", ()))]
+    sources = [
+        place for place in hits.get("citing", ()) if any(0 < place[0] - end <= 2 for _, end in hits.get("but", ()))
+    ]
     spans = [span for span in spans if not any(span[0] < start and end < span[1] for start, end in sources)]
     if not spans:
         return NOTHING  # two clauses: "I'm not completely sure, but based on context 5 the answer is ..."
@@ -264,7 +294,9 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
             return CONCEDED  # "Paris, although the text does not say so."
         comma = _COMMA.search(text, last)
         rest = text[comma.end() :] if comma else ""
-        if comma and (_is_answer(rest, comma.end(), hits) or (": " in rest and TRIGGERS.isdisjoint(_behind(comma.end(), hits)))):
+        if comma and (
+            _is_answer(rest, comma.end(), hits) or (": " in rest and TRIGGERS.isdisjoint(_behind(comma.end(), hits)))
+        ):
             return CONCEDED
     return ALONE if by_itself else BESIDE if beside else SILENT
 
@@ -288,8 +320,13 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 
     A numbered passage ("but context 5 says that ...") is a source, not the material as such.
     """
-    sources = {offset + end for end in numbered(rest)} | _cited(rest, offset, hits)
-    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, sources)
+    ends = {offset + end for end in numbered(rest)}
+    sources = ends | _cited(rest, offset, hits)
+    named = any(
+        offset <= start and end in ends and offset + len(rest) - end > 2 * _MORE
+        for start, end in hits.get("material", ())
+    )
+    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, sources, named)
 
 
 def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
@@ -304,8 +341,13 @@ def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
 
 
 def numbered(text: str) -> set[int]:
-    """The places where a word ends that a number follows ("passage 3")."""
-    return {match.start(1) for match in _NUMBERED.finditer(text)}
+    """The places where a word ends that a number follows ("passage 3"), or that follows an ordinal ("4. szöveg")."""
+    ends = {match.start(1) for match in _NUMBERED.finditer(text)}
+    for match in _NUMBER_BEFORE.finditer(text):
+        spaced = not NO_SPACES.match(match[0])
+        word = _WORD.match(text, match.end())
+        ends.update([word.end()] if spaced and word else range(match.end() + 1, match.end() + 5))
+    return ends
 
 
 def _behind(start: int, hits: Hits) -> set[str]:
@@ -313,10 +355,11 @@ def _behind(start: int, hits: Hits) -> set[str]:
     return {kind for kind, places in hits.items() if places[-1][0] >= start}
 
 
-def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = ()) -> bool:
-    """Whether between two places the material (passages with a number apart), not knowing or the user comes up."""
+def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = (), named: bool = False) -> bool:
+    """Whether between two places the material (passages with a number apart), not knowing or the user comes up; where a
+    passage is `named`, "it mentions" is no longer beside the question."""
     return any(
         start <= first < end and not (kind == "material" and last in sources)
-        for kind in ("material", "offer", *TRIGGERS)
+        for kind in ("material", *(() if named else ("offer",)), *TRIGGERS)
         for first, last in hits.get(kind, ())
     )
