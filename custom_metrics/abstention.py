@@ -37,11 +37,11 @@ from custom_metrics.sentence import (
     cites,
     gives,
     is_bare,
-    numbered,
     read,
     reading,
     relates,
     says_something,
+    sources_of,
     tells,
 )
 from custom_metrics.sentences import MASK, mask_titles, split, stated
@@ -65,6 +65,7 @@ _IN_BRACKETS = re.compile(r"\([^()]*\)?")
 _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
+_SHORT_VALUE = 20
 _NEAR = 45  # characters between "I don't know" and the "but" that turns it
 _SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
@@ -164,7 +165,7 @@ def _denies_in(text: str, lexicon: Lexicon) -> bool:
     if not rest or "present" in hits or (len(rest.split()) <= 4 and not _NAMES.search(text.strip())):
         return True
     # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
-    sources = numbered(rest)
+    sources = sources_of(rest, hits)
     return any(end not in sources for _, end in hits.get("material", ()))
 
 
@@ -210,6 +211,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
             said.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in read))
     if said:
         return said[0] if text[:1] in "{[<`" else said[-1]
+    if len(each) == 1 and len(found[0].value) > _SHORT_VALUE:
+        return None  # "Context 1: no. Context 2: ..." in one line
     if each and not _is_choice(found):
         return None if None in each and True not in each else True in each
     return False if nothing else None
@@ -293,6 +296,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             return _whole_is_bare(text, sentences, lexicon)
     spoke_of_material = abstained = only_bare = alone = sourced = solid = beside = False
     answers = 0  # sentences that answer directly, since the last abstention
+    about = 0  # sentences about the material that do not abstain
     related = 0  # those that give what the material says
     statements = 0  # all that answer directly
     for sentence in sentences:
@@ -303,10 +307,8 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             beside = True
         elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            detail = sourced or (
-                parts and answers and (asks_for_a_detail(sentence) or (solid and "silent" in sentence.hits))
-            )
-            if not (answers or related) or turns or (sentence.abstains_alone and not detail):
+            detail = sourced or (parts and _is_part(sentence, answers, answers + related + about, solid))
+            if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
                 abstained, answers, related = True, 0, 0
@@ -341,6 +343,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             sourced = sourced or sentence.sourced
             solid = solid or bool(_COLON.search(sentence.text))
             says += "; it answers"
+        about += material and not found.abstains
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
@@ -357,6 +360,21 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     if told is not None:
         told.append("an abstention" if counts else _ESSAY.format(statements))
     return counts
+
+
+def _is_part(sentence: Sentence, answers: int, said: int, solid: bool) -> bool:
+    """Whether a sentence that abstains only says what is missing of an answer: "The third is not given".
+
+    Args:
+        sentence: one that abstains.
+        answers: the sentences before it that answer.
+        said: those, and the ones about the material that do not abstain.
+        solid: whether one of them gives a list.
+    """
+    if sentence.bare or not said:
+        return False
+    detail = solid and "silent" in sentence.hits or asks_for_a_detail(sentence)
+    return "part" in sentence.hits or bool(answers and detail)
 
 
 def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:

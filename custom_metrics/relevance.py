@@ -148,6 +148,8 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
     own = _CUT_QUOTE.sub(MASK, own_words(lexicon.fold(text), lexicon).strip(EDGE))
     said = list(_PHRASES.finditer(own))
     if not said:
+        if _ASKS_BACK.match(lowered):
+            return INVALID
         both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered
         stated = "\n".join(part for part, _ in split(own) if MASK not in part)
         return INVALID if both and not is_abstention(stated, language, parts=False) else None  # the instruction again

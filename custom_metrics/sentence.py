@@ -29,6 +29,7 @@ __all__ = [
     "reading",
     "relates",
     "says_something",
+    "sources_of",
     "tells",
 ]
 
@@ -121,7 +122,7 @@ def _drop_sources(text: str, hits: Hits) -> bool:
     told = [  # "..., context 5 reports"
         start
         for start, end in hits["material"]
-        if len(text) - end <= CITED + 20 and start > lead + _MORE and _COMMA.search(text, max(0, start - 8), start)
+        if len(text) - end <= CITED + 4 and start > lead + _MORE and _COMMA.search(text, max(0, start - 8), start)
     ]
     told = [start for start in told if numbered(text[start:])]
     kept = [
@@ -175,7 +176,7 @@ def tells(sentence: Sentence, within: int) -> bool:
         within: characters at its front in which a turn counts.
     """
     hits = sentence.hits
-    sources = numbered(sentence.text)
+    sources = sources_of(sentence.text, hits)
     ends = [end for _, end in hits["material"]]
     if not TRIGGERS.isdisjoint(hits) or not sources.issuperset(ends[:1]):
         return False
@@ -186,12 +187,8 @@ def tells(sentence: Sentence, within: int) -> bool:
 def gives(sentence: Sentence) -> bool:
     """Whether a sentence about the material lists what it says: "The text gives two reasons: taxes and harvests"."""
     hits = sentence.hits
-    told = (
-        TRIGGERS.isdisjoint(hits)
-        and "offer" not in hits
-        and _TOLD.search(sentence.text, hits["material"][0][1] + _MORE)
-    )
-    return bool(told) and hits["material"][0][1] not in numbered(sentence.text)
+    told = TRIGGERS.isdisjoint(hits) and _TOLD.search(sentence.text, hits["material"][0][1] + _MORE)
+    return bool(told) and hits["material"][0][1] not in sources_of(sentence.text, hits)
 
 
 def relates(sentence: Sentence) -> bool:
@@ -264,7 +261,8 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         if not spans and "beside" in hits and "present" not in hits and not ("material" in hits and cites(sentence)):
             beside = not sentence.asks
             # "Please answer only from the contexts"
-            asked = [start for start, end in hits.get("offer", ()) if start < CITED and end <= hits["beside"][0][0]]
+            spoken_of = hits["material"][0][0] if "material" in hits else len(text)
+            asked = any(start < spoken_of and end <= hits["beside"][0][0] for start, end in hits.get("offer", ()))
             spans = hits["beside"] if beside and not asked else []
     if not spans:
         return NOTHING
@@ -303,7 +301,7 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
 
 def _told_by_a_source(text: str, last: int, hits: Hits) -> bool:
     """Whether a numbered passage is told behind the abstention: "Unlike others, which don't help, context 7 has it: ..."."""
-    sources = numbered(text)
+    sources = sources_of(text, hits)
     return any(start >= last and end in sources and _TOLD.search(text, end) for start, end in hits["material"])
 
 
@@ -320,7 +318,7 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 
     A numbered passage ("but context 5 says that ...") is a source, not the material as such.
     """
-    ends = {offset + end for end in numbered(rest)}
+    ends = {offset + end for end in numbered(rest)} | _ordinal(hits)
     sources = ends | _cited(rest, offset, hits)
     named = any(
         offset <= start and end in ends and offset + len(rest) - end > 2 * _MORE
@@ -348,6 +346,20 @@ def numbered(text: str) -> set[int]:
         word = _WORD.match(text, match.end())
         ends.update([word.end()] if spaced and word else range(match.end() + 1, match.end() + 5))
     return ends
+
+
+def _ordinal(hits: Hits) -> set[int]:
+    """Where material ends that an ordinal stands beside ("the last passage")."""
+    return {
+        end
+        for start, end in hits.get("material", ())
+        if any(0 <= start - stop <= 1 or 0 <= begin - end <= 1 for begin, stop in hits.get("part", ()))
+    }
+
+
+def sources_of(text: str, hits: Hits) -> set[int]:
+    """Where words end that are one of the passages: numbered, or with an ordinal beside them."""
+    return numbered(text) | _ordinal(hits)
 
 
 def _behind(start: int, hits: Hits) -> set[str]:
