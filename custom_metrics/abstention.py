@@ -252,27 +252,29 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
-def turns_round(text: str, start: int, lexicon: Lexicon) -> bool:
+def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
     """Whether a folded text takes a verdict back: "I don't know the day, but it was in 1953", "Yes ... wait, no".
 
     Args:
         text: with the verdict.
         start: where the verdict begins.
+        affirmed: whether it is a "yes".
         lexicon: of the language.
     """
     parts = split(text[start:])
-    if not parts:
-        return False
-    sentence = read(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
-    if "abstains" in sentence.hits:
+    if not affirmed:
+        if start or not parts:
+            return False
+        sentence = read(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
         near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
-        return start == 0 and near and reading(sentence, False) in (TURNED, CONCEDED)
-    for part, _ in parts[1:2]:
-        follows = read(part, False, lexicon)
-        if follows.opens_with("but", EARLY):
-            rest = part[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
-            return _behind(lexicon.no, rest) is not None or reading(follows, False).abstains
-    return False
+        return near and reading(sentence, False) in (TURNED, CONCEDED)
+    if len(parts) < 2:
+        return False
+    follows = read(parts[1][0], False, lexicon)
+    if not follows.opens_with("but", EARLY):
+        return False
+    rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
+    return _behind(lexicon.no, rest) is not None or reading(follows, False).abstains
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
@@ -371,10 +373,10 @@ def _is_part(sentence: Sentence, answers: int, said: int, solid: bool) -> bool:
         said: those, and the ones about the material that do not abstain.
         solid: whether one of them gives a list.
     """
-    if sentence.bare or not said:
-        return False
-    detail = solid and "silent" in sentence.hits or asks_for_a_detail(sentence)
-    return "part" in sentence.hits or bool(answers and detail)
+    if "part" in sentence.hits and "material" not in sentence.hits and said:
+        return True
+    detail = (solid and "silent" in sentence.hits) or asks_for_a_detail(sentence)
+    return bool(answers) and detail and not sentence.bare
 
 
 def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:

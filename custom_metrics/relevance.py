@@ -159,7 +159,7 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
     for at in range(len(said) - 1, 0, -1):
         if labels[at] != labels[0] and _turned(own, said[at - 1].end(), said[at].start(), lexicon):
             return labels[at]
-    if turns_round(own, said[-1].start(), lexicon):
+    if turns_round(own, said[-1].start(), labels[-1] == ANSWER, lexicon):
         return NO_ANSWER if labels[-1] == ANSWER else ANSWER
     if labels[0] == ANSWER or said[0].start() == 0:
         return ANSWER if ANSWER in labels and _PER_CONTEXT.match(own) else labels[0]

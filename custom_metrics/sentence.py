@@ -43,10 +43,11 @@ TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
 
 _COMMA = re.compile("[,،、]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
-_NUMBERED = re.compile(r"(?<=\w)( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d)")
+_NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d)")
 _NUMBER_BEFORE = re.compile(
     r"(?<!\d)\d{1,2}(?:[.ºª°]|-?[^\W\d]{1,3}\b| ?(?:নম্বর|নং|नंबर|नम्बर|نمبر))\s(?=[^\W\d])|第[\d一二三四五六七八九十]{1,2}"
 )
+_DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LIST = r"[(（][^()（）]{2,80}(?:,|،|、| [^\W\d_]{1,4} )[^()（）]{2,80}[)）]"
@@ -97,7 +98,7 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     """Find the phrases of a sentence, as :func:`custom_metrics.sentences.split` gives it."""
     hits = search(text, lexicon.matcher)
     bare = "bare" in hits and is_bare(text, hits)
-    sourced = "material" in hits and _drop_sources(text, hits)
+    sourced = "material" in hits and bool(_DIGIT.search(text)) and _drop_sources(text, hits)
     return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits), sourced)
 
 
@@ -266,8 +267,11 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
             spans = hits["beside"] if beside and not asked else []
     if not spans:
         return NOTHING
+    named = sources_of(text, hits) if "but" in hits and "material" in hits else ()
     sources = [
-        place for place in hits.get("citing", ()) if any(0 < place[0] - end <= 2 for _, end in hits.get("but", ()))
+        place
+        for place in (*hits.get("citing", ()), *(place for place in hits.get("material", ()) if place[1] in named))
+        if any(0 < place[0] - end <= 2 for _, end in hits.get("but", ()))
     ]
     spans = [span for span in spans if not any(span[0] < start and end < span[1] for start, end in sources)]
     if not spans:
