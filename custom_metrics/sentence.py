@@ -267,15 +267,10 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
             spans = hits["beside"] if beside and not asked else []
     if not spans:
         return NOTHING
-    named = sources_of(text, hits) if "but" in hits and "material" in hits else ()
-    sources = [
-        place
-        for place in (*hits.get("citing", ()), *(place for place in hits.get("material", ()) if place[1] in named))
-        if any(0 < place[0] - end <= 2 for _, end in hits.get("but", ()))
-    ]
-    spans = [span for span in spans if not any(span[0] < start and end < span[1] for start, end in sources)]
-    if not spans:
-        return NOTHING  # two clauses: "I'm not completely sure, but based on context 5 the answer is ..."
+    if "but" in hits:
+        spans = _within_clauses(spans, text, hits)
+        if not spans:
+            return NOTHING
     starts, ends = zip(*spans, strict=True)
     first, last = min(starts), max(ends)
     for start, end in hits.get("but", ()):
@@ -301,6 +296,14 @@ def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
         ):
             return CONCEDED
     return ALONE if by_itself else BESIDE if beside else SILENT
+
+
+def _within_clauses(spans: list[tuple[int, int]], text: str, hits: Hits) -> list[tuple[int, int]]:
+    """Leave out what reaches over a turn to a source: "I'm **not** sure, but based on context 5 the **answer** is ..."."""
+    named = sources_of(text, hits)
+    sources = (*hits.get("citing", ()), *(place for place in hits.get("material", ()) if place[1] in named))
+    turns = [start for start, _ in sources if any(0 < start - end <= 2 for _, end in hits["but"])]
+    return [span for span in spans if not any(span[0] < start < span[1] for start in turns)]
 
 
 def _told_by_a_source(text: str, last: int, hits: Hits) -> bool:
