@@ -219,7 +219,7 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
 
 
 def _is_choice(found: Sequence[Field]) -> bool:
-    """Whether a list is the two verdicts to choose from ("1. Yes, ... 2. I don't know"), not one on each passage ("[1]")."""
+    """Whether a list is the two verdicts to choose from ("1. Yes, ... 2. I don't know"), none on each passage ("[1]")."""
     listed = {field.value[:3].lower() for field in found if field.numbered and field.label.isdigit()}
     return len(found) <= 3 and {"yes", "i d"} <= listed
 

@@ -50,8 +50,10 @@ EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗�
 """Marks that do not count at the ends of a sentence."""
 
 
-_SPLIT_OFF = re.compile(r"(?<=[a-z]) (?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
-"""The space of a tokenizer before an English ending: "do n't", "it 's"."""
+_SPLIT_OFF = re.compile(
+    r"(?<=\b(?:do|is|ca)) (?=n['’]t\b)|(?<=\bdoes) (?=n['’]t\b)|(?<=[a-z]) (?=['’][sm]\b)", re.IGNORECASE
+)
+"""The space of a tokenizer before an English ending: "do n't", "I 'm"."""
 
 
 def legible(text: str) -> str:

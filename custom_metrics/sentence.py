@@ -193,7 +193,7 @@ def gives(sentence: Sentence) -> bool:
 
 
 def relates(sentence: Sentence) -> bool:
-    """Whether a sentence about the material says at some length what that says: "The text explains that the wall was ..."."""
+    """Whether a sentence about the material tells at some length what that says: "The text explains that the wall ..."."""
     hits = sentence.hits
     end = hits["material"][0][1]
     return TRIGGERS.isdisjoint(hits) and "offer" not in hits and _length(sentence.text[end:]) >= LONG
@@ -307,7 +307,7 @@ def _within_clauses(spans: list[tuple[int, int]], text: str, hits: Hits) -> list
 
 
 def _told_by_a_source(text: str, last: int, hits: Hits) -> bool:
-    """Whether a numbered passage is told behind the abstention: "Unlike others, which don't help, context 7 has it: ..."."""
+    """Whether a numbered passage is told behind the abstention: "Unlike those, which don't help, context 7 has it: ..."."""
     sources = sources_of(text, hits)
     return any(start >= last and end in sources and _TOLD.search(text, end) for start, end in hits["material"])
 
