@@ -18,6 +18,7 @@ from typing import Any
 
 from custom_metrics.plain_errors import PlainError
 from lm_eval_tasks import commands
+from lm_eval_tasks.one_line import one_line
 
 __all__ = ["command_names", "main", "summary"]
 
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, PlainError) as error:
-        print(f"lm-eval-grounded: {error}", file=sys.stderr)
+        commands.say(one_line(error, "lm-eval-grounded"), error=True)
         return 2
     return status
 
@@ -89,10 +90,16 @@ def _show_log() -> None:
     """What the tasks and detectors say, on standard error, as `lm_eval` shows it."""
     import logging
 
+    from custom_metrics.printable import printable
+
+    class Printable(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
     logger = logging.getLogger("lm_eval")
     if not logger.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        handler.setFormatter(Printable("%(levelname)s %(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from lm_eval_tasks.commands import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="the answer; `-` reads standard input")
@@ -28,10 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("the answer is empty; an empty answer does not abstain")
     for explanation in explain(text, arguments.language):
         tables = dict.fromkeys((explanation.language, "en"))
-        print(f"{explanation.verdict} (tables: {', '.join(tables)})")
+        say(f"{explanation.verdict} (tables: {', '.join(tables)})")
         for sentence in explanation.sentences:
-            print(f"  {sentence.text.strip()!r}: {sentence.reading}")
+            say(f"  {sentence.text.strip()!r}: {sentence.reading}")
             for kind, pattern, found, words in sentence.matches:
                 by = "; ".join(f"{part}: {item}" for part, item in words)
-                print(f"    {kind:10} {pattern!r} reads {found!r}" + (f" ({by})" if by else ""))
+                say(f"    {kind:10} {pattern!r} reads {found!r}" + (f" ({by})" if by else ""))
     return 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from lm_eval_tasks.commands import add_mirror, add_output
+from lm_eval_tasks.commands import add_mirror, add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work.training import train_lexical
 
     for path in train_lexical(arguments.mirror, arguments.output):
-        print(path)
+        say(path)
     return 0
 
 
@@ -73,7 +73,7 @@ def _transformers(arguments: argparse.Namespace) -> int:
     given = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
     recipe = work.recipe_of(arguments.recipe, arguments.unknown, given)
     if arguments.show:
-        print(work.shown(recipe))
+        say(work.shown(recipe))
         return 0
     if arguments.output is None:
         raise ValueError("train --detector transformers: name the folder of the new detector with -o DIR")
@@ -87,7 +87,7 @@ def _transformers(arguments: argparse.Namespace) -> int:
         calibrate=arguments.calibrate,
     )
     for one in trained:
-        print(work.told(one), flush=True)
+        say(work.told(one))
     if len(recipe.seeds) > 1:
-        print(work.over_seeds(arguments.output, recipe.seeds))
+        say(work.over_seeds(arguments.output, recipe.seeds))
     return 0
