@@ -18,6 +18,7 @@ from lm_eval.utils import make_table
 
 from custom_metrics.aggregations import defined_mean
 from custom_metrics.carried import Carried
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import harness_results
 from lm_eval_tasks.harness_results import NotDefined, Row, as_written
 from lm_eval_tasks.models.names import name_of
@@ -240,6 +241,41 @@ def test_a_harness_that_cannot_be_extended_writes_no_nan(monkeypatch: pytest.Mon
     assert "N/A" in make_table(got)
     json.dumps(got["results"], default=str, allow_nan=False)
     assert str(sum([NotDefined(), NotDefined()]) / 2) == "N/A"  # type: ignore[call-overload]
+
+
+# --------------------------------------------------------------------------------------------------- where they will lie
+
+
+@pytest.mark.parametrize(
+    ("output", "model", "tried"),
+    [("out", None, "out"), ("out", "org__m", "out/org__m"), ("out/some.json", "m", "out"), ("some.json", None, ".")],
+)
+def test_the_folder_that_is_tried_is_the_harnesss(output: str, model: str | None, tried: str) -> None:
+    assert harness_results.output_folder(output, model) == Path(tried)
+
+
+def test_a_folder_is_tried_once_before_the_first_request_and_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    tried: list[Path] = []
+    check = harness_results.check_writable
+    monkeypatch.setattr(harness_results, "check_writable", lambda folder: (tried.append(folder), check(folder)))
+
+    def ran(tasks: list[str], output: str | None) -> list[Path]:
+        tried.clear()
+        tracker = EvaluationTracker(output_path=output)
+        options = {"metadata": {"mirror": "sample"}, "evaluation_tracker": tracker, "limit": 1}
+        evaluate(tasks, "grounded-baseline", "strategy=abstain", **options)
+        return tried
+
+    assert ran(["nomiracl_de", "clapnq_gold"], str(tmp_path / "new" / "out")) == [tmp_path / "new/out/baseline-abstain"]
+    assert not (tmp_path / "new").exists()
+    assert ran(["nomiracl_de"], None) == []
+    (tmp_path / "a_file").touch()
+    with pytest.raises(UsageError, match=r"^nothing can be written to .*a_file/baseline-abstain: Not a dir"):
+        ran(["nomiracl_de"], str(tmp_path / "a_file"))
 
 
 # ------------------------------------------------------------------------------------------------------ names of models

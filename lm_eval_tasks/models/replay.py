@@ -75,21 +75,19 @@ class Replay(DocumentAnswerer):
         missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
-        batch_size, device, max_batch_size: given by the harness to every model; of no use here.
 
     Raises:
         MissingSource: nothing is there.
         UsageError: answers of several models and none was named, or no answer at all.
     """
 
+    NAME = "replay"
+
     def __init__(
         self,
         path: str | None = None,
         model: str | None = None,
         missing: str = REFUSE,
-        batch_size: Any = None,
-        device: Any = None,
-        max_batch_size: Any = None,
     ) -> None:
         super().__init__()
         if not path:
