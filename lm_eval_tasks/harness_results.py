@@ -8,7 +8,7 @@
 - ``_compute_task_aggregations`` hands the metrics of a :class:`SelfReporting` task to it, which all of ours are: rates that
   are not defined go, and the headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
-- ``GeneralConfigTracker.log_experiment_args`` names our weightless models after their settings
+- ``GeneralConfigTracker.log_experiment_args`` names our weightless models
   (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
 - ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
   (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
@@ -185,14 +185,21 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
-        from lm_eval_tasks.models.names import name_of
+        from lm_eval_tasks.models import names
         from lm_eval_tasks.provenance import PACKAGE
 
         record(self, *args, **kwargs)
-        name = name_of(kwargs.get("model_source"), kwargs.get("model_args"))
-        if name is not None:
-            # Leaderboards file results under developer and model; the folder has the model's name alone.
-            self.model_name, self.model_name_sanitized = f"{PACKAGE}/{name}", sanitize(name)
+        source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
+        name = names.name_of(source, model_args)
+        if name is None:
+            return
+        # Leaderboards file results under developer and model; the folder has the model's name alone.
+        self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
+        output = _newest[0]() if _newest else None
+        if source == names.REPLAY and output is not None and output.output_path:
+            self.model_name_sanitized = names.folder_of(
+                self.model_name_sanitized, model_args, output_folder(output.output_path)
+            )
 
     setattr(log_experiment_args, _MARK, True)
     tracker.log_experiment_args = log_experiment_args
