@@ -23,7 +23,7 @@ from typing import BinaryIO
 
 from custom_metrics.plain_errors import UsageError
 
-__all__ = ["check_writable", "checksum", "finished", "move_whole", "whole_file", "whole_folder"]
+__all__ = ["check_place", "check_writable", "checksum", "finished", "move_whole", "whole_file", "whole_folder"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -41,6 +41,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     It takes that name when the block ends, after its content has reached the disk. If the block fails, it is removed, and
     so are the leftovers of dead processes.
+
+    Raises:
+        OSError: it cannot be written; the error names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
@@ -50,8 +53,24 @@ def whole_file(path: Path) -> Iterator[Path]:
         _sync(partial)
         os.replace(partial, path)
         _sync(path.parent)
+    except OSError as error:
+        if error.filename != str(partial):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def check_place(file: Path) -> None:
+    """Check that a file can be written, before the work on its content begins.
+
+    Raises:
+        UsageError: it is a folder, or its folder cannot be made or written to.
+    """
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; name a file to write")
+    check_writable(file.parent)
 
 
 def check_writable(folder: Path) -> None:
@@ -65,6 +84,8 @@ def check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"x")
+    except FileExistsError as error:
+        raise UsageError(f"nothing can be written to {folder}: it is no folder") from error
     except OSError as error:
         raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}") from error
     finally:

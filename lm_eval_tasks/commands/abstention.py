@@ -28,7 +28,14 @@ def run(arguments: argparse.Namespace) -> int:
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
     if not text.strip():
         raise ValueError("the answer is empty; an empty answer does not abstain")
-    for explanation in explain(text, arguments.language):
+    explanations = explain(text, arguments.language)
+    if not arguments.language:
+        found = [one.language for one in explanations if one.abstains]
+        read = " and ".join(one.language for one in explanations)
+        why = f"{found[0]} reads it as one, and one is enough" if found else "neither reads it as one"
+        verdict = "an abstention" if found else "no abstention"
+        say(f"{verdict}: it looks most like {read}, and {why} (--language reads it as another)")
+    for explanation in explanations:
         tables = dict.fromkeys((explanation.language, "en"))
         say(f"{explanation.verdict} (tables: {', '.join(tables)})")
         for sentence in explanation.sentences:

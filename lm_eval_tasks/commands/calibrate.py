@@ -25,12 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
+        if arguments.results or arguments.output is not None or arguments.note:
+            raise ValueError(
+                f"calibrate --check {arguments.check} reads that calibration alone, and writes none. Leave out the "
+                f"results, -o and --note; or write a calibration of the results (-o FILE), then --check FILE"
+            )
         return _check(arguments.check)
     if not arguments.results or arguments.output is None:
         raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
-    from lm_eval_tasks.atomic import whole_file
+    from lm_eval_tasks.atomic import check_place, whole_file
     from lm_eval_tasks.commands.work.calibrating import calibration_from_runs, table
 
+    check_place(arguments.output)
     calibration = calibration_from_runs(arguments.results, arguments.note)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)

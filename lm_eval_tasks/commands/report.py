@@ -55,28 +55,29 @@ def _number(text: str) -> int | None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.atomic import check_place, check_writable
     from lm_eval_tasks.commands.work.reporting import writing
     from lm_eval_tasks.runs import read_runs
 
+    printed = arguments.model_card or arguments.format == "markdown"
+    path = arguments.output or Path("report.html")
+    if arguments.output is not None or not printed:
+        check_place(path)
+    for folder in (arguments.svg, arguments.png):
+        if folder is not None:
+            check_writable(folder)
     runs = read_runs(arguments.runs)
     if arguments.png or arguments.svg:
-        for path in writing.write_plots(runs, arguments.svg, arguments.png):
-            say(path)
-    if arguments.model_card:
-        return _put(writing.model_card_of(runs), arguments.output)
-    if arguments.format == "markdown":
-        return _put(writing.markdown_of(runs), arguments.output)
-    path = arguments.output or Path("report.html")
-    if arguments.documents == _AS_FITS:
+        for plot in writing.write_plots(runs, arguments.svg, arguments.png):
+            say(plot)
+    if printed:
+        text = writing.model_card_of(runs) if arguments.model_card else writing.markdown_of(runs)
+        put(text, arguments.output)
+        if arguments.output is None:
+            return 0
+    elif arguments.documents == _AS_FITS:
         writing.write_report(runs, path, paper=arguments.paper)
     else:
         writing.write_report(runs, path, arguments.documents, None, arguments.paper)
     say(path)
-    return 0
-
-
-def _put(text: str, output: Path | None) -> int:
-    put(text, output)
-    if output is not None:
-        say(output)
     return 0
