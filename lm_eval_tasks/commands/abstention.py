@@ -30,10 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("the answer is empty; an empty answer does not abstain")
     explanations = explain(text, arguments.language)
     if not arguments.language:
-        found = [one.language for one in explanations if one.abstains]
+        abstaining = [one.language for one in explanations if one.abstains]
         read = " and ".join(one.language for one in explanations)
-        why = f"{found[0]} reads it as one, and one is enough" if found else "neither reads it as one"
-        verdict = "an abstention" if found else "no abstention"
+        why = f"{abstaining[0]} reads it as one, and one is enough" if abstaining else "neither reads it as one"
+        verdict = "an abstention" if abstaining else "no abstention"
         say(f"{verdict}: it looks most like {read}, and {why} (--language reads it as another)")
     for explanation in explanations:
         tables = dict.fromkeys((explanation.language, "en"))
