@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.unknown = unknown
     _show_log()
     try:
+        commands.check_output(arguments)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: the reader has seen enough; Python must not complain at exit either

@@ -51,6 +51,10 @@ def test_ansi_lets_no_control_through() -> None:
         ("report runs --png a_file", "nothing can be written to a_file"),
         ("compare runs runs -o a_file/x", "nothing can be written to a_file"),
         ("calibrate runs -o a_file/x", "nothing can be written to a_file"),
+        ("score runs -o a_file", "nothing can be written to a_file: it is no folder"),
+        ("leaderboard runs -o a_file/site", "nothing can be written to a_file/site: Not a directory"),
+        ("make mirror runs -o a_file/x", "nothing can be written to a_file"),
+        ("export clapnq -o a_file/x", "nothing can be written to a_file"),
     ],
 )
 def test_what_a_command_cannot_do_is_said_before_the_work(

@@ -22,7 +22,16 @@ from typing import Any
 
 from custom_metrics.printable import printable
 
-__all__ = ["add_detector", "add_mirror", "add_output", "add_retriever_options", "put", "retriever_options", "say"]
+__all__ = [
+    "add_detector",
+    "add_mirror",
+    "add_output",
+    "add_retriever_options",
+    "check_output",
+    "put",
+    "retriever_options",
+    "say",
+]
 
 _OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one of which is `run`
 
@@ -63,8 +72,32 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
 ) -> None:
-    """``-o``, ``--output``: a path to write to."""
+    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work.
+
+    Args:
+        parser: of the command.
+        metavar: what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files.
+        help, required: as of argparse.
+    """
+    parser.set_defaults(output_is=metavar)
     parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)
+
+
+def check_output(arguments: argparse.Namespace) -> None:
+    """Try to write where ``--output`` says.
+
+    Raises:
+        UsageError: that cannot be.
+    """
+    from lm_eval_tasks.atomic import check_place, check_writable
+
+    output: Path | None = getattr(arguments, "output", None)
+    if output is None:
+        return
+    if arguments.output_is in ("DIR", "SITE") or (arguments.output_is == "PATH" and output.is_dir()):
+        check_writable(output)
+    else:
+        check_place(output)
 
 
 def add_retriever_options(parser: argparse.ArgumentParser) -> None:

@@ -33,10 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _check(arguments.check)
     if not arguments.results or arguments.output is None:
         raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
-    from lm_eval_tasks.atomic import check_place, whole_file
+    from lm_eval_tasks.atomic import whole_file
     from lm_eval_tasks.commands.work.calibrating import calibration_from_runs, table
 
-    check_place(arguments.output)
     calibration = calibration_from_runs(arguments.results, arguments.note)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)

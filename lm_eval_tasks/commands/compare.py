@@ -43,14 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from detector_plugin import calibration
-    from lm_eval_tasks.atomic import check_place
     from lm_eval_tasks.commands.work.comparing import compare_runs
     from lm_eval_tasks.commands.work.comparing.beside_paper import asked_beside_paper, render_with_paper
     from lm_eval_tasks.commands.work.comparing.rendering import render
     from lm_eval_tasks.runs import labels, read_runs
 
-    if arguments.output is not None:
-        check_place(arguments.output)
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
     runs = read_runs(arguments.runs)

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     printed = arguments.model_card or arguments.format == "markdown"
     path = arguments.output or Path("report.html")
-    if arguments.output is not None or not printed:
+    if not printed:
         check_place(path)
     for folder in (arguments.svg, arguments.png):
         if folder is not None:
