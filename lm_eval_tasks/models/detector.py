@@ -49,8 +49,9 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
-        if not takes(detector, "trust_remote_code"):  # --trust_remote_code is said to every model
-            options.pop("trust_remote_code", None)
+        # --trust_remote_code is said to every model
+        if "trust_remote_code" in options and not takes(detector, "trust_remote_code"):
+            del options["trust_remote_code"]
         if device and str(device) not in _SAID_BY_DEFAULT and takes(detector, "device"):
             options.setdefault("device", device)
         # 1 is what the harness says when nothing was said
