@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -378,6 +379,70 @@ def test_a_damaged_file_is_an_error_and_a_cut_one_is_used(
     path.write_text("\n".join([rows[0], rows[1][:50], *rows[2:]]) + "\n", "utf-8")
     with pytest.raises(CorruptSource, match="line 2"):
         compared(first, second, tasks=["nomiracl_de"])
+
+
+@pytest.mark.parametrize(
+    ("kept", "n", "note"),
+    [
+        (
+            0,
+            None,
+            r"the samples of .* have no row of the filter robust, only of strict: samples_nomiracl_de_.*\.jsonl was cut",
+        ),
+        (3, 3, r"3 of the 8 documents of .* have a row of the filter robust: samples_nomiracl_de_.*\.jsonl was cut"),
+    ],
+)
+def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(
+    two_models: Path, tmp_path: Path, kept: int, n: int | None, note: str
+) -> None:
+    """The harness writes the rows of one filter after those of the other."""
+    first, second = copied_models(two_models, tmp_path, ["nomiracl_de"])
+
+    def cut(rows: list[Row]) -> list[Row]:
+        return sorted(rows, key=lambda row: row["filter"] != "strict")[: 8 + kept]
+
+    change_samples(second, "nomiracl_de", cut)
+    options: dict[str, Any] = {"tasks": ["nomiracl_de"], "metrics": ["accuracy"]}
+    if n is None:
+        for given in ({}, {"filter_name": "robust"}):
+            with pytest.raises(Incomparable, match=f"nomiracl_de: {note}.*or say --filter strict"):
+                compared(first, second, **options, **given)
+        (refusal,) = compared(first, second, **options, refuse=False).refused
+        assert re.match(note, refusal.reason)
+    else:
+        found = compared(first, second, **options)
+        assert the(found, "accuracy", "nomiracl_de").n == n
+        assert re.search(note, " ".join(found.notes))
+    assert the(compared(first, second, **options, filter_name="strict"), "accuracy", "nomiracl_de").n == 8
+
+
+def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
+    folders = []
+    for threshold in (0.05, 0.95):
+        options = "--model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --log_samples".split()
+        metadata = ["mirror=sample", "detector=lexical", f"detector_args=threshold={threshold}", "calibration=none"]
+        folders.append(tmp_path / f"t{threshold}")
+        run([command("lm_eval"), *options, "--metadata", *metadata, "--output_path", folders[-1].name], tmp_path)
+    with pytest.raises(Incomparable, match=r"the detector differs: .*threshold 0.05.*threshold 0.95"):
+        compared(*folders)
+    (second,) = folders[1].glob("*/")
+
+    def without(results: Row) -> None:
+        del results["configs"]["clapnq_gold"]["metadata"]["provenance"]
+
+    change_results(second, without)
+    unknown = (
+        "nothing says which detector, version and threshold tagged the answers of lm-eval-grounded/baseline-answer"
+    )
+    found = compared(*folders)
+    assert {row.metric for row in found.differences} >= {"rougeL", "length"}
+    assert "hallucinated_share" not in {row.metric for row in found.differences}
+    assert f"hallucinated_share is not compared: {unknown}" in " ".join(found.notes)
+    with pytest.raises(Incomparable, match=f"the runs cannot be compared. hallucinated_share: {unknown}"):
+        compared(*folders, metrics=["hallucinated_share"])
+    (results,) = second.glob("results_*.json")
+    results.unlink()
+    assert "hallucinated_share" not in {row.metric for row in compared(*folders).differences}
 
 
 @pytest.mark.parametrize(

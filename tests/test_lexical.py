@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.words import words
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.lexical import LexicalDetector, model
@@ -104,6 +105,26 @@ def test_each_answer_is_read_alone(detector: LexicalDetector) -> None:
     assert together == alone
     with pytest.raises(ValueError, match="2 answers, but 1 references"):
         detector.detect(["r"], ["a", "b"], ["de", "de"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("A reference.", "An answer.", "en"),
+            r"answers is one text\. Of one answer: detect\(\[reference\], \[answer\], \[",
+        ),
+        ((["r"], ["a"], "en"), "languages is one text"),
+        (("r", ["a"], ["en"]), "references is one text"),
+        ((["r"], ["a"], ["en"], "q"), "questions is one text"),
+        ((["r", "r"], ["a", None], ["en", "en"]), r"answers\[1\] is NoneType: None"),
+        (([b"r"], ["a"], ["en"]), r"references\[0\] is bytes: b'r'"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_said(detector: LexicalDetector, arguments: tuple[Any, ...], said: str) -> None:
+    """A text is a sequence, too: of its characters."""
+    with pytest.raises(UsageError, match=said):
+        detector.detect(*arguments)
 
 
 @settings(max_examples=60, deadline=None)

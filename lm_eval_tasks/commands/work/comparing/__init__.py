@@ -14,9 +14,9 @@ from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference, Incomparable, Joined, Refusal
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
-from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join
+from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join, unknown_detectors, unread
 from lm_eval_tasks.commands.work.comparing.measured import Measured
-from lm_eval_tasks.commands.work.comparing.measuring import measure
+from lm_eval_tasks.commands.work.comparing.measuring import TAGGED, measure
 from lm_eval_tasks.commands.work.comparing.rows import corrected, group_rows, in_order, task_rows
 from lm_eval_tasks.runs import MeasuredBy, Run, TaskRun, headline_filter, labels
 
@@ -69,6 +69,7 @@ def compare_runs(
     notes: list[tuple[str, str]] = []
     joined: list[Joined] = []
     measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
+    uncompared: dict[str, str] = {}  # metric to why not
     known: dict[str, tuple[TaskRun, tuple[MeasuredBy, ...]]] = {}
     for name in progress(names):
         of_task = [run.tasks.get(name) for run in runs]
@@ -82,9 +83,14 @@ def compare_runs(
         refused += refusals
         if task is None:
             continue
-        joined.append(task.summary())
-        chosen = _chosen_metrics(task, metrics, every_metric)
         read_by = _filter_of(task, filter_name)
+        cut, said = unread(task, read_by, models)
+        notes += [(name, note) for note in said]
+        refused += cut
+        if cut:
+            continue
+        chosen = _chosen_metrics(task, metrics, every_metric)
+        joined.append(task.summary())
         known[name] = task.any_run, chosen
         if not chosen and not metrics:
             notes.append((name, "no metric is in two runs (answers of --predict_only are scored by `score`)"))
@@ -92,15 +98,25 @@ def compare_runs(
         if others and filter_name is None:
             notes.append((name, f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)"))
         for metric in chosen:
-            values = measure(task, metric.name, read_by, metric.aggregation)
+            values: Measured | str
+            if metric.name in TAGGED and (of_unknown := unknown_detectors(task, metric.name, read_by, models)):
+                values = (
+                    f"nothing says which detector, version and threshold tagged the answers of {', '.join(of_unknown)}; "
+                    f"tag those of all alike (`lm-eval-grounded score RUN -o DIR`)"
+                )
+            else:
+                values = measure(task, metric.name, read_by, metric.aggregation)
             if isinstance(values, str):
                 notes.append((name, f"{metric.name} is not compared: {values}"))
+                uncompared.setdefault(metric.name, values)
             else:
                 measured[name, metric.name, read_by] = values
     if refused and refuse:
         raise Incomparable(_refusals(refused))
-    if metrics:
+    if metrics and not refused:
         missing = [metric for metric in metrics if all(metric != name for _, name, _ in measured)]
+        if missing and (why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]):
+            raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
             has = sorted({metric.name for run, _ in known.values() for metric in run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
@@ -200,8 +216,9 @@ def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) 
 
 
 def _filter_of(task: JoinedTask, asked: str | None) -> str:
-    """The filter asked for, or that of the headlines."""
-    names = task.filters
+    """The filter asked for, or that of the headlines; also where no row of it is left."""
+    listed = [name for run in task.runs if run is not None for name in run.filters]
+    names = tuple(dict.fromkeys((*listed, *task.filters)))
     if asked is not None and asked in names:
         return asked
     if asked is not None and len(names) > 1:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.printable import on_one_line, printable
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
 from lm_eval_tasks.commands.work.comparing.rendering import (
     Section,
     csv_of,
     letter_of,
-    printable,
     render_sections,
     sections,
 )
@@ -73,12 +73,11 @@ def render_with_paper(
         return csv_of(paper_rows(found))
     if form == "json":
         said = {} if comparison is None else comparison.as_json()
-        return (
-            json.dumps({**said, "published": paper_rows(found)}, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        )
+        both = {**said, "published": paper_rows(found)}
+        return printable(json.dumps(both, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
     if comparison is not None:
         return render_sections([*sections(comparison), *paper_sections(found, models)], form)
-    legend = tuple(f"{letter_of(place)} = {printable(model)}" for place, model in enumerate(models))
+    legend = tuple(f"{letter_of(place)} = {on_one_line(model)}" for place, model in enumerate(models))
     first, *others = paper_sections(found, models)
     return render_sections([replace(first, before=(*legend, *first.before)), *others], form)
 
@@ -125,9 +124,9 @@ def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bo
     return Section(
         f"{first.task} beside {first.source.where.partition(';')[0]}",
         ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs)),
-        tuple(tuple(map(printable, row)) for row in rows),
-        before=(printable(_source(first, described)),),
-        after=tuple(map(printable, after)),
+        tuple(tuple(map(on_one_line, row)) for row in rows),
+        before=(on_one_line(_source(first, described)),),
+        after=tuple(map(on_one_line, after)),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from lm_eval_tasks.commands.work.comparing.comparison import Joined, Refusal
 from lm_eval_tasks.runs import Answer, TaskRun, differing_columns
 
-__all__ = ["JoinedTask", "join"]
+__all__ = ["JoinedTask", "join", "unknown_detectors", "unread"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,54 @@ def join(
         ]
         return None, [Refusal(name, "documents", f"no document is in two runs ({'; '.join(first)})")], notes
     return joined, [], notes
+
+
+def unread(task: JoinedTask, filter_name: str, models: Sequence[str]) -> tuple[list[Refusal], list[str]]:
+    """Runs whose samples lack rows of a filter, though the task has it: their file was cut. Where a run has none, the task
+    cannot be compared; where some are there, the rest is missing from the comparison.
+
+    Returns:
+        Refusals, and notes.
+    """
+    refusals, notes = [], []
+    for model, run, answers in zip(models, task.runs, task.answers, strict=True):
+        if run is None or not answers:
+            continue
+        read = sum(filter_name in answer.readings for answer in answers.values())
+        file = run.samples.name if run.samples is not None else "its samples file"
+        if read == 0:
+            others = dict.fromkeys(name for answer in answers.values() for name in answer.readings)
+            reason = (
+                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(others)}: {file} was "
+                f"cut, or is of another version of the task; run it again, or say --filter {next(iter(others), 'none')}"
+            )
+            refusals.append(Refusal(task.name, "answers", reason))
+        elif read < len(answers):
+            notes.append(
+                f"{read} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
+            )
+    return refusals, notes
+
+
+def unknown_detectors(task: JoinedTask, metric: str, filter_name: str, models: Sequence[str]) -> list[str]:
+    """The models of runs that do not say which detector tagged their answers: neither their results file does, nor the key
+    of a calibration in their values. Others are refused where they differ; these may differ, or not."""
+    return [
+        model
+        for model, run, answers in zip(models, task.runs, task.answers, strict=True)
+        if run is not None
+        and not run.detector
+        and any(
+            reading.values.get(metric) is not None and not any(map(_key_of, reading.values.values()))
+            for answer in answers.values()
+            if (reading := answer.readings.get(filter_name)) is not None
+        )
+    ]
+
+
+def _key_of(value: Any) -> str:
+    """The key of a calibration, and so of a detector, that the value of a rate names."""
+    return str(value.get("calibration") or "") if isinstance(value, Mapping) else ""
 
 
 def _by_document(answers: Sequence[Answer]) -> dict[str, Answer]:
@@ -166,11 +214,11 @@ def _tagged(name: str, models: Sequence[str], answers: Sequence[Mapping[str, Ans
     keys = [
         sorted(
             {
-                str(value["calibration"])
+                key
                 for answer in of_run.values()
                 for reading in answer.readings.values()
                 for value in reading.values.values()
-                if isinstance(value, Mapping) and "calibration" in value
+                if (key := _key_of(value))
             }
         )
         for of_run in answers

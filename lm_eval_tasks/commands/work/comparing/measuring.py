@@ -24,7 +24,10 @@ from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
 from lm_eval_tasks.commands.work.comparing.measured import MEAN, RATE, RATIO, Measured
 from lm_eval_tasks.runs import Answer, Reading, TaskRun
 
-__all__ = ["measure"]
+__all__ = ["TAGGED", "measure"]
+
+TAGGED = (*RATES, "hallucinated_share", "hallucinated_words")
+"""Metrics that count what a detector tagged."""
 
 _WORD_SCORES = {
     # numerator and denominator of summed tp, fp, fn, tn
@@ -53,8 +56,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
         }
         for answers in task.answers
     ]
-    of_rate = metric in RATES or metric == "hallucinated_share"
-    if of_rate:
+    if metric in RATES or metric == "hallucinated_share":
         return _measured_rate(task, metric, readings)
     if aggregation in _WORD_SCORES:
         return _measured_words(task, metric, readings, aggregation)
