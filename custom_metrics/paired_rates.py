@@ -14,20 +14,18 @@ detected ones do. This holds if the detector errs alike on the answers of both m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.detection import WordCounts
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
-from custom_metrics.intervals import resampled_sums
 from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
 from custom_metrics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
-from custom_metrics.random_effects import Errors, predicted
+from custom_metrics.random_effects import Errors
 
-__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "detector_errors", "linearised"]
+__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "linearised"]
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -102,40 +100,6 @@ class RateStratum(NamedTuple):
     second: Floats
     errors: Errors | None = None
     expected: bool = False
-
-
-def detector_errors(
-    documents: Any = None,
-    precision: float = math.nan,
-    recall: float = math.nan,
-    pooled: Mapping[str, Mapping[str, Any]] | None = None,
-    iterations: int = ITERATIONS,
-    seed: int = SEED,
-) -> Errors | None:
-    """The errors of a detector, and draws of them, from its calibration in a language.
-
-    Args:
-        documents, precision, recall, pooled: as for :func:`custom_metrics.hallucination.estimate`, where `documents` is
-            called `calibration`.
-        iterations, seed: of the draws.
-
-    Returns:
-        ``None`` where the calibration says nothing.
-    """
-    if pooled is not None:
-        return predicted(pooled, iterations, seed + 1)
-    if documents is None:
-        if not recall or math.isnan(precision) or math.isnan(recall):
-            return None
-        known = (math.nan, math.nan, precision / recall)
-        return Errors(*known, np.tile(known, (iterations, 1)))
-    cells = np.asarray(documents, dtype=float).reshape(-1, 4)
-    counts = WordCounts(*cells.sum(axis=0))
-    tp, fp, fn, tn = resampled_sums(cells, iterations, seed + 1).T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = np.column_stack([tp / (tp + fn), fp / (fp + tn), np.where(tp > 0, (tp + fn) / (tp + fp), np.nan)])
-    ratio = counts.precision / counts.recall if counts.recall else math.nan
-    return Errors(counts.recall, counts.false_positive_rate, ratio, drawn)
 
 
 def compare_rates(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from custom_metrics.paired_means import bounds_and_p, pivots_of
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, detector_errors, linearised
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, linearised
+from custom_metrics.random_effects import detector_errors
 from custom_metrics.paired_shares import mcnemar, stratified_mcnemar, tango
 
 COMPARISONS = 2000

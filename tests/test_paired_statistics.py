@@ -14,7 +14,8 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.multiple_comparisons import holm
 from custom_metrics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
 from custom_metrics.paired_means_of_many import p_of_means
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, detector_errors, linearised
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, linearised
+from custom_metrics.random_effects import detector_errors
 from custom_metrics.paired_shares import compare_share_groups, compare_shares, mcnemar, stratified_mcnemar, tango
 from custom_metrics.significance_ranks import all_pairs, ranks
 
@@ -281,8 +282,8 @@ def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
     alone = estimate(first, CALIBRATION[:6]).estimated
     detected, estimated, rogan = (compare_rates([RateStratum(first, second, errors)], rate) for rate in RATES)
     assert estimated.high - estimated.low < (alone.high - alone.low) / 2
-    assert detected.p == pytest.approx(estimated.p) == pytest.approx(rogan.p)
-    assert detected.p < 0.05
+    assert detected.p == pytest.approx(estimated.p)
+    assert detected.p < rogan.p < 0.05  # by some draws, what either model has flagged is no more than the detector's slips
     for found in (detected, estimated, rogan):
         assert found.low > 0
 

@@ -271,5 +271,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
     if found is None:
         return None, False
     seed = SEED + zlib.crc32(task.encode()) % 10_000  # languages are calibrated on answers of their own
-    errors = detector_errors(found.documents, found.precision, found.recall, found.pooled, seed=seed)
+    errors = detector_errors(
+        found.documents, found.precision, found.recall, found.pooled, seed=seed, clusters=found.clusters or None
+    )
     return errors, found.pooled is not None
