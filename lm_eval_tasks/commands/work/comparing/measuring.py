@@ -16,8 +16,8 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.judging import ASPECTS
 from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_draws import SEED
-from custom_metrics.paired_rates import RATES, detector_errors
-from custom_metrics.random_effects import Errors
+from custom_metrics.paired_rates import RATES
+from custom_metrics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.calibrated import in_force
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
