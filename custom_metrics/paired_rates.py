@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from custom_metrics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
 from custom_metrics.random_effects import Errors
 
-__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "linearised"]
+__all__ = ["RATES", "RateStratum", "across_strata", "compare_rates", "compare_ratios", "linearised"]
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -56,7 +57,11 @@ def linearised(top: Any, bottom: Any) -> Floats:
 
 
 def compare_ratios(
-    strata: Sequence[tuple[Any, Any]], harmonic: bool = False, iterations: int = ITERATIONS, seed: int = SEED
+    strata: Sequence[tuple[Any, Any]],
+    harmonic: bool = False,
+    iterations: int = ITERATIONS,
+    seed: int = SEED,
+    clusters: Sequence[Sequence[Any]] | None = None,
 ) -> PairedDifference:
     """The difference of two ratios of sums, or of their means over languages.
 
@@ -66,9 +71,37 @@ def compare_ratios(
             that a model has nothing of is (0, 0). A language in which a ratio is 0/0 is left out.
         harmonic: the figure is the harmonic mean of the ratios instead.
         iterations, seed: of the bootstrap.
+        clusters: of each language, the names of its clusters. Those that several languages have, such as a passage and its
+            translations, are drawn together.
     """
-    pairs = [(_values(one, harmonic), _values(other, harmonic)) for one, other in strata]
-    return compare_mean_groups(pairs, iterations, seed, CLUSTERS)
+    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in strata]
+    if clusters is not None and len({*chain(*clusters)}) < sum(map(len, clusters)):
+        pairs = across_strata(pairs, clusters)
+    return compare_mean_groups([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
+
+
+def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> list[Floats]:
+    """Values of strata that have clusters in common, as the values of one stratum: a row for each cluster of any of them.
+
+    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that of
+    the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
+
+    Args:
+        strata: of each (clusters, columns) linearised values. One with ``nan`` in a column is left out.
+        clusters: of each the names of its clusters.
+
+    Returns:
+        A single (clusters, columns), or nothing.
+    """
+    known = [(part, names) for part, names in zip(strata, clusters, strict=True) if len(part) and not np.isnan(part).any()]
+    if not known:
+        return []
+    numbers: dict[Any, int] = {}
+    places = [[numbers.setdefault(name, len(numbers)) for name in names] for _, names in known]
+    rows = np.zeros((len(numbers), known[0][0].shape[1]))
+    for (part, _), of_part in zip(known, places, strict=True):
+        np.add.at(rows, of_part, (part - part.mean(axis=0)) / len(part))
+    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(numbers) / len(known))]
 
 
 def _values(parts: Any, harmonic: bool) -> Floats:
