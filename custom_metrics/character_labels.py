@@ -85,7 +85,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
             whatever its category. Its probability is the soft label; where spans overlap, the highest.
 
     Returns:
-        The answer's ``iou`` and ``rho``, which carry the passage, and what :func:`custom_metrics.detection.process_results` returns.
+        The answer's ``iou`` and ``rho``, which carry the passage, and what
+        :func:`custom_metrics.detection.process_results` returns.
     """
     hard, found, kind = detection.annotated_and_found(doc, results)
     soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]

@@ -118,15 +118,15 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a detection task.
 
     Args:
-        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names what documents
-            that hang together have in common: they are one text that several people marked.
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, is the same for
+            documents that hang together, such as one text that several people marked.
         results: one tagged text, as an LLM or a detector gives it. A text that differs from the answer is aligned to it.
             One that has next to nothing in common with the answer flags no word, and counts in ``lost_rate``.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
-        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and 1.0 or 0.0 for
-        ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
+        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and
+        1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
     return word_values(doc, *annotated_and_found(doc, results))
 

@@ -75,8 +75,8 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
 def share_figure(values: Sequence[float | None]) -> Figure:
     """As :func:`mean_figure`, for values 1.0 (in the share) and 0.0 (not): the bounds are Wilson's.
 
-    Of documents that hang together they are those of the number of documents that would give the standard error over clusters
-    in a simple sample (Korn and Graubard 1998), at most as many as there are, and the clusters where that error is 0.
+    Of documents that hang together they are those of the number of documents that would give the standard error over
+    clusters in a simple sample (Korn and Graubard 1998): at most as many as there are, and as clusters where it is 0.
     """
     from custom_metrics.intervals import wilson
 

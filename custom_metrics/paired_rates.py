@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
-from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 from custom_metrics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
 from custom_metrics.random_effects import Errors
@@ -73,8 +73,12 @@ def compare_ratios(
         iterations, seed: of the bootstrap.
         clusters: of each language, the names of its clusters. Those that several languages have, such as a passage and its
             translations, are drawn together.
+
+    Raises:
+        ValueError: the two models' sums are not of the same clusters, or of another form.
     """
-    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in strata]
+    checked = [columns(one, other, parts=2) for one, other in strata]
+    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in checked]
     if clusters is not None and len({*chain(*clusters)}) < sum(map(len, clusters)):
         pairs = across_strata(pairs, clusters)
     return compare_mean_groups([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
@@ -83,8 +87,8 @@ def compare_ratios(
 def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> list[Floats]:
     """Values of strata that have clusters in common, as the values of one stratum: a row for each cluster of any of them.
 
-    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that of
-    the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
+    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that
+    of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
 
     Args:
         strata: of each (clusters, columns) linearised values. One with ``nan`` in a column is left out.
@@ -93,7 +97,9 @@ def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -
     Returns:
         A single (clusters, columns), or nothing.
     """
-    known = [(part, names) for part, names in zip(strata, clusters, strict=True) if len(part) and not np.isnan(part).any()]
+    known = [
+        (part, names) for part, names in zip(strata, clusters, strict=True) if len(part) and not np.isnan(part).any()
+    ]
     if not known:
         return []
     numbers: dict[Any, int] = {}
@@ -144,7 +150,14 @@ def compare_rates(
         strata: a language each. A language in which the rate of a model is not defined is left out.
         rate: one of ``RATES``.
         iterations, seed: of the bootstrap.
+
+    Raises:
+        ValueError: an unknown rate; the two models' words are not of the same clusters, or of another form.
     """
+    if rate not in RATES:
+        raise ValueError(f"unknown rate {rate!r}; known are {', '.join(RATES)}")
+    for language in strata:
+        columns(language.first, language.second, parts=2)
     if rate == RATES[0]:
         return compare_ratios([(part.first, part.second) for part in strata], iterations=iterations, seed=seed)
     corrected = [_Corrected.of(part, rate) for part in strata]

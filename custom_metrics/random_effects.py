@@ -1,21 +1,22 @@
 """A detector's errors in a language and how sure they are: measured there, or expected from those in other languages.
 
-*Annotated* answers in the language (:func:`annotated`) measure its true and false positive rate, and precision over recall.
-They are drawn on the logit scale, and the log scale, from a t distribution. Its covariance is the jackknife's over clusters of
-answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much), and its degrees of
-freedom are one less than the effective number of clusters, those of which a few hold most of a rate's words being fewer than
-they look (Kish 1965, "Survey sampling"; Carter, Schnepel and Steigerwald 2017, "Asymptotic behavior of a t-test robust to
-cluster heterogeneity"). Such intervals are those for proportions in small cluster samples (Dean and Pagano 2015, "Evaluating
-confidence interval methods for binomial proportions in clustered surveys"). Half a word is added to each count, and no
-variance is below that of as many independent words: a detector that found all of four hallucinated words, or one of four
-in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
+*Annotated* answers in the language (:func:`annotated`) measure its true and false positive rate, and precision over
+recall. These are drawn on the logit and the log scale from a t distribution. Its covariance is the jackknife's over
+clusters of answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much). Its
+degrees of freedom are one less than the clusters; for the ratio, one less than their effective number, as a few clusters
+may hold most of the words (Kish 1965, "Survey sampling"; Carter, Schnepel and Steigerwald 2017, "Asymptotic behavior of a
+t-test robust to cluster heterogeneity"). Such intervals are those for proportions in small cluster samples (Dean and Pagano
+2015, "Evaluating confidence interval methods for binomial proportions in clustered surveys"). Half a word is added to each
+count, and no variance is below that of as many independent words: a detector that found all of four hallucinated words, or
+one of four in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
 
-*Not annotated* (:func:`predicted`): true and false positive rates differ between languages and between the models whose answers are read. Each annotated
-*cell*, the answers of one model in one language, is a draw from a distribution; a new cell is another draw. Its rates are
-predicted on the logit scale from the mean of the cells and two spreads beyond chance, of languages and of models within
-them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson, White and Riley 2013). The
-prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis (Higgins, Thompson and
-Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances (Satterthwaite 1946).
+*Not annotated* (:func:`predicted`): true and false positive rates differ between languages and between the models whose
+answers are read. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell
+is another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
+languages and of models within them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson,
+White and Riley 2013). The prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis
+(Higgins, Thompson and Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances
+(Satterthwaite 1946).
 """
 
 from __future__ import annotations
@@ -85,9 +86,7 @@ def detector_errors(
     return Errors(*known, np.tile(known, (iterations, 1)))
 
 
-def annotated(
-    documents: NDArray[Any], iterations: int, seed: int, clusters: Sequence[Any] | None = None
-) -> Errors:
+def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Sequence[Any] | None = None) -> Errors:
     """The errors that annotated answers in a language measure.
 
     Args:
@@ -99,14 +98,20 @@ def annotated(
     Returns:
         The errors; what is not defined (a true positive rate without a hallucinated word) is ``nan``. Draws of a single
         cluster, which says nothing of how clusters differ, are ``nan``.
+
+    Raises:
+        ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
     """
-    cells = sums_by_cluster(np.asarray(documents, dtype=float).reshape(-1, 4), clusters)
+    counts = np.asarray(documents, dtype=float)
+    if counts.size % 4 or not (counts >= 0).all():
+        raise ValueError("word counts are four numbers a document, tp fp fn tn, none below 0")
+    cells = sums_by_cluster(counts.reshape(-1, 4), clusters)
     tp, fp, fn, tn = sums = cells.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = tp / (tp + fn), fp / (fp + tn), (tp + fn) / (tp + fp) if tp else np.nan
     number = len(cells)
     if number < 2:
-        return Errors(*map(float, rates), np.full((iterations, 3), np.nan))
+        return Errors(float(rates[0]), float(rates[1]), float(rates[2]), np.full((iterations, 3), np.nan))
     middle = _scales(sums)
     apart = _scales(sums - cells) - middle
     covariance = (number - 1) / number * apart.T @ apart
@@ -119,7 +124,9 @@ def annotated(
     rng = np.random.default_rng(seed)
     normal = rng.standard_normal((iterations, 3)) @ _root(covariance).T
     scale = np.stack([rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, of_ratio)], axis=-1)
-    return Errors(*map(float, rates), _rates(middle + normal / np.sqrt(scale[:, [0, 0, 1]])))
+    return Errors(
+        float(rates[0]), float(rates[1]), float(rates[2]), _rates(middle + normal / np.sqrt(scale[:, [0, 0, 1]]))
+    )
 
 
 def _effective(sizes: Floats) -> float:

@@ -50,7 +50,15 @@ def test_a_calibration_is_made_of_detection_runs(
     assert printed[0].split() == ["language", "docs", "precision", "recall", "f1", "FPR", "prevalence"]
     assert printed[1].split()[:3] == ["de", "gold", "7"]
     content = json.loads(out.read_text("utf-8"))["languages"]["de"]["gold"]
-    assert set(content) == {"source", "precision", "recall", "false_positive_rate", "prevalence", "documents", "clusters"}
+    assert set(content) == {
+        "source",
+        "precision",
+        "recall",
+        "false_positive_rate",
+        "prevalence",
+        "documents",
+        "clusters",
+    }
 
 
 def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path: Path) -> None:
@@ -64,7 +72,9 @@ def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path
     with pytest.raises(CalibrationError, match="these runs are of several detectors"):
         calibration_from_runs([detected, other])
     few = generate(tmp_path / "few", tasks="mushroom_de", model="hallucination-detector", model_args="detector=lexical")
-    with pytest.raises(CalibrationError, match="samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"):
+    with pytest.raises(
+        CalibrationError, match=r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"
+    ):
         calibration_from_runs([few])
     results.unlink()
     with pytest.raises(CalibrationError, match="the results file that was written with"):

@@ -167,7 +167,9 @@ def test_a_doubtful_estimate_is_said_to_be_one(
     warning: str,
 ) -> None:
     path = tmp_path / f"{documents[0][0]}.json"
-    Calibration({"name": "third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}).save(path)
+    Calibration({"name": "third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}).save(
+        path
+    )
     with caplog.at_level(logging.WARNING):
         harness(
             ["mfava_de"],
@@ -265,7 +267,12 @@ def test_damaged_calibrations(tmp_path: Path, content: str, message: str) -> Non
 def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
     saved = Calibration(
         {"name": "x", "version": "1", "licence": "MIT"},
-        {"de": {"gold": measured([[1, 2, 3, 4], *[[0, 0, 0, 9]] * 4], "t"), "silver": measured([[0, 0, 1, 1]] * 5, "s")}},
+        {
+            "de": {
+                "gold": measured([[1, 2, 3, 4], *[[0, 0, 0, 9]] * 4], "t"),
+                "silver": measured([[0, 0, 1, 1]] * 5, "s"),
+            }
+        },
         note="n",
     )
     saved.save(tmp_path / "a" / "c.json")
@@ -355,9 +362,9 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
 
 def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    Calibration({"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]] * 5, "")}}).save(
-        path
-    )
+    Calibration(
+        {"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]] * 5, "")}}
+    ).save(path)
     options = {"pretrained": "Q", "model": "local-chat-completions"}
     assert detector_settings.calibration_of("llm", options, str(path)) == load(str(path)).identity
     with pytest.raises(CalibrationError, match="of detector 'llm:Q', and the detector in use is 'llm:R'"):

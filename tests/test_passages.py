@@ -50,7 +50,7 @@ def _sample() -> str:
 def test_a_passage_is_known_by_its_place_in_parallel_files_alone() -> None:
     rows = [f"text {place // 2}" for place in range(SILVER_ROWS)]
     assert passages_of(rows, parallel=True) == [str(place - place % 2) for place in range(SILVER_ROWS)]
-    assert passages_of(rows, parallel=False) == passages_of(rows[:-1], parallel=True) + [passages_of(rows, False)[-1]]
+    assert passages_of(rows, parallel=False) == [*passages_of(rows[:-1], parallel=True), passages_of(rows, False)[-1]]
     assert passages_of(["x", "y", "x"], parallel=True)[::2] == ["2d711642b726"] * 2
 
 
@@ -117,7 +117,9 @@ def test_means_and_shares_are_by_passage() -> None:
 
 
 def test_a_run_has_the_standard_error_by_text(harness: Harness) -> None:
-    got = harness(["mfava_detection_de_gold"], "hallucination-detector", "detector=lexical", metadata={"mirror": "sample"})
+    got = harness(
+        ["mfava_detection_de_gold"], "hallucination-detector", "detector=lexical", metadata={"mirror": "sample"}
+    )
     values = [[*sample["precision"]] for sample in got["samples"]["mfava_detection_de_gold"]]
     passages = [sample["doc"]["passage"] for sample in got["samples"]["mfava_detection_de_gold"]]
     expected = detection.f1.figure([ClusteredCounts(*pair) for pair in zip(values, passages, strict=True)])
@@ -199,7 +201,9 @@ def test_a_passage_in_two_languages_is_one_row() -> None:
     parts = [compare_ratios([pair]) for pair in ((first, second), (first[:5] * 2, second[:5]))]
     assert some.difference == pytest.approx(np.mean([part.difference for part in parts]))
     empty = np.zeros((2, 2))
-    assert compare_ratios([(first, second), (empty, empty)], clusters=[names, names[:2]])[:6] == pytest.approx(alone[:6])
+    assert compare_ratios([(first, second), (empty, empty)], clusters=[names, names[:2]])[:6] == pytest.approx(
+        alone[:6]
+    )
     assert compare_ratios([(empty, empty)] * 2, clusters=[names[:2]] * 2).n == 0
 
 
@@ -223,7 +227,9 @@ def test_the_leaderboards_numbers_are_by_passage() -> None:
     kind, numbers = numbers_of("precision", "", "tags", answers("precision", COUNTS))
     assert (kind, len(numbers)) == (MEAN, 3)
     assert float(np.mean(numbers)) == pytest.approx(15 / 21)
-    kind, numbers = numbers_of("altered_rate", DEFINED_SHARE, "tags", answers("altered_rate", [1.0, 0.0, 1.0, 0.0, None]))
+    kind, numbers = numbers_of(
+        "altered_rate", DEFINED_SHARE, "tags", answers("altered_rate", [1.0, 0.0, 1.0, 0.0, None])
+    )
     assert (kind, len(numbers)) == (MEAN, 3)
     assert float(np.mean(numbers)) == pytest.approx(0.5)
     others = [Answer(a.key, "", {}, "", "", "", a.readings) for a in answers("x", [1.0, 0.0, 1.0, 0.0, 1.0])]

@@ -44,9 +44,9 @@ def load(
         ignored: the model's arguments, which the harness passes as well.
 
     Returns:
-        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows that are
-        one text, which several people marked, and for its translations), ``reference``, ``answer``, ``spans``
-        (``start``, ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
+        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows of one
+        text, which several people marked, and for its translations), ``reference``, ``answer``, ``spans`` (``start``,
+        ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
 
     Raises:
         ValueError: an unknown language, or one without such annotations.

@@ -1,10 +1,10 @@
 """Which passage an annotated answer is about: one name in all languages, into which mFAVA's texts were translated.
 
-Answers about one passage hang together. A silver file has the 309 texts in the same order in every language, and a passage is
-known by its place there. The gold file has most of them in each of its languages, in another order, and several rows of one
-text that several people marked: ``passages.tsv`` says where the text of a row stands in the silver files.
-``python -m lm_eval_tasks.mfava.passages --mirror DIR > passages.tsv`` makes that table: two texts are one where most of their
-numbers are, as rare as these are, and neither has more with another text.
+Answers about one passage hang together. A silver file has the 309 texts in the same order in every language, and a passage
+is known by its place there. The gold file has most of them in each of its languages, in another order, and several rows of
+one text that several people marked: ``passages.tsv`` says where the text of a row stands in the silver files.
+``python -m lm_eval_tasks.mfava.passages --mirror DIR > passages.tsv`` makes that table: two texts are one where they share
+numbers, by their rarity three tenths of all, and neither shares more with another text.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _table() -> Mapping[str, str]:
 # ------------------------------------------------------------------------------------------------------ making the table
 
 
-def _matches(texts: Sequence[set[int]], others: Sequence[set[int]], weights: Mapping[int, float]) -> Iterator[tuple[int, int]]:
+def _matches(
+    texts: Sequence[set[int]], others: Sequence[set[int]], weights: Mapping[int, float]
+) -> Iterator[tuple[int, int]]:
     """Places of the texts that are one: each has most numbers with the other."""
 
     def weight(numbers: set[int]) -> float:
@@ -90,17 +92,15 @@ def _lines(mirror: str | None) -> Iterator[str]:
     times = Counter(number for texts in (*of_text.values(), known) for numbers in texts for number in numbers)
     weights = {number: 1 / count for number, count in times.items()}
     for code, texts in of_text.items():
-        found = dict(_matches(texts, known, weights))
+        places = dict(_matches(texts, known, weights))
         for place, numbers in enumerate(texts):
             digest = _digest(gold[code][place])
-            if place not in found:  # in no silver file: later languages may have it
+            if place not in places:  # in no silver file: later languages may have it
                 names.append(digest)
                 known.append(numbers)
-            yield f"{digest}\t{names[found[place]] if place in found else digest}"
+            yield f"{digest}\t{names[places[place]] if place in places else digest}"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
-    print("reference\tpassage")
-    print(*_lines(parser.parse_args().mirror), sep="\n")

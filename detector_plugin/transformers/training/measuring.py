@@ -17,7 +17,16 @@ from custom_metrics.words import words
 from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured, too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
 
-__all__ = ["USUAL_THRESHOLD", "Row", "best_threshold", "calibration_of", "measure", "not_calibrated", "over_languages", "table"]
+__all__ = [
+    "USUAL_THRESHOLD",
+    "Row",
+    "best_threshold",
+    "calibration_of",
+    "measure",
+    "not_calibrated",
+    "over_languages",
+    "table",
+]
 
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""

@@ -9,7 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from detector_plugin.calibration import ANNOTATIONS, Calibration, CalibrationError, LanguageCalibration, measured, too_few
+from detector_plugin.calibration import (
+    ANNOTATIONS,
+    Calibration,
+    CalibrationError,
+    LanguageCalibration,
+    measured,
+    too_few,
+)
 from detector_plugin.lexical import HELD_OUT_SUFFIX
 from detector_plugin.prompt import PROMPT_VERSION
 from lm_eval_tasks.runs import cluster_of

@@ -34,7 +34,7 @@ class Measured:
         present: of each model, (documents,) whether its run has the document.
         clusters: (documents,) numbers of what is drawn together.
         unit: what the clusters are.
-        names: of the clusters, by their number; a cluster that several tasks have is drawn once. Empty where each task's are
+        names: of the clusters, by their number; a cluster that several tasks have is drawn once. Empty where each task has
             its own.
         annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
             left out; one that occurs and is never flagged counts as 0.

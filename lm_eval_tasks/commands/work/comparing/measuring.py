@@ -78,7 +78,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
 
 
 def _by_passage(task: JoinedTask, found: Measured) -> Measured:
-    """The values of an annotated task by passage: rows of one text, or of one page, hang together, in several tasks as well.
+    """The values of an annotated task by passage: rows of one text, or page, hang together, in several tasks as well.
 
     Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
     """

@@ -43,7 +43,9 @@ def numbers_of(metric: str, aggregation: str, filter: str, answers: Sequence[Ans
     values = [reading.values.get(metric) if reading else None for reading in readings]
     if not any(value is not None for value in values):
         return "", ()
-    passages = clusters_of([cluster_of(answer.doc) for answer in answers])  # of annotated answers: rows of one text, or page
+    passages = clusters_of(
+        [cluster_of(answer.doc) for answer in answers]
+    )  # of annotated answers: rows of one text, or page
     if aggregation in (DEFINED_SHARE, DEFINED_MEAN):
         numbers = [float(value) if isinstance(value, (int, float)) else np.nan for value in values]
         if passages is not None:
