@@ -130,12 +130,6 @@ def file_of(language: Language) -> str:
     return GOLD_FILE if language.gold else language.silver_file
 
 
-def references(language: str, mirror: str | None = None) -> list[str]:
-    """The reference of each row of a language, in the order of its file."""
-    path = sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)
-    return [row["references"] for _, row in _rows(language, path)]
-
-
 def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     known = LANGUAGES[language]
     columns: tuple[str, ...] = ("references", "generated_text", "silver_annotations")

@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 
 import numpy as np
+
+from lm_eval_tasks import sources
+from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
 __all__ = ["passages_of"]
 
@@ -75,19 +80,21 @@ def _numbers(text: str) -> set[int]:
     return {int(digits) for digits in re.findall(r"\d{2,9}", text)}
 
 
-def _lines(mirror: str | None) -> Iterator[str]:
-    from lm_eval_tasks.mfava import detection
-    from lm_eval_tasks.mfava.languages import LANGUAGES
+def _rows(file: str, mirror: str | None) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = json.loads(sources.locate(REPOSITORY, file, mirror).read_text("utf-8"))
+    return rows
 
-    silver = detection.references("fi", mirror)
+
+def _lines(mirror: str | None) -> Iterator[str]:
+    silver = [row["references"] for row in _rows(LANGUAGES["fi"].silver_file, mirror)]
     passages = {place: _numbers(silver[place]) for place in sorted({silver.index(text) for text in silver})}
     names = [str(place) for place in passages]
     known = list(passages.values())
-    gold = {
-        code: found
-        for code, language in LANGUAGES.items()
-        if language.gold and (found := list(dict.fromkeys(detection.references(code, mirror))))
-    }
+    gold: dict[str, list[str]] = {}
+    for row in _rows(GOLD_FILE, mirror):
+        texts = gold.setdefault(row["language"], [])
+        if row["references"] not in texts:
+            texts.append(row["references"])
     of_text = {code: [_numbers(text) for text in texts] for code, texts in gold.items()}
     times = Counter(number for texts in (*of_text.values(), known) for numbers in texts for number in numbers)
     weights = {number: 1 / count for number, count in times.items()}
@@ -104,3 +111,4 @@ def _lines(mirror: str | None) -> Iterator[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
+    sys.stdout.write("reference\tpassage\n" + "".join(f"{line}\n" for line in _lines(parser.parse_args().mirror)))
