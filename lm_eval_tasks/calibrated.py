@@ -95,7 +95,7 @@ def estimated(
 
 def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:
     """The same without bounds, which take the time."""
-    return rates(wild, **_errors(calibration))
+    return rates(wild, **{name: said for name, said in _errors(calibration).items() if name != "clusters"})
 
 
 def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, Any]:
@@ -106,6 +106,7 @@ def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, A
         return {"pooled": calibration.pooled}
     return {
         "calibration": calibration.documents,
+        "clusters": calibration.clusters or None,
         "precision": calibration.precision,
         "recall": calibration.recall,
     }
@@ -115,6 +116,9 @@ def figure_of(rate: Interval, answers: int) -> Figure:
     """A rate as the figure of so many answers."""
     return Figure(rate.value, rate.low, rate.high, rate.standard_error, answers)
 
+
+FEW = 20
+"""Texts of a calibration, fewer of which are said in the line after a run."""
 
 SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
 
@@ -133,7 +137,9 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
     rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
     if math.isnan(rate.value):
         return
-    number = "unknown" if calibration.documents is None else str(len(calibration.documents))
+    number = "unknown" if calibration.documents is None else str(calibration.texts)
+    if 0 < calibration.texts < FEW:
+        number += f", so few that other ones might say something else: with {FEW} or more the bounds would be narrower"
     models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
     log.info(
         "%s: %.1f %% of the words are hallucinated, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",

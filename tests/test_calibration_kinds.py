@@ -14,6 +14,7 @@ import pytest
 
 from custom_metrics.hallucination import estimate
 from custom_metrics.random_effects import FEWEST_LANGUAGES, predicted
+from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import (
     ANNOTATIONS,
     KINDS,
@@ -29,6 +30,12 @@ from lm_eval_tasks.mfava import cells, dataset, estimation
 
 Counts = np.ndarray[Any, Any]
 NAME = {"name": "third", "version": "1", "licence": ""}
+
+
+@pytest.fixture(autouse=True)
+def of_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of two answers show everything but that they are too few (``test_small_calibrations.py``)."""
+    monkeypatch.setattr(calibrations, "FEWEST", 1)
 
 
 def answers(rng: np.random.Generator, tpr: float, fpr: float, prevalence: float, number: int = 25) -> Counts:

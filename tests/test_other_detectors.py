@@ -210,7 +210,7 @@ def test_a_calibration_is_held_against_its_name(tmp_path: Path) -> None:
     assert not has_package("somebody/model")
     described = {"name": "shouting", "version": "7", "licence": "MIT"}
     file = tmp_path / "shouting.json"
-    CalibrationFile(described, {"de": {"gold": measured([[1, 1, 1, 5]], "mine")}}).save(file)
+    CalibrationFile(described, {"de": {"gold": measured([[1, 1, 1, 5]] * 5, "mine")}}).save(file)
     found = settings_of("mfava_de", "shouting", "least=4", str(file))
     assert found["detector_args"] == '{"least": 4}'
     assert found["calibration"].startswith("shouting.json@")

@@ -19,7 +19,14 @@ from detector_plugin.labelled import LabelledAnswer, without_spans
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, token_labels
 from detector_plugin.transformers.training.loss import HEAVIEST, balanced
-from detector_plugin.transformers.training.measuring import Row, best_threshold, calibration_of, over_languages, table
+from detector_plugin.transformers.training.measuring import (
+    Row,
+    best_threshold,
+    calibration_of,
+    not_calibrated,
+    over_languages,
+    table,
+)
 from detector_plugin.transformers.training.splitting import Parts, article_groups, split
 from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
 from lm_eval_tasks.cli import main
@@ -43,11 +50,11 @@ def test_the_benchmarks_name_their_collections() -> None:
     seen: Counter[str] = Counter()
     documents, ingredients = read_data(["mfava-gold", "mushroom"], "sample", seen, ["de", "fi"])
     assert Counter((d.language, d.annotations) for d in documents) == {
-        ("de", "gold"): 3,
+        ("de", "gold"): 7,
         ("de", "real"): 3,
         ("fi", "real"): 3,
     }
-    assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 3), ("mushroom", 6)]
+    assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 7), ("mushroom", 6)]
     assert all(d.article.startswith("https://") and d.soft is not None for d in documents if d.annotations == "real")
 
 
@@ -364,20 +371,26 @@ def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
         return Row(part, language, annotations, np.array(counts), ("m",) * len(counts), 0.5)
 
     rows = [
-        row("measured", "de", "real", [[1, 1, 1, 1]]),
-        row("left out", "de", "real", [[2, 0, 0, 2], [1, 1, 0, 0]]),
-        row("measured", "fi", "silver", [[3, 1, 0, 4]]),
-        row("measured", "it", "gold", [[0, 0, 1, 1]]),  # finds nothing: nothing can be corrected
+        row("measured", "de", "real", [[1, 1, 1, 1]] * 5),
+        row("left out", "de", "real", [[2, 0, 0, 2], [1, 1, 0, 0]] * 3),
+        row("measured", "fi", "silver", [[3, 1, 0, 4]] * 5),
+        row("measured", "it", "gold", [[0, 0, 1, 1]] * 5),  # finds nothing: nothing can be corrected
+        row("measured", "it", "silver", [[3, 1, 0, 4]] * 4),  # too few
+    ]
+    assert [not_calibrated(one)[:36] for one in rows] == [
+        *[""] * 3,
+        "it gold: not one hallucinated word o",
+        "training, measured: it silver has 4 ",
     ]
     made = calibration_of(rows, {"name": "d", "version": "1", "licence": "x"}, "note")
     assert {code: list(kinds) for code, kinds in made.languages.items()} == {"de": ["real"], "fi": ["silver"]}
     german = made.languages["de"]["real"]
-    assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m", "m"))
+    assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m",) * 6)
     assert german.source == "training, left out: de real"
     assert "NaN" not in json.dumps(json.loads(made.to_json()))
-    assert "| measured | it | gold | 1 | – | 0.0 | 0.0 | 50.0 | 0.0 | 0.500 |" in table(rows)
+    assert "| measured | it | gold | 5 | – | 0.0 | 0.0 (0.0 – 0.0) | 50.0 | 0.0 | 0.500 |" in table(rows)
     (both,) = over_languages([*rows, row("left out", "fi", "real", [[0, 0, 2, 0]])])
-    assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (3, 1, 2, 2))
+    assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (9, 3, 2, 6))
 
 
 def test_facts_are_what_they_say() -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.character_labels import iou, rho
 from custom_metrics.detection import WordCounts, count_words
-from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
 from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
 from detector_plugin import lexical
@@ -93,7 +93,7 @@ def summary(
 ) -> dict[tuple[str, str], Mapping[str, float]]:
     """Figures by language and kind of annotation, and under ``("all", kind)`` and ``("all", "all")``.
 
-    Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over answers),
+    Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over texts),
     the share that is hallucinated, the share that is flagged; the expected calibration error; of real answers IoU and rho.
     Answers whose reference is marks of what a translation model could not write are in their language's row alone.
     """
@@ -108,7 +108,8 @@ def summary(
     for key, numbers in sorted(groups.items()):
         each = np.array([found[n].counts for n in numbers], float)
         counts = WordCounts(*each.sum(axis=0))
-        low, high = percentile_bounds(_f1(resampled_sums(each)))
+        texts = [documents[n].article or documents[n].reference for n in numbers]
+        low, high = percentile_bounds(_f1(resampled_sums(sums_by_cluster(each, texts))))
         row = {
             "documents": len(numbers),
             "precision": 100 * counts.precision,

@@ -6,7 +6,7 @@ what the model said to one document, with every filter's reading of it and the v
 
 from __future__ import annotations
 
-from lm_eval_tasks.runs.answers import Answer, Reading, differing_columns, read_answers
+from lm_eval_tasks.runs.answers import Answer, Reading, cluster_of, differing_columns, read_answers
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, headline_filter, labels
 
@@ -17,6 +17,7 @@ __all__ = [
     "Run",
     "Settings",
     "TaskRun",
+    "cluster_of",
     "differing_columns",
     "headline_filter",
     "labels",

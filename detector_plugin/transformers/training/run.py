@@ -20,7 +20,7 @@ from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.card import Ingredient, card
 from detector_plugin.transformers.training.examples import LABELS, Collator, Examples, examples_of
 from detector_plugin.transformers.training.loss import balanced
-from detector_plugin.transformers.training.measuring import Row, best_threshold, measure
+from detector_plugin.transformers.training.measuring import Row, best_threshold, measure, not_calibrated
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import (
     CHECKPOINTS,
@@ -153,9 +153,10 @@ def train_detector(
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
     trained = _measured(parts, folder, base, labels, recipe, device, progress)
     stored, rows, files = trained
-    calibratable = calibrate and any(row.total.precision > 0 for row in rows)
-    if calibrate and not calibratable:
-        log.warning("%s flags no hallucinated word of what was held out: no calibration can correct anything", folder)
+    reasons = [not_calibrated(row) for row in rows]
+    calibratable = calibrate and not all(reasons)
+    if calibrate and any(reasons):
+        log.warning("%s: not calibrated: %s", folder, "; ".join(filter(None, reasons)))
     text = card(
         recipe,
         seed=seed,

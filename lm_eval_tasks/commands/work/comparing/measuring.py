@@ -16,13 +16,13 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.judging import ASPECTS
 from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_draws import SEED
-from custom_metrics.paired_rates import RATES, detector_errors
-from custom_metrics.random_effects import Errors
+from custom_metrics.paired_rates import RATES
+from custom_metrics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.calibrated import in_force
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
 from lm_eval_tasks.commands.work.comparing.measured import MEAN, RATE, RATIO, Measured
-from lm_eval_tasks.runs import Answer, Reading, TaskRun
+from lm_eval_tasks.runs import Answer, Reading, TaskRun, cluster_of
 
 __all__ = ["TAGGED", "measure"]
 
@@ -75,7 +75,26 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
             cluster=lambda answer, reading: str(answer.doc.get("id", answer.key)),
         )
         return found if isinstance(found, str) else replace(found, harmonic=of_judge is _rating)
-    return _measured(task, readings, MEAN, metric, lambda reading: _number(reading.values.get(metric)), "documents")
+    found = _measured(task, readings, MEAN, metric, lambda reading: _number(reading.values.get(metric)), "documents")
+    return found if isinstance(found, str) else _by_passage(task, found)
+
+
+def _by_passage(task: JoinedTask, found: Measured) -> Measured:
+    """The values of an annotated task by passage: rows of one text, or page, hang together, in several tasks as well.
+
+    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
+    """
+    by_document = {key: answer for answers in task.answers for key, answer in answers.items()}
+    names = [cluster_of(by_document[document].doc) for document in task.documents]
+    if not all(names):
+        return found
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    clusters = np.array([numbers[name] for name in names], dtype=int)
+    unit = "passages" if len(numbers) < len(names) else found.unit
+    values = found.values
+    if found.kind == MEAN:
+        values = tuple(np.stack([part, np.where(np.isnan(part), np.nan, 1.0)], axis=-1)[:, None] for part in values)
+    return replace(found, kind=RATIO, values=values, clusters=clusters, unit=unit, names=tuple(numbers))
 
 
 class _NotANumber(Exception):
@@ -181,7 +200,10 @@ def _measured_words(
 ) -> Measured | str:
     """A score of summed word counts, or the mean of it over the categories that occur."""
     found = _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, score), "documents")
-    if isinstance(found, str) or found.values[0].shape[1] == 1:
+    if isinstance(found, str):
+        return found
+    found = _by_passage(task, found)
+    if found.values[0].shape[1] == 1:
         return found
     recall = _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, "recall"), "documents")
     if isinstance(recall, str):
@@ -273,5 +295,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
     if found is None:
         return None, False
     seed = SEED + zlib.crc32(task.encode()) % 10_000  # languages are calibrated on answers of their own
-    errors = detector_errors(found.documents, found.precision, found.recall, found.pooled, seed=seed)
+    errors = detector_errors(
+        found.documents, found.precision, found.recall, found.pooled, seed=seed, clusters=found.clusters or None
+    )
     return errors, found.pooled is not None

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from custom_metrics.carried import clusters_of
+from custom_metrics.intervals import sums_by_cluster
 from custom_metrics.paired_rates import linearised
 from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE
-from lm_eval_tasks.runs import Answer
+from lm_eval_tasks.runs import Answer, cluster_of
 
 __all__ = ["MEAN", "SHARE", "numbers_of"]
 
@@ -25,7 +27,8 @@ def numbers_of(metric: str, aggregation: str, filter: str, answers: Sequence[Ans
 
     Ratios of sums are given as linearised values, whose mean they are (:func:`custom_metrics.paired_rates.linearised`).
     The hallucination rates of mFAVA are so by article, and are all the flagged share: corrected by the same calibration,
-    of one language, they differ significantly where the flagged shares do.
+    of one language, they differ significantly where the flagged shares do. Those of annotated answers are by passage, where
+    several answers have one.
 
     Args:
         metric, aggregation: of the task.
@@ -40,15 +43,21 @@ def numbers_of(metric: str, aggregation: str, filter: str, answers: Sequence[Ans
     values = [reading.values.get(metric) if reading else None for reading in readings]
     if not any(value is not None for value in values):
         return "", ()
+    passages = clusters_of(
+        [cluster_of(answer.doc) for answer in answers]
+    )  # of annotated answers: rows of one text, or page
     if aggregation in (DEFINED_SHARE, DEFINED_MEAN):
         numbers = [float(value) if isinstance(value, (int, float)) else np.nan for value in values]
+        if passages is not None:
+            sums = sums_by_cluster(np.nan_to_num(np.column_stack([numbers, ~np.isnan(numbers)])), passages)
+            return _checked(linearised(*sums.T))
         return (SHARE if aggregation == DEFINED_SHARE else MEAN), numbers
     if metric in _RATES:
         counts = [reading.values.get("estimated_rate") if reading else None for reading in readings]
         return _checked(_by_article(answers, counts))
     if metric in _OF_COUNTS:
         counts = [reading.values.get("precision") if reading else None for reading in readings]
-        return _checked(_of_counts(metric, counts))
+        return _checked(_of_counts(metric, counts, passages))
     return "", ()
 
 
@@ -67,7 +76,7 @@ def _by_article(answers: Sequence[Answer], counts: Sequence[Any]) -> Any:
     return linearised(array[:, 0], array[:, 1])
 
 
-def _of_counts(metric: str, counts: Sequence[Any]) -> Any:
+def _of_counts(metric: str, counts: Sequence[Any], passages: Sequence[Any] | None) -> Any:
     """Also of several categories, each with counts of its own: their mean."""
     try:
         array = np.array(
@@ -77,6 +86,7 @@ def _of_counts(metric: str, counts: Sequence[Any]) -> Any:
         return None
     if array.shape[-1:] != (4,):
         return None
+    array = sums_by_cluster(array, passages)
     above, below = (sum(array[..., at] for at in places) for places in _OF_COUNTS[metric])
     values = linearised(above, below)
     return values if values.ndim == 1 else values.mean(axis=1)
