@@ -93,14 +93,15 @@ def robust_label(
     with and without repetitions of the instruction.
 
     - ``"I don't know"``: also an abstention in other words, in the prompt's language or in any other with a phrase table,
-      and a "no" in one of them.
+      and a "no" in one of them, also under a label ("Answer: No", ``{"answerable": false}``).
     - ``"Yes, answer is present"``: also an answer that simply answers ("Paris", "[3]"), as its model took the passages to
       answer the question.
     - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
       :mod:`custom_metrics.no_answer` defines the kinds of the latter.
 
-    An answer that holds both of the prompt's phrases counts as the first of them. One that judges each context is "Yes"
-    where it says so of any.
+    An answer that holds both of the prompt's phrases counts as the first of them, or as the last where it turns round
+    before that ("But wait, ..."). One that judges each context is "Yes" where it says so of any. A phrase that is quoted
+    as the rule ('To say "Yes, answer is present", a context must ...') is no verdict.
 
     Args:
         response: the model's answer.
@@ -149,6 +150,8 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
     own = _CUT_QUOTE.sub(MASK, own_words(lexicon.fold(text), lexicon).strip(EDGE))
     said = list(_PHRASES.finditer(own))
     if not said:
+        if _REFUSES.search(lowered, 0, max(0, lowered.find(ANSWER.lower()))):
+            return NO_ANSWER
         if _ASKS_BACK.match(lowered):
             return INVALID
         both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered

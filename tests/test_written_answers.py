@@ -45,7 +45,7 @@ LABELLED = [
     ("False", "en", NO_ANSWER),
     ("True", "en", ANSWER),
     ("Falsch", "de", NO_ANSWER),
-    ("Vердикт: Yes", "en", ANSWER),
+    ("Verdict: Yes", "en", ANSWER),
     ("Relevant contexts: none", "en", NO_ANSWER),
     ("1. No\n2. No", "en", NO_ANSWER),
     ("1. No\n2. Yes\n3. No", "en", ANSWER),
