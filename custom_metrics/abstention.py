@@ -14,8 +14,8 @@ directly. What stands behind a last "Answer:" decides alone. English phrases are
 models often answer in English whatever they were asked in.
 
 An answer that only says what the material treats instead ("they focus on other towers") abstains, too. One that gives what
-a numbered passage says, behind a caveat or before what is missing, does not ("The exact day is not given, but passage 2 says
-1889").
+a numbered passage says, behind a caveat or before what is missing, does not ("The exact day is not given, but passage 2
+says 1889").
 
 At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
 it is: an abstention stands at the front or at the end of what a model writes.
