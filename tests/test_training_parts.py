@@ -375,13 +375,14 @@ def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
         row("left out", "de", "real", [[2, 0, 0, 2], [1, 1, 0, 0]] * 3),
         row("measured", "fi", "silver", [[3, 1, 0, 4]] * 5),
         row("measured", "it", "gold", [[0, 0, 1, 1]] * 5),  # finds nothing: nothing can be corrected
-        row("measured", "it", "silver", [[3, 1, 0, 4]] * 4),  # too few
     ]
-    assert [not_calibrated(one)[:36] for one in rows] == [
+    few = row("measured", "it", "silver", [[3, 1, 0, 4]] * 4)
+    assert [not_calibrated(one)[:36] for one in (*rows, few)] == [
         *[""] * 3,
         "it gold: not one hallucinated word o",
         "training, measured: it silver has 4 ",
     ]
+    assert calibration_of([few], {}, "").languages == {}
     made = calibration_of(rows, {"name": "d", "version": "1", "licence": "x"}, "note")
     assert {code: list(kinds) for code, kinds in made.languages.items()} == {"de": ["real"], "fi": ["silver"]}
     german = made.languages["de"]["real"]

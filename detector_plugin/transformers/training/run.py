@@ -153,10 +153,11 @@ def train_detector(
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
     trained = _measured(parts, folder, base, labels, recipe, device, progress)
     stored, rows, files = trained
-    reasons = [not_calibrated(row) for row in rows]
-    calibratable = calibrate and not all(reasons)
-    if calibrate and any(reasons):
-        log.warning("%s: not calibrated: %s", folder, "; ".join(filter(None, reasons)))
+    reasons = [why for row in rows if (why := not_calibrated(row))]
+    calibratable = calibrate and len(reasons) < len(rows)
+    if calibrate and reasons:
+        some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
+        log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     text = card(
         recipe,
         seed=seed,
