@@ -167,9 +167,13 @@ def test_plots_as_files(two_models: Path, tmp_path: Path, capsys: pytest.Capture
     assert len(written) > 3
 
 
-def test_bounds_wider_than_a_hundred_points_are_said_to_say_nothing(found: Differences) -> None:
+def test_a_difference_whose_bounds_span_more_than_half_of_its_scale_has_no_point(found: Differences) -> None:
     rows = [row for metric in found.metrics for row in (*metric.main, *metric.languages)]
-    wide = {row.task: row.bounds for row in rows if row.wide}
-    assert wide["nomiracl_ko"] == "\N{MINUS SIGN}95.4 to +10.7 points"  # four questions
-    assert not any(row.wide and row.significant for row in rows)
-    assert not any(row.wide for metric in found.metrics for row in metric.main)
+    unknown = {row.task: (row.bounds, row.drawn) for row in rows if row.difference == "not measurable"}
+    bounds, drawn = unknown["nomiracl_ko"]
+    assert bounds == "\N{MINUS SIGN}95.4 to +10.7 points"  # four questions
+    assert drawn is not None
+    assert drawn[1] is None
+    assert not any(row.difference == "not measurable" and row.significant for row in rows)
+    values = {row.task: (row.first_value, row.second_value) for metric in found.metrics for row in metric.languages}
+    assert values["nomiracl_ko"] == ("0.0 %", "not measurable")
