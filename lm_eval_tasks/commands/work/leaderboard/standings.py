@@ -33,12 +33,14 @@ class Cell:
         unit: of its values.
         rank: ``None`` where it has none.
         competes: whether it could have one: its value is measurable, and the run does not answer every question alike.
+        marked: whether something is wrong with the run's answers to these tasks: a first rank is then no distinction.
     """
 
     figure: Figure
     unit: Unit
     rank: int | None = None
     competes: bool = True
+    marked: bool = False
 
 
 class Column(NamedTuple):
@@ -46,7 +48,7 @@ class Column(NamedTuple):
 
     Attributes:
         name: a language, a task, :data:`MEAN_COLUMN` for their mean; empty in a table of one task.
-        metric: its name, with the filter where that says something; empty where it is the table's title.
+        metric: its name; empty where it is the table's title.
         higher_is_better: ``None`` where neither is.
     """
 
@@ -212,8 +214,8 @@ def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
                 wanted = [(task.task, metric, name) for task in having if place in (MEAN_COLUMN, task.task)]
                 called = next((task.language or task.task for task in having if task.task == place), place)
                 if wanted:
-                    columns.append((called, "" if alone else _named(metric, name), wanted))
-        yield _table(" and ".join(_named(*metric) for metric in together), part, columns)
+                    columns.append((called, "" if alone else metric, wanted))
+        yield _table(_named(" and ".join(metric for metric, _ in together), together[0][1]), part, columns)
 
 
 def _together(metrics: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], ...]]:
@@ -271,8 +273,9 @@ def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...
 def _cell(found: Sequence[Measured], tasks: Mapping[str, TaskEntry], wanted: Wanted) -> Cell:
     unit = unit_of(found[0].metric)
     figure = mean_of([one.figure for one in found], found[0].is_share)
-    alike = all(tasks[task].alike for task, *_ in wanted)
-    return Cell(figure, unit, competes=is_measurable(figure, unit) and not alike)
+    asked = [tasks[task] for task, *_ in wanted]
+    competes = is_measurable(figure, unit) and not all(task.alike for task in asked)
+    return Cell(figure, unit, competes=competes, marked=any(task.alike or task.unread for task in asked))
 
 
 def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:

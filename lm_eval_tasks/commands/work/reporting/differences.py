@@ -35,6 +35,7 @@ _CORRECTED = ("rogan_gladen_rate", "estimated_rate")
 _FLAGGED = "detected_rate"
 
 _BETTER = "is better than"
+_ALIKE = "{model} answers every question alike, and is said to be better than no other model."
 _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
 
@@ -213,6 +214,10 @@ def _drawn(row: Difference, width: float) -> tuple[float, float | None, float] |
 def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[str, str], tuple[Verdict, ...]]:
     wanted = dict.fromkeys((one.family, one.metric) for one in headlines)
     languages = {(one.family, one.metric): one.languages.keys() for one in headlines}
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in headlines:
+        if one.is_alike:
+            alike.setdefault((one.family, one.metric), []).append(one.model)
     verdicts = {}
     for family, metric in wanted:
         rows, parts = _rows_of(found, family, metric, languages[family, metric])
@@ -223,9 +228,12 @@ def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[st
             verdicts[family, metric] = tuple(listed[: _PAIRS + 1])
             continue
         listed = [_verdict(row, found, _price_of(row, found)) for row in rows] or list(_of_languages(parts, found))
+        degenerate = alike.get((family, metric), ())
+        listed = [one for one in listed if one.better not in degenerate]
         listed.sort(key=lambda one: not one.better)
         if len(listed) > _PAIRS:
             listed = [one for one in listed if one.better][:_PAIRS]
+        listed += [Verdict("", "", "", _ALIKE.format(model=_named(model))) for model in degenerate]
         verdicts[family, metric] = tuple(listed)
     return verdicts
 

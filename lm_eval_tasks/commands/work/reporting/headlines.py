@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from custom_metrics.figures import Figure
 from custom_metrics.units import Unit, is_measurable, unit_of
-from lm_eval_tasks.commands.work.reporting.broken import Signs, signs_of_run
+from lm_eval_tasks.commands.work.reporting.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt, doubts_of
 from lm_eval_tasks.commands.work.reporting.families import Family, families
 from lm_eval_tasks.commands.work.reporting.numbers import with_bounds
@@ -52,6 +52,7 @@ class Headline:
         doubts: why it may mean less than it seems.
         languages: language to its figure, where the number is a mean over languages; else empty.
         is_whole: whether the mean is over every language of its group.
+        is_alike: whether the run answers all questions alike, in every language; it is then better than no other.
         beside: metric to figure of what belongs beside it, such as the detected rate.
     """
 
@@ -68,6 +69,7 @@ class Headline:
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)
     is_whole: bool = False
+    is_alike: bool = False
     beside: Mapping[str, Figure] = field(default_factory=dict)
 
     @property
@@ -174,5 +176,9 @@ def _headline(model: str, family: Family, metric: str, broken: Mapping[str, Sign
         doubts=doubts_of(family, metric, filter_name, unit, mean, broken),
         languages=figures if len(figures) > 1 else {},
         is_whole=family.is_whole,
+        is_alike=all(
+            one_sided(task, filter_name)[0] or broken.get(language, Signs()).equal
+            for language, task in family.tasks.items()
+        ),
         beside=beside,
     )

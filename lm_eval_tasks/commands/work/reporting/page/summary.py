@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -62,6 +63,7 @@ _QUESTIONS = (
 )
 _NAMES = {"nomiracl": "NoMIRACL", "clapnq": "CLAPnq", "mfava": "mFAVA", "mushroom": "Mu-SHROOM"}
 _WIDTH = 100.0
+_WHERE = re.compile(r"in \d+ of \d+ languages")
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Summary:
         for row in self.first.rows:
             said = [doubt.text for kind in _SEVERE for doubt in row.doubts if doubt.kind == kind]
             if said:
-                found[row.model] = "; ".join(text.partition(" (")[0].partition(":")[0] for text in said[:2])
+                found[row.model] = "; ".join(map(_in_few_words, said[:2]))
         return found
 
     @property
@@ -165,6 +167,12 @@ class Summary:
             return {}
         title = price.title[:1].lower() + price.title[1:]
         return {row.model: unbroken(f"{title}: {row.value}") for row in price.rows}
+
+
+def _in_few_words(doubt: str) -> str:
+    """A doubt without its details, but for how many languages it holds in."""
+    where = _WHERE.search(doubt)
+    return doubt.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
