@@ -75,7 +75,10 @@ class Difference:
 
     @property
     def is_measurable(self) -> bool:
-        """Whether the difference may be shown: its scale is twice as long as that of the metric."""
+        """Whether the difference may be shown: its scale is twice as long as that of the metric. Without bounds it is as
+        well known as its two values."""
+        if math.isnan(self.low + self.high):
+            return self.first_measurable and self.second_measurable
         return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), unit_of(self.metric))
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,6 +113,8 @@ def _value(value: float, own: float) -> str:
 def _difference(row: Difference) -> str:
     if row.n == 0:
         return "-"
+    if not row.is_measurable and math.isnan(row.low + row.high):
+        return NOT_MEASURABLE
     value = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
     return f"{value} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
 
