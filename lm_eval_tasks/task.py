@@ -119,10 +119,10 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, mended),
             )
         filtered = super().apply_filters()
-        outcome.say_of_answers(self.config.task, self.config.filter_list or (), self._instances or ())
-        outcome.say_where_broken(
-            self.config.task, self.config.filter_list or (), self._instances or (), self.is_generated
-        )
+        answered = self.config.task, self.config.filter_list or (), self._instances or ()
+        prompting = outcome.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
+        outcome.say_of_answers(*answered, prompting)
+        outcome.say_where_broken(*answered, self.is_generated, prompting)
         return filtered
 
     @property

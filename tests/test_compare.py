@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
@@ -15,6 +16,7 @@ import pytest
 
 from custom_metrics.paired_means import compare_means
 from custom_metrics.paired_shares import compare_shares
+from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.comparing import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.runs import read_runs
@@ -556,3 +558,22 @@ def test_a_judges_shares_are_compared_over_questions(tmp_path: Path) -> None:
     found = compared(one, other)
     row = the(found, "unread_rate", "clapnq_judge")
     assert (row.first_value, row.second_value, row.n, row.unit) == (pytest.approx(1 / 3), 0.0, 6, "questions")
+
+
+def test_what_is_not_measurable_has_no_value_and_its_difference_may(
+    two_models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files keep all of them."""
+    assert main(["compare", str(two_models), "--tasks", "nomiracl_de,nomiracl_ko,mfava_de"]) == 0
+    text = capsys.readouterr().out
+    rows = {" ".join(line.split()[:2]): " ".join(line.split()[3:]) for line in text.splitlines() if "↓" in line}
+    # one question of four against none, and against all: a difference may span 1 of the 2 from -1 to 1
+    assert rows["nomiracl_de error_rate"].startswith("0.000 not measurable not measurable [-0.699, +0.362]")
+    assert rows["nomiracl_de hallucination_rate"].startswith("1.000 0.000 +1.000 [+0.020, +1.000]")
+    assert rows["mfava_de rogan_gladen_rate"].startswith("not measurable not measurable not measurable - ")
+    assert "Not measurable: the 95 % bounds span more than half of the scale (--format json has the value)." in text
+    assert main(["compare", str(two_models), "--tasks", "mfava_de", "--format", "json"]) == 0
+    found = {row["metric"]: row for row in json.loads(capsys.readouterr().out)["differences"]}
+    corrected, detected = found["rogan_gladen_rate"], found["detected_rate"]
+    assert (corrected["first_value"], corrected["first_measurable"]) == (0.0, False)
+    assert (detected["first_measurable"], detected["second_measurable"]) == (True, True)

@@ -117,6 +117,8 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """The answers, without halves of surrogate pairs: no file can hold those, see ``custom_metrics.surrogates``."""
         given = self.respond(requests, disable_tqdm)
+        for request in requests:
+            request.is_unprompted = True  # what :mod:`lm_eval_tasks.outcome` goes by
         writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
         mended = sum(before != after for before, after in zip(given, writable, strict=True))
         if mended:

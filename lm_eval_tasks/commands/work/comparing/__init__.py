@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
+from custom_metrics.mean_of_strata import mean_of
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.units import is_measurable, unit_of
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference, Incomparable, Joined, Refusal
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
@@ -126,11 +129,24 @@ def compare_runs(
     ]
     return Comparison(
         tuple(models),
-        tuple(in_order(corrected(rows))),
+        tuple(in_order(corrected([_measurable(row, runs, groups) for row in rows]))),
         tuple(joined),
         tuple(_gathered(notes) + ([] if tasks else _absent(runs, models))),
         tuple(refused),
     )
+
+
+def _measurable(row: Difference, runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> Difference:
+    """A row that says which of its values may be shown: those of runs whose own figures may."""
+    members = groups[row.task] if row.group else (row.task,)
+
+    def may_be_shown(run: Run) -> bool:
+        tasks = [run.tasks[name] for name in members if name in run.tasks]
+        figures = [task.figure(row.metric, row.filter) for task in tasks]
+        return is_measurable(mean_of(figures, any(task.is_share(row.metric) for task in tasks)), unit_of(row.metric))
+
+    first, second = (may_be_shown(runs[number]) for number in (row.first, row.second))
+    return replace(row, first_measurable=first, second_measurable=second)
 
 
 # ---------------------------------------------------------------------------------------------------- what is compared

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from itertools import cycle
 from typing import Any
 
 from custom_metrics.printable import on_one_line, printable
+from custom_metrics.units import NOT_MEASURABLE
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference
 from lm_eval_tasks.commands.work.comparing.wording import explanations, number, p_value, sentences
 
@@ -70,8 +72,8 @@ def sections(comparison: Comparison) -> list[Section]:
                 on_one_line(f"{row.task} (mean of {row.tasks})" if row.group else row.task),
                 on_one_line(row.metric) + _ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
                 *pair,
-                _value(row.first_value, row.first_own),
-                _value(row.second_value, row.second_own),
+                _value(row.first_value, row.first_own) if row.first_measurable else NOT_MEASURABLE,
+                _value(row.second_value, row.second_own) if row.second_measurable else NOT_MEASURABLE,
                 _difference(row),
                 p_value(row.p_adjusted) + star,
                 n,
@@ -111,7 +113,10 @@ def _value(value: float, own: float) -> str:
 def _difference(row: Difference) -> str:
     if row.n == 0:
         return "-"
-    return f"{number(row.difference, sign=True)} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
+    if not row.is_measurable and math.isnan(row.low + row.high):
+        return NOT_MEASURABLE
+    value = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+    return f"{value} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
 
 
 def _table(section: Section, form: str, escape: Callable[[str], str]) -> str:

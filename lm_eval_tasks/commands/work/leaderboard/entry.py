@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from custom_metrics.broken_run import are_equal
+from custom_metrics.figures import Figure
 from lm_eval_tasks.commands.work.leaderboard.headlines import family_of, headlines_of
 from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
+from lm_eval_tasks.commands.work.reporting.broken import EQUAL, one_sided
+from lm_eval_tasks.commands.work.reporting.doubts import unread
 from lm_eval_tasks.runs import Answer, Run, TaskRun
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
@@ -27,6 +31,7 @@ class Measured:
         higher_is_better: ``None`` where neither is: such figures have no rank.
         value, low, high, standard_error: of the results file; ``None`` where not known.
         n: documents in the denominator.
+        is_share: whether the value is a share of its documents.
         numbers: one for each document or article, in an order that all runs over the same documents share; ``None`` for
             one that is not in the denominator. Empty where `kind` is.
     """
@@ -40,7 +45,13 @@ class Measured:
     high: float | None
     standard_error: float | None
     n: int
+    is_share: bool
     numbers: tuple[float | None, ...] = ()
+
+    @property
+    def figure(self) -> Figure:
+        low, high, error = (math.nan if x is None else x for x in (self.low, self.high, self.standard_error))
+        return Figure(self.value, low, high, error, self.n)
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,9 @@ class TaskEntry:
         figures: all of them, filter to name to figure.
         doubts: why they are not comparable with the published ones.
         unranked: why it cannot be ranked; empty where it can.
+        alike: how it answers every question alike (:func:`~lm_eval_tasks.commands.work.reporting.broken.one_sided`), and
+            is not ranked for that; empty where it does not.
+        unread: what else is wrong with its answers, such as many that are Invalid.
     """
 
     task: str
@@ -67,6 +81,8 @@ class TaskEntry:
     figures: dict[str, Any]
     doubts: tuple[str, ...]
     unranked: str = ""
+    alike: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,7 +117,7 @@ class Entry:
             TaskEntry(
                 **{
                     **task,
-                    "doubts": tuple(task["doubts"]),
+                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread")},
                     "measured": tuple(
                         Measured(**{**one, "numbers": tuple(one["numbers"])}) for one in task["measured"]
                     ),
@@ -122,7 +138,7 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 
 def _task(task: TaskRun) -> TaskEntry:
-    conditions = _conditions(task)
+    conditions, headlines = _conditions(task), headlines_of(task)
     answers: Sequence[Answer] = ()
     unranked = ""
     try:
@@ -139,11 +155,21 @@ def _task(task: TaskRun) -> TaskEntry:
         language=task.language,
         family=family_of(task),
         conditions=conditions,
-        measured=tuple(_measured(task, *headline, answers) for headline in headlines_of(task)),
+        measured=tuple(_measured(task, *headline, answers) for headline in headlines),
         figures={name: dict(figures) for name, figures in task.figures.items()},
         doubts=tuple(task.not_comparable),
         unranked=unranked,
+        alike=tuple(_alike(task, headlines[0][1], answers)),
+        unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, headlines[0][1]))),
     )
+
+
+def _alike(task: TaskRun, filter: str, answers: Sequence[Answer]) -> Iterator[str]:
+    said, _ = one_sided(task, filter)
+    if said:
+        yield said
+    if are_equal(len(answers), len({str(answer.response) for answer in answers})):
+        yield EQUAL
 
 
 def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) -> Measured:
@@ -158,6 +184,7 @@ def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) 
         value=float(figure["value"]),
         **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
         n=int(figure.get("n") or 0),
+        is_share=task.is_share(metric),
         numbers=tuple(None if math.isnan(number) else number for number in numbers),
     )
 

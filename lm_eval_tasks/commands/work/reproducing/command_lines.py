@@ -9,6 +9,7 @@ from typing import Any
 
 from custom_metrics.printable import shell_word
 from lm_eval_tasks import provenance, sources
+from lm_eval_tasks.models import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, said_of
 
 __all__ = ["OUTPUT", "commands_of", "score_command"]
@@ -16,7 +17,6 @@ __all__ = ["OUTPUT", "commands_of", "score_command"]
 _DEFAULT_SEEDS = (0, 1234, 1234, 1234)
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 _DEFAULT_DEVICE = "cuda:0"  # of the harness's command line, where nobody says anything
-_DETERMINISTIC = ("grounded-baseline", "replay", "hallucination-detector")
 
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
@@ -94,7 +94,7 @@ def commands_of(
     if config.get("use_cache"):
         notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
     sampled = [name for name, each in configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
-    if sampled and config.get("model") not in _DETERMINISTIC:
+    if sampled and config.get("model") not in WEIGHTLESS:
         notes.append(
             f"Answers of {', '.join(sampled)} were sampled: with the same seeds they are the same on the same hardware, "
             f"batch size and libraries only."
