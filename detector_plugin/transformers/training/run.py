@@ -162,13 +162,8 @@ def train_detector(
         seed=seed,
         base_licence=base.licence,
         ingredients=ingredients,
-        parts={
-            "learned from": parts.learn,
-            "learned from, made of others": made,
-            "threshold chosen by": parts.choose,
-            "measured": parts.measure,
-            "left out": parts.left_out,
-        },
+        parts=parts,
+        made=made,
         counts=counts,
         without=without,
         stored=stored,
@@ -179,7 +174,7 @@ def train_detector(
     )
     replace_text(folder / "README.md", text)
     if calibratable:
-        files.append(write_calibration(rows, folder, without))
+        files.append(write_calibration(rows, folder, without, parts.translated))
     record = {
         "recipe": recipe.name,
         "seed": seed,
@@ -188,6 +183,8 @@ def train_detector(
         "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
         "documents": {"learn": len(parts.learn), "made_up": len(made), "choose": len(parts.choose)}
         | {"measure": len(parts.measure), "left_out": len(parts.left_out)},
+        "texts": dict(parts.texts),
+        "left_out_with_translation": parts.translated,
         "counts": dict(counts),
         "threshold": stored.threshold,
         "held_out": [
