@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,20 +20,25 @@ from hypothesis import strategies as st
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, without_spans
+from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training import recipe as recipes
-from detector_plugin.transformers.training.examples import IGNORED, LABELS, token_labels
+from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
 from detector_plugin.transformers.training.loss import HEAVIEST, balanced
 from detector_plugin.transformers.training.measuring import (
+    MOST_WINDOWS,
+    TOO_LONG,
     Row,
     best_threshold,
     calibration_of,
     not_calibrated,
     over_languages,
+    short_enough,
     table,
 )
 from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split
 from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
 from detector_plugin.transformers.training.texts import article_groups, text_groups
+from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
 from lm_eval_tasks.labelled_answers import collections
@@ -93,6 +98,10 @@ def test_lines_of_ones_own(tmp_path: Path) -> None:
         ({"spans": None}, "spans is NoneType, not a list"),
         ({"spans": [[0, 9, "entity"]]}, "a span ends at 9, but the answer has 4 characters"),
         ({"spans": [[2, 1, "entity"]]}, "a span starts before it ends"),
+        ({"spans": [[1.5, 3]]}, r"a span is .*, got \[1.5, 3, 'hallucination'\]"),
+        ({"spans": [[1.0, 3, "entity"]]}, r"a span is .*, got \[1.0, 3, 'entity'\]"),
+        ({"spans": [[False, True]]}, r"a span is .*, got \[False, True"),
+        ({"soft": [[0, 1.5, 0.5]]}, r"a span is .*, got \[0, 1.5"),
         ({"spans": [[0, 1, "wrong"]]}, "category 'wrong' is none of entity"),
         ({"spans": [[0, 1, "entity", 1]]}, "not .start, end, category."),
         ({"soft": [[0, 1, 1.5]]}, "probability is between 0 and 1"),
@@ -424,6 +433,68 @@ def test_shares_of_annotators_are_labels() -> None:
     assert shares.tolist() == [0.25, 0.75, 0.5, 0]
     labels, _ = token_labels(document, offsets, "category", soft=True)
     assert labels.tolist() == [7, 1, 1, 0]
+
+
+def _encoded(reference: Sequence[int], answer: Sequence[int]) -> Encoded:
+    """Reference and answer between three special tokens."""
+    ids = np.array([0, *reference, 1, *answer, 2])
+    first = len(reference) + 2
+    places = np.arange(1, len(reference) + 1), np.arange(first, first + len(answer))
+    offsets = np.stack([np.arange(len(answer)), np.arange(len(answer)) + 1], 1)
+    return Encoded(ids, np.zeros(len(ids), np.int64), np.array([0, first - 1, len(ids) - 1]), *places, offsets)
+
+
+def _parts(encoded: Encoded, room: int) -> list[Example]:
+    number = len(encoded.answer)
+    return list(_cut(encoded, np.arange(number, dtype=np.int16), np.zeros(number, np.float32), room))
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "room"), [(0, 9, 16), (5, 9, 16), (300, 9, 40), (40, 200, 40), (500, 500, 40)]
+)
+def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
+    reference: int, answer: int, room: int
+) -> None:
+    """Held against all pairs of parts: the first of the best."""
+    draw = np.random.default_rng(reference)
+    encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
+    best: dict[tuple[int, int], tuple[int, tuple[int, int]]] = {}
+    for (first, end), part, _ in windows(reference, answer, room):
+        shared = {*encoded.ids[encoded.reference[first:end]]} & {*encoded.ids[encoded.answer[slice(*part)]]}
+        if part not in best or len(shared) > best[part][0]:
+            best[part] = len(shared), (first, end)
+    expected = [
+        [0, *encoded.ids[encoded.reference[slice(*cut)]], 1, *encoded.ids[encoded.answer[slice(*part)]], 2]
+        for part, (_, cut) in best.items()
+    ]
+    found = _parts(encoded, room)
+    assert [one.ids.tolist() for one in found] == expected
+    learned = [one.labels[one.labels != IGNORED].tolist() for one in found]
+    assert [label for labels in learned for label in labels] == list(range(answer))
+
+
+@pytest.mark.parametrize("vocabulary", [5, 30_000])
+def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
+    def long(size: int) -> Encoded:
+        draw = np.random.default_rng(size)
+        return _encoded(
+            draw.integers(3, 3 + vocabulary, size).tolist(), draw.integers(3, 3 + vocabulary, size).tolist()
+        )
+
+    assert exponent(lambda encoded: _parts(encoded, 64), long, 5_000) < LINEAR
+
+
+def test_what_is_too_long_is_not_measured() -> None:
+    class Encodes:
+        def encode(self, reference: str, answer: str, question: str, language: str) -> Encoded:
+            return _encoded([3] * len(reference), [3] * len(answer))
+
+    counts: Counter[str] = Counter()
+    short = [answer("a" * 10_000), answer("a", "r" * 100_000)]
+    long = answer("a" * 20_000, "r" * 20_000)
+    kept = short_enough([short[0], long, short[1]], cast(Encoder, Encodes()), 512, counts)
+    assert (kept, counts) == (short, {TOO_LONG: 1})
+    assert number_of_windows(12_000, 12_000, 509) <= MOST_WINDOWS < number_of_windows(20_000, 20_000, 509)
 
 
 def test_weights_of_classes() -> None:
