@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, without_spans
+from detector_plugin.texts import article_groups, text_groups
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
@@ -37,7 +38,6 @@ from detector_plugin.transformers.training.measuring import (
 )
 from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split
 from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
-from detector_plugin.transformers.training.texts import article_groups, text_groups
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, LabelledAnswer
+from detector_plugin.texts import article_groups, text_groups
 from detector_plugin.transformers.training.recipe import close_to
-from detector_plugin.transformers.training.texts import article_groups, text_groups
 
 __all__ = ["Parts", "split"]
 
