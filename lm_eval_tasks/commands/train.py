@@ -37,7 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--without",
         metavar="NAME,...",
         default="",
-        help="languages, models and families of models that are left out whole, to be measured on",
+        help="languages, models and families of models that are left out whole, to be measured on, and translations of "
+        "their texts",
+    )
+    group.add_argument(
+        "--keep-translations",
+        "--keep_translations",
+        action="store_true",
+        help="of what --without leaves out, learn from translations",
     )
     group.add_argument(
         "--synthetic",
@@ -53,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
 
 
-_OF_TRANSFORMERS = "recipe base data languages without synthetic attention labels seeds calibrate show".split()
+_OF_TRANSFORMERS = (
+    "recipe base data languages without keep_translations synthetic attention labels seeds calibrate show".split()
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -86,6 +95,7 @@ def _transformers(arguments: argparse.Namespace) -> int:
         mirror=arguments.mirror,
         languages=work.listed(arguments.languages),
         without=work.listed(arguments.without) or (),
+        keep_translations=arguments.keep_translations,
         synthetic=arguments.synthetic,
         calibrate=arguments.calibrate,
     )

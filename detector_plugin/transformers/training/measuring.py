@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from custom_metrics.spans import covered
 from custom_metrics.words import words
 from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured, too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
+from detector_plugin.transformers.forms import Encoder
+from detector_plugin.transformers.windows import SMALLEST_ROOM, number_of_windows
 
 __all__ = [
     "USUAL_THRESHOLD",
@@ -32,6 +35,11 @@ USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
 
 _THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
+MOST_WINDOWS = 4096
+"""Of a document that is measured. Each window of the answer is read with each of the reference, so that the time grows
+with both. A reference and an answer of some 12,000 tokens each have as many, at 512 tokens."""
+TOO_LONG = f"too long to choose the threshold by or to measure, more than {MOST_WINDOWS} windows"
+
 _AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
 
 
@@ -69,6 +77,21 @@ class Row(NamedTuple):
         tp, fp, fn, _ = resampled_sums(sums).T
         with np.errstate(invalid="ignore"):  # 0/0
             return percentile_bounds(2 * tp / (2 * tp + fp + fn))
+
+
+def short_enough(
+    documents: Sequence[LabelledAnswer], encoder: Encoder, max_length: int, counts: Counter[str]
+) -> list[LabelledAnswer]:
+    """The documents that can be read in `MOST_WINDOWS`; the others are counted."""
+    kept = []
+    for document in documents:
+        encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
+        room = max(max_length - len(encoded.fixed), SMALLEST_ROOM)
+        if number_of_windows(len(encoded.reference), len(encoded.answer), room) <= MOST_WINDOWS:
+            kept.append(document)
+        else:
+            counts[TOO_LONG] += 1
+    return kept
 
 
 def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
