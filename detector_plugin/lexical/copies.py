@@ -6,6 +6,7 @@ In annotated answers an absent name stands among other absent words. Only in cop
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +20,16 @@ from detector_plugin.lexical import bare
 from detector_plugin.lexical.features import Layout, layout
 from detector_plugin.lexical.normalisation import TOKEN, normalise
 
-__all__ = ["COPIED", "copy_of", "drawing", "name_swapped", "names_of", "number_swapped"]
+__all__ = [
+    "COPIED",
+    "common_words_of",
+    "copy_of",
+    "drawing",
+    "name_swapped",
+    "names_of",
+    "number_swapped",
+    "word_swapped",
+]
 
 COPIED = "copied"
 """Annotations of the answers that are made here."""
@@ -28,6 +38,7 @@ _SENTENCES = 3, 6  # of a copy
 _LONGEST = 160  # words of a copy: a table of a page counts as one sentence
 _LETTERS = 3  # of a name, at the least
 _CAPITALISES_NOUNS = frozenset({"de", "lb"})
+_COMMON = 300  # words of a language
 _TRIES = 50  # to draw a word that fits
 
 
@@ -80,6 +91,14 @@ def names_of(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return names
 
 
+def common_words_of(texts: Iterable[str]) -> list[str]:
+    """The words without a capital that are in the most texts, the first three hundred."""
+    number: Counter[str] = Counter()
+    for text in texts:
+        number.update({token for token in TOKEN.findall(text) if token.islower() and token.isalpha()})
+    return [word for word, _ in sorted(number.items(), key=lambda item: (-item[1], item[0]))[:_COMMON]]
+
+
 def copy_of(document: LabelledAnswer, random: np.random.Generator) -> LabelledAnswer | None:
     """A document whose answer is three to six sentences of its reference in a row; ``None`` where it has fewer."""
     places, plan = _cut(document.reference, document.language)
@@ -116,6 +135,15 @@ def name_swapped(
         unfit = _tokens(document.answer)
         candidates = [name for name in names if normalise(name) in there]
     return _swapped(document, places, [candidates[at] for at in _drawn(len(candidates), random)], unfit, random)
+
+
+def word_swapped(document: LabelledAnswer, common: Sequence[str], random: np.random.Generator) -> LabelledAnswer | None:
+    """A copy with a word swapped for a common one that the reference lacks, as who writes it anew may; it has no span."""
+    answer = document.answer
+    inside = [(a, b) for a, b in _within_sentences(answer, document.language) if answer[a:b].islower()]
+    candidates = [common[at] for at in _drawn(len(common), random)]
+    swapped = _swapped(document, inside, candidates, _tokens(document.reference), random)
+    return None if swapped is None else replace(swapped, spans=())
 
 
 def number_swapped(document: LabelledAnswer, random: np.random.Generator) -> LabelledAnswer | None:

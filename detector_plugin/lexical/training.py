@@ -18,7 +18,16 @@ from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
 from detector_plugin.labelled import REAL, LabelledAnswer, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
-from detector_plugin.lexical.copies import COPIED, copy_of, drawing, name_swapped, names_of, number_swapped
+from detector_plugin.lexical.copies import (
+    COPIED,
+    common_words_of,
+    copy_of,
+    drawing,
+    name_swapped,
+    names_of,
+    number_swapped,
+    word_swapped,
+)
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.normalisation import TOKEN
 
@@ -101,12 +110,13 @@ def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelle
 
 
 def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
-    """Copies of the documents' references, as they stand or with a name or a number that stands nowhere in them."""
+    """Copies of the documents' references with a common word swapped, some with a name or a number that is not in them."""
     by_reference = {(d.language, d.reference): d for d in sorted(documents, key=_content, reverse=True)}
     texts: dict[str, list[str]] = {}
     for language, reference in by_reference:
         texts.setdefault(language, []).append(reference)
     names = names_of(texts)
+    common = {language: common_words_of(several) for language, several in texts.items()}
     by_name, by_number = SWAPPED
     for document in by_reference.values():
         random = _random(document, seed, 2)
@@ -114,6 +124,7 @@ def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelled
             copy = copy_of(document, random)
             if copy is None:
                 continue
+            copy = word_swapped(copy, common[document.language], random) or copy
             drawn = random.random()
             if drawn < by_name:
                 copy = name_swapped(copy, names[document.language], random) or copy
@@ -145,13 +156,15 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             chosen = random.random(len(places)) < SHARE
         hard = np.array([category is not None for category in covered(places, document.spans)])
         weight = np.full(len(places), len(places) ** (LENGTH - 1))
+        x = answer_features(document.reference, document.answer, document.language, question)
         if document.annotations == COPIED:
-            chosen |= hard  # one word a copy
-            weight[hard] *= SWAPPED_WEIGHT * SHARE
+            swapped = hard | (x[:, FEATURE_NAMES.index("exact")] == 0)  # one or two words a copy
+            chosen |= swapped
+            weight[swapped] *= SWAPPED_WEIGHT * SHARE
         rows = int(chosen.sum())
         edges = bare(document.answer, places)
         soft = (_shares(document, edges) + hard) / 2
-        columns["x"].append(answer_features(document.reference, document.answer, document.language, question)[chosen])
+        columns["x"].append(x[chosen])
         columns["y"].append(hard[chosen])
         columns["soft"].append(soft[chosen])
         columns["weight"].append(weight[chosen])
