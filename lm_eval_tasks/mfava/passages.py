@@ -96,11 +96,11 @@ def _lines(mirror: str | None) -> Iterator[str]:
         if row["references"] not in texts:
             texts.append(row["references"])
     of_text = {code: [_numbers(text) for text in texts] for code, texts in gold.items()}
-    times = Counter(number for texts in (*of_text.values(), known) for numbers in texts for number in numbers)
+    times = Counter(number for many in (*of_text.values(), known) for numbers in many for number in numbers)
     weights = {number: 1 / count for number, count in times.items()}
-    for code, texts in of_text.items():
-        places = dict(_matches(texts, known, weights))
-        for place, numbers in enumerate(texts):
+    for code, numbered in of_text.items():
+        places = dict(_matches(numbered, known, weights))
+        for place, numbers in enumerate(numbered):
             digest = _digest(gold[code][place])
             if place not in places:  # in no silver file: later languages may have it
                 names.append(digest)
