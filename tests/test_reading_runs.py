@@ -12,7 +12,8 @@ import pytest
 
 from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.runs import labels, read_runs
-from lm_eval_tasks.runs.answers import content_of, read_answers
+from lm_eval_tasks.runs.answers import content_of
+from lm_eval_tasks.runs.columns import read_answers
 from lm_eval_tasks.runs.results_file import read_results, record_of, said_of
 from lm_eval_tasks.runs.run import headline_filter
 from lm_eval_tasks.samples import (

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.runs.answers import Answer, read_answers
+from lm_eval_tasks.runs.columns import Answers, Derive, read_answers
 from lm_eval_tasks.source_errors import MissingSource
 
 __all__ = ["MeasuredBy", "Run", "Settings", "TaskRun", "headline_filter", "labels"]
@@ -110,8 +110,11 @@ class TaskRun:
         reasons = self.provenance.get("not_comparable")
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
-    def answers(self) -> list[Answer]:
+    def answers(self, derive: Derive | None = None) -> Answers:
         """The answers, in the order of the documents. They are read anew at each call, and not kept.
+
+        Args:
+            derive: see :func:`lm_eval_tasks.runs.columns.read_answers`.
 
         Raises:
             MissingSource: they were not logged.
@@ -121,7 +124,7 @@ class TaskRun:
             raise MissingSource(
                 f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
             )
-        return read_answers(self.samples)
+        return read_answers(self.samples, derive)
 
 
 def headline_filter(filters: Sequence[str]) -> str:
