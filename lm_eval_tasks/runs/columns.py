@@ -11,6 +11,7 @@ import json
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -19,13 +20,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.runs.answers import Answer, answer_of, content_of, filter_of, key_of, reading_of
+from lm_eval_tasks.runs.answers import Answer, answer_of, content_of, filter_of, key_of, reading_of, response_of
 from lm_eval_tasks.samples import read_placed_rows, read_row_at
 
 __all__ = ["Answers", "Column", "Derive", "Readings", "read_answers"]
 
-Derive = Callable[[Mapping[str, Any], str, bool], Mapping[str, Any]]
-"""What else to keep of a row: gets the row, its filter, and whether it is the first of its document."""
+Derive = Callable[[Answer, str, bool], Mapping[str, Any]]
+"""What else to keep: gets an answer with one filter's reading, without its prompt and key; the filter; and whether it is
+the document's first row."""
 
 _DIGEST = 16  # bytes
 _BLOCK = 1024  # values that are packed together
@@ -181,7 +183,11 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
         if readings is None:
             readings = growing[name] = _Growing()
         if readings.is_new(number):
-            readings.put(number, place, reading_of(row).values, derive(row, name, first) if derive else {})
+            reading = reading_of(row)
+            derived: Mapping[str, Any] = {}
+            if derive is not None:
+                derived = derive(Answer("", "", row["doc"], "", "", response_of(row), {name: reading}), name, first)
+            readings.put(number, place, reading.values, derived)
     order = sorted(range(len(numbers)), key=[*numbers].__getitem__)
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
@@ -269,10 +275,8 @@ class _GrowingColumn:
         if isinstance(value, float):
             number = value
         elif value is not None:
-            try:
+            with suppress(OverflowError):  # of 400 digits
                 number = float(value) if isinstance(value, int) else np.nan
-            except OverflowError:  # of 400 digits
-                pass
             if number != number:
                 self._others.append(row)
                 self._packed.append(value)

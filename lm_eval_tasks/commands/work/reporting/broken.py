@@ -2,41 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from custom_metrics.broken_run import Answered, Labels, signs_of, warning
+from custom_metrics.broken_run import Labels, Sign, count, kind_of, warning
 from lm_eval_tasks.commands.work.reporting.doubts import READINGS
 from lm_eval_tasks.outcome import answered
-from lm_eval_tasks.runs import Answer, TaskRun
+from lm_eval_tasks.runs import Answer, Answers, TaskRun
 
-__all__ = ["signs_of_broken_run"]
+__all__ = ["derive_signs", "signs_of_broken_run"]
 
 _IN_OWN_WORDS = ("detected_rate", "rougeL")
 """Metrics of the tasks whose answers are a model's own words."""
 
+_KIND, _TEXT, _LABEL = "sign", "text", "label"
 
-def signs_of_broken_run(task: TaskRun, read: Callable[[TaskRun], Sequence[Answer]] = TaskRun.answers) -> str:
+
+def _labelled(task: TaskRun) -> bool:
+    return {*READINGS} <= {*task.filters}
+
+
+def _looked_at(task: TaskRun) -> bool:
+    generated = any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
+    return task.samples is not None and (_labelled(task) or generated)
+
+
+def derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]] | None:
+    """What :func:`signs_of_broken_run` counts, of each answer as it is read (:class:`lm_eval_tasks.runs.Answers`); ``None``
+    where it looks at nothing."""
+    if not _looked_at(task):
+        return None
+    labelled = _labelled(task)
+    read_already = Labels(*READINGS) if labelled else None
+
+    def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if first:
+            asked = answered(answer.doc, answer.response)._replace(labels=read_already)
+            found = {_KIND: kind_of(asked), _TEXT: float(hash(answer.response))}
+        if labelled and name in READINGS:
+            found[_LABEL] = str(answer.readings[name].answer)
+        return found
+
+    return derive
+
+
+def signs_of_broken_run(task: TaskRun, read: Callable[[TaskRun], Answers]) -> str:
     """What is wrong with the answers of a task; empty where nothing is, or where no answers were logged.
 
     Args:
         task: of a run.
-        read: the answers of a task, where they have been read already.
+        read: the answers of a task, with what :func:`derive_signs` keeps of them.
 
     Raises:
         CorruptSource: the samples file is damaged in the middle.
     """
-    labelled = {*READINGS} <= {*task.filters}
-    generated = any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
-    if task.samples is None or not (labelled or generated):
+    if not _looked_at(task):
         return ""
-    said = warning(task.task, signs_of(_answered(read(task), labelled))) or ""
+    said = warning(task.task, count(_signs(read(task), _labelled(task)))) or ""
     return said.removeprefix(f"{task.task}: ").removeprefix("this run looks broken: ").removesuffix(".")
 
 
-def _answered(answers: Sequence[Answer], labelled: bool) -> Iterator[Answered]:
-    for answer in answers:
-        found = answered(answer.doc, answer.response)
-        if not labelled:
-            yield found
-        elif {*READINGS} <= answer.readings.keys():  # of a file that was cut, the last may lack one
-            yield found._replace(labels=Labels(*(str(answer.readings[name].answer) for name in READINGS)))
+def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
+    kinds, texts = ([*_merged(answers, name)] for name in (_KIND, _TEXT))
+    if not labelled:
+        yield from map(Sign, kinds, texts)
+        return
+    if not {*READINGS} <= answers.readings.keys():
+        return
+    read = [answers.readings[name] for name in READINGS]
+    both = (read[0].present & read[1].present).tolist()  # of a file that was cut, the last may lack one
+    strict, robust = (each.derived[_LABEL].values() for each in read)
+    for kind, text, has, *labels in zip(kinds, texts, both, strict, robust, strict=True):
+        if has:
+            yield Sign(kind, text, Labels(*labels))
+
+
+def _merged(answers: Answers, name: str) -> Iterator[Any]:
+    """What was kept of the first row of each document, whichever filter that is of."""
+    columns = [each.derived[name].values() for each in answers.readings.values() if name in each.derived]
+    return (next((value for value in row if value is not None), None) for row in zip(*columns, strict=True))
