@@ -8,6 +8,7 @@ answer again from its place in the file when it is asked for.
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -270,21 +271,21 @@ class _GrowingColumn:
 
     def put(self, row: int, value: Any) -> None:
         """The value of a row, behind all that have come before."""
-        self._fill(row)
-        number = np.nan
-        if isinstance(value, float):
+        if len(self._numbers) < row:
+            self._fill(row)
+        number = math.nan
+        if type(value) is float:
             number = value
         elif value is not None:
             with suppress(OverflowError):  # of 400 digits
-                number = float(value) if isinstance(value, int) else np.nan
+                number = float(value) if isinstance(value, int) else math.nan
             if number != number:
                 self._others.append(row)
                 self._packed.append(value)
         self._numbers.append(number)
 
     def _fill(self, rows: int) -> None:
-        if len(self._numbers) < rows:
-            self._numbers.extend([np.nan] * (rows - len(self._numbers)))
+        self._numbers.extend([math.nan] * (rows - len(self._numbers)))
 
     def grown(self, documents: NDArray[np.int64], number: int) -> Column:
         """The column of `number` documents, of which the rows are."""

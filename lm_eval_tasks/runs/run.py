@@ -87,7 +87,7 @@ class TaskRun:
     samples: Path | None
     results_file: Path | None
 
-    @property
+    @cached_property
     def filters(self) -> tuple[str, ...]:
         """The names of the task's filters, in their order."""
         said = self.config.get("filter_list")

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from custom_metrics.paired_difference import Floats
 from lm_eval_tasks.commands.work.leaderboard.headlines import family_of, headlines_of
 from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
-from lm_eval_tasks.runs import Answer, Run, TaskRun
+from lm_eval_tasks.runs import Answers, Run, TaskRun
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 __all__ = ["Entry", "Measured", "TaskEntry", "entry_of"]
@@ -27,7 +32,7 @@ class Measured:
         higher_is_better: ``None`` where neither is: such figures have no rank.
         value, low, high, standard_error: of the results file; ``None`` where not known.
         n: documents in the denominator.
-        numbers: one for each document or article, in an order that all runs over the same documents share; ``None`` for
+        numbers: one for each document or article, in an order that all runs over the same documents share; ``nan`` for
             one that is not in the denominator. Empty where `kind` is.
     """
 
@@ -40,7 +45,7 @@ class Measured:
     high: float | None
     standard_error: float | None
     n: int
-    numbers: tuple[float | None, ...] = ()
+    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,11 @@ class Entry:
     digest: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Numbers of documents are 64-bit floats, little-endian, in base 64."""
+        found = asdict(self)
+        for one in (one for task in found["tasks"] for one in task["measured"]):
+            one["numbers"] = b64encode(one["numbers"].astype("<f8").tobytes()).decode()
+        return found
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Entry:
@@ -103,7 +112,8 @@ class Entry:
                     **task,
                     "doubts": tuple(task["doubts"]),
                     "measured": tuple(
-                        Measured(**{**one, "numbers": tuple(one["numbers"])}) for one in task["measured"]
+                        Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
+                        for one in task["measured"]
                     ),
                 }
             )
@@ -123,33 +133,36 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 def _task(task: TaskRun) -> TaskEntry:
     conditions = _conditions(task)
-    answers: Sequence[Answer] = ()
+    answers: Answers | None = None
+    order: list[int] = []
     unranked = ""
     try:
-        answers = sorted(task.answers(), key=lambda answer: (answer.content, answer.key))
+        answers = task.answers()
     except MissingSource:
         unranked = "its answers were not logged (--log_samples)"
     except CorruptSource as error:
         unranked = str(error)
     if answers:
-        conditions["documents"] = _digest(answer.content for answer in answers)
+        asked = [*zip(answers.contents.tolist(), answers.keys, strict=True)]
+        order = sorted(range(len(asked)), key=asked.__getitem__)
+        conditions["documents"] = _digest(map(answers.content, order))
     return TaskEntry(
         task=task.task,
         benchmark=task.benchmark,
         language=task.language,
         family=family_of(task),
         conditions=conditions,
-        measured=tuple(_measured(task, *headline, answers) for headline in headlines_of(task)),
+        measured=tuple(_measured(task, *headline, answers, order) for headline in headlines_of(task)),
         figures={name: dict(figures) for name, figures in task.figures.items()},
         doubts=tuple(task.not_comparable),
         unranked=unranked,
     )
 
 
-def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) -> Measured:
+def _measured(task: TaskRun, metric: str, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
     figure = task.figures[name][metric]
     by = next((measured for measured in task.metrics if measured.name == metric), None)
-    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers)
+    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers, order)
     return Measured(
         metric=metric,
         filter=name,
@@ -158,7 +171,7 @@ def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) 
         value=float(figure["value"]),
         **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
         n=int(figure.get("n") or 0),
-        numbers=tuple(None if math.isnan(number) else number for number in numbers),
+        numbers=numbers,
     )
 
 
