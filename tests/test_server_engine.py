@@ -392,3 +392,38 @@ def test_score_goes_on_where_its_server_went_away(
     assert not list(folder.glob(".spans_*"))
     here, _ = score("here", "engine=transformers")
     assert results_of(folder)["results"] == results_of(here)["results"]
+
+
+@pytest.mark.slow("the command is started twice")
+def test_score_leaves_out_what_a_server_always_fails_on_and_counts_it(
+    shared_once: SharedOnce, tmp_path: Path, llama_classifier: Path, started: Callable[..., Server]
+) -> None:
+    predicted = copied(only_predicted(shared_once), tmp_path / "run")
+    one = started()
+    one.fails_on = lambda ids: "400" if len(ids) % 7 == 0 else ""
+
+    def score(*options: str, check: bool = True) -> str:
+        detector = ["--detector", str(llama_classifier), "--detector_args", f"engine=server,base_url={one.address}"]
+        command = [command_of("lm-eval-grounded"), "score", str(predicted), *detector, "-o", str(tmp_path / "to")]
+        return run([*command, *options], tmp_path, check).stderr
+
+    last = score(check=False).strip().splitlines()[-1]
+    assert "status 400: This model's maximum context length" in last
+    assert "It is the answer '" in last
+    assert "--skip-failing" in last
+    score("--skip-failing")
+    results = results_of(tmp_path / "to")
+    total = left_out = 0
+    for task in ("mfava_de", "mfava_zh"):
+        (samples,) = (tmp_path / "to").rglob(f"samples_{task}_*.jsonl")
+        rows = lines(samples)
+        untagged = [row for row in rows if '"spans": null' in row["filtered_resps"][0]]
+        metadata = results["configs"][task]["metadata"]
+        assert all(
+            row["detected_rate"] is row["estimated_rate"] is row["hallucinated_words"] is None for row in untagged
+        )
+        assert metadata["figures"]["answer"]["detected_rate"]["n"] == len(rows) - len(untagged)
+        said = {"answers that the detector cannot read": len(untagged)} if untagged else None
+        assert metadata["provenance"].get("left_out") == said
+        total, left_out = total + len(rows), left_out + len(untagged)
+    assert 0 < left_out < total

@@ -241,7 +241,7 @@ class TransformersDetector:
         if not self.skips_failing:
             raise UnusableDetector(
                 f"{said}. `lm-eval-grounded score --skip-failing`, or the detector's option skip_failing=true, leaves out "
-                f"and counts such answers; where spans are kept (`score`, or --use_cache), the same command goes on from here."
+                f"and counts such answers; where spans are kept (`score`, or --use_cache), the same command goes on."
             ) from failing
         log.warning("%s; it is left out", said)
 
