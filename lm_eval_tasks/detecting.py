@@ -13,7 +13,7 @@ from typing import Any
 
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.task import GroundedTask
-from lm_eval_tasks.unanswered import LEFT_OUT
+from lm_eval_tasks.unanswered import LEFT_OUT, UNTAGGED
 
 __all__ = ["FILTER", "DetectingTask", "is_tagged"]
 
@@ -77,7 +77,7 @@ class DetectingTask(GroundedTask):
         if number:
             log.warning("%s: %d answers are left out: the detector cannot read them", self.config.task, number)
             before = self.config.metadata.get(LEFT_OUT) or {}
-            self.config.metadata[LEFT_OUT] = {**before, "answers that the detector cannot read": number}
+            self.config.metadata[LEFT_OUT] = {**before, UNTAGGED: number}
         return filtered
 
     def provenance(self) -> dict[str, Any]:
