@@ -15,6 +15,7 @@ from lm_eval_tasks import samples
 from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.commands.work.comparing import compare_runs
 from lm_eval_tasks.commands.work.leaderboard.entry import entry_of
+from lm_eval_tasks.commands.work.reporting import answers as report_answers
 from lm_eval_tasks.commands.work.reporting.writing import write_report
 from lm_eval_tasks.runs import labels, read_runs
 from lm_eval_tasks.runs.answers import content_of
@@ -266,6 +267,10 @@ def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch:
     write_report(runs, tmp_path / "report.html", documents=4)
     shown = 4 * 3 * 2  # documents, models, filters
     assert len(parsed) == 3 * rows + shown
+    monkeypatch.setattr(report_answers, "_MUCH", 0)  # by two processes; here what is shown is read
+    write_report(runs, tmp_path / "again.html", documents=4)
+    assert len(parsed) == 3 * rows + 2 * shown
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 
 
 def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:

@@ -8,7 +8,7 @@ those of a task, in columns.
 from __future__ import annotations
 
 from lm_eval_tasks.runs.answers import Answer, Reading, differing_columns
-from lm_eval_tasks.runs.columns import Answers, Column, Derive, Readings, read_answers
+from lm_eval_tasks.runs.columns import Answers, Column, Derive, Readings, digest_of, read_answers
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, headline_filter, labels
 
@@ -24,6 +24,7 @@ __all__ = [
     "Settings",
     "TaskRun",
     "differing_columns",
+    "digest_of",
     "headline_filter",
     "labels",
     "read_answers",

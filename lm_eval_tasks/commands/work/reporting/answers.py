@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from lm_eval_tasks.commands.work.reporting.broken import derive_signs
 from lm_eval_tasks.commands.work.reporting.documents import derive_documents
-from lm_eval_tasks.runs import Answer, Answers, TaskRun
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 
 __all__ = ["Read", "read_once", "read_task"]
 
@@ -28,9 +31,21 @@ def read_task(task: TaskRun) -> Answers:
     return task.answers(derive)
 
 
-def read_once() -> Read:
-    """As :func:`read_task`, but what was read is kept, some hundred bytes a document."""
+_MUCH = 1 << 28  # bytes of samples, which take longer to read than two processes to start
+
+
+def read_once(runs: Iterable[Run]) -> Read:
+    """As :func:`read_task`, but what was read is kept, some hundred bytes a document. Large runs are read by two processes.
+
+    Raises:
+        CorruptSource: a samples file of large runs is damaged in the middle.
+    """
+    tasks = [task for run in runs for task in run.tasks.values() if task.samples is not None]
     kept: dict[int, tuple[TaskRun, Answers]] = {}
+    if sum(task.samples.stat().st_size for task in tasks if task.samples) >= _MUCH and (os.cpu_count() or 1) > 1:
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+            for task, answers in zip(tasks, processes.map(read_task, tasks), strict=True):
+                kept[id(task)] = task, answers
 
     def read(task: TaskRun) -> Answers:
         if id(task) not in kept:

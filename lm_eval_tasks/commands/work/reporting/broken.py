@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from custom_metrics.broken_run import Labels, Sign, count, kind_of, warning
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.commands.work.reporting.doubts import READINGS
 from lm_eval_tasks.outcome import answered
-from lm_eval_tasks.runs import Answer, Answers, TaskRun
+from lm_eval_tasks.runs import Answer, Answers, TaskRun, digest_of
 
 __all__ = ["derive_signs", "signs_of_broken_run"]
 
@@ -16,6 +17,8 @@ _IN_OWN_WORDS = ("detected_rate", "rougeL")
 """Metrics of the tasks whose answers are a model's own words."""
 
 _KIND, _TEXT, _LABEL = "sign", "text", "label"
+_LABELS = (ANSWER, NO_ANSWER, INVALID)
+_PLACES: Mapping[str, float] = {label: float(place) for place, label in enumerate(_LABELS)}
 
 
 def _labelled(task: TaskRun) -> bool:
@@ -39,9 +42,10 @@ def derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]
         found: dict[str, Any] = {}
         if first:
             asked = answered(answer.doc, answer.response)._replace(labels=read_already)
-            found = {_KIND: kind_of(asked), _TEXT: float(hash(answer.response))}
+            found = {_KIND: kind_of(asked), _TEXT: digest_of(answer.response)}
         if labelled and name in READINGS:
-            found[_LABEL] = str(answer.readings[name].answer)
+            label = str(answer.readings[name].answer)
+            found[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes
         return found
 
     return derive
@@ -75,7 +79,9 @@ def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
     strict, robust = (each.derived[_LABEL].values() for each in read)
     for kind, text, has, *labels in zip(kinds, texts, both, strict, robust, strict=True):
         if has:
-            yield Sign(kind, text, Labels(*labels))
+            yield Sign(
+                kind, text, Labels(*(label if isinstance(label, str) else _LABELS[int(label)] for label in labels))
+            )
 
 
 def _merged(answers: Answers, name: str) -> Iterator[Any]:

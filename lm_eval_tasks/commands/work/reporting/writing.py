@@ -68,7 +68,7 @@ def write_report(
     if not runs:
         raise ValueError("a report needs a run")
     by_label = dict(zip(labels(runs), runs, strict=True))
-    read = read_once()
+    read = read_once(runs)
     page = _page(by_label, published_tables(runs) if paper else [], read)
     asked = read_documents(by_label, read)
     html = _rendered(page, asked, documents)
@@ -98,7 +98,7 @@ def write_plots(runs: Sequence[Run], svg: Path | None = None, png: Path | None =
 def markdown_of(runs: Sequence[Run]) -> str:
     """The summary of some runs in Markdown, with the differences where there are several models."""
     compared = ""
-    read = read_once()
+    read = read_once(runs)
     if len(runs) > 1:
         try:
             compared = FORMATS["markdown"](compare_runs(runs, refuse=False, read=read))

@@ -16,7 +16,7 @@ from custom_metrics.paired_difference import Floats
 from lm_eval_tasks.commands.work.reporting.documents import clapnq, detection, mfava, nomiracl, other
 from lm_eval_tasks.commands.work.reporting.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.commands.work.reporting.documents.document import KINDS, Document
-from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, headline_filter
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of, headline_filter
 
 __all__ = ["KINDS", "AskedDocuments", "Document", "TaskDocuments", "derive_documents", "read_documents"]
 
@@ -56,7 +56,7 @@ def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, A
 def _derived(reader: ModuleType, task: TaskRun, answer: Answer) -> dict[str, Any]:
     return {
         _KINDS: _bits(reader.kinds(task, answer)),
-        _LABEL: float(hash(reader.label(task, answer))),
+        _LABEL: digest_of(reader.label(task, answer)),
         _SHARE: reader.share(answer) if hasattr(reader, "share") else None,
     }
 
