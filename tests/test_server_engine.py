@@ -230,8 +230,8 @@ def test_a_server_is_left_alone_as_long_as_it_asks_for(
     monkeypatch.setattr(server, "FIRST_WAIT", 50.0)  # what is asked for holds, shorter or longer
     monkeypatch.setattr(server, "LONGEST_ASKED_WAIT", 2.0)
     one = started(retry_after="7200")
-    made = detector(llama_classifier, one, in_flight=4)
-    one.faults = iter(["429"] * 4)
+    made = detector(llama_classifier, one, in_flight=1)
+    one.faults = iter(["429"])
     start = time.monotonic()
     with caplog.at_level(logging.WARNING):
         made.detect(REFERENCES, ANSWERS, LANGUAGES)
