@@ -13,6 +13,10 @@ behind facts that are beside the question); or when a later one finds the materi
 directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
 models often answer in English whatever they were asked in.
 
+An answer that only says what the material treats instead ("they focus on other towers") abstains, too. One that gives what
+a numbered passage says, behind a caveat or before what is missing, does not ("The exact day is not given, but passage 2
+says 1889").
+
 At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
 it is: an abstention stands at the front or at the end of what a model writes.
 """
@@ -20,23 +24,40 @@ it is: an abstention stands at the front or at the end of what a model writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from custom_metrics.folding import EDGE, NO_SPACES
+from custom_metrics.labelled import NOTHING, Field, fields
 from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 from custom_metrics.sentence import (
+    BESIDE,
+    CONCEDED,
     LONGEST_BARE,
+    TRIGGERS,
+    TURNED,
     Sentence,
+    asks_for_a_detail,
     cites,
+    gives,
     is_bare,
-    numbered,
     read,
     reading,
+    relates,
     says_something,
+    sources_of,
+    tells,
 )
 from custom_metrics.sentences import MASK, mask_titles, split, stated
 
-__all__ = ["LANGUAGES", "abstains_elsewhere", "affirms_presence", "denies_presence", "is_abstention"]
+__all__ = [
+    "LANGUAGES",
+    "abstains_elsewhere",
+    "affirms_presence",
+    "denies_presence",
+    "is_abstention",
+    "labelled_verdict",
+]
 
 HEAD, TAIL = 2000, 1000
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
@@ -44,10 +65,16 @@ MOST_STATEMENTS = 2  # beside one about the material's silence; a text that stat
 
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
 _NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
+_IN_BRACKETS = re.compile(r"\([^()]*\)?")
+_COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
+_LONGEST_VERDICT = 60  # characters under a label; more is an explanation
+_SHORT_VALUE = 20
+_NEAR = 45  # characters between "I don't know" and the "but" that turns it
+_SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
 
-def is_abstention(text: str | None, language: str | None = None) -> bool:
+def is_abstention(text: str | None, language: str | None = None, parts: bool = True) -> bool:
     """Whether an answer says that it cannot answer.
 
     Reasoning blocks are not looked for: give it what :func:`custom_metrics.response.final_answer` leaves.
@@ -56,6 +83,8 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
         text: a model's answer in any language; ``None``, blank and non-text answers do not abstain (they say nothing).
         language: its ISO 639 code (``"de"``, also ``"de-AT"``); phrases of that language and of English count. ``None``
             or a code without a table: those of the two :data:`LANGUAGES` that the text most looks like.
+        parts: whether a part of an answer, with what is missing said, is an answer ("It gives two of three reasons: ... The
+            third is not given"), as to a question that wants a long one. To a question with one answer it is none.
 
     Returns:
         ``True`` for an abstention, ``False`` for an answer, also for one that contains words of not-knowing
@@ -63,7 +92,7 @@ def is_abstention(text: str | None, language: str | None = None) -> bool:
     """
     if not isinstance(text, str) or not text:
         return False
-    return _reads_as_abstention(excerpt(text), known(language))
+    return _reads_as_abstention(excerpt(text), known(language), parts)
 
 
 def excerpt(text: str) -> str:
@@ -72,10 +101,16 @@ def excerpt(text: str) -> str:
 
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
-def _reads_as_abstention(text: str, language: str | None) -> bool:
-    if language is not None:
-        return _abstains_in(text, lexicon_of(language))
-    return any(_abstains_in(text, lexicon) for _, lexicon in lexicons(text, language))
+def _reads_as_abstention(text: str, language: str | None, parts: bool) -> bool:
+    return any(_abstains_in(text, lexicon, parts) for _, lexicon in lexicons(text, language)) or _is_empty_object(text)
+
+
+def _is_empty_object(text: str) -> bool:
+    """Whether an object says that there is nothing: ``{"answer": null}``, ``{"answerable": false}``."""
+    if text[:1] not in "{[<`":
+        return False
+    values = [field.value.lower() for field in fields(text)]
+    return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
 
 
 def abstains_elsewhere(text: str, language: str | None) -> bool:
@@ -112,12 +147,12 @@ def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
     return [(code, lexicon_of(code)) for code in likely_languages(excerpt(text))]
 
 
-def _abstains_in(text: str, lexicon: Lexicon) -> bool:
-    if not decide(lexicon.fold(text), lexicon):
+def _abstains_in(text: str, lexicon: Lexicon, parts: bool = True) -> bool:
+    if not decide(lexicon.fold(text), lexicon, parts=parts):
         return False
     # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
     masked = mask_titles(text)
-    return masked == text or decide(lexicon.fold(masked), lexicon)
+    return masked == text or decide(lexicon.fold(masked), lexicon, parts=parts)
 
 
 def denies_presence(text: str, language: str | None = None) -> bool:
@@ -134,7 +169,7 @@ def _denies_in(text: str, lexicon: Lexicon) -> bool:
     if not rest or "present" in hits or (len(rest.split()) <= 4 and not _NAMES.search(text.strip())):
         return True
     # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
-    sources = numbered(rest)
+    sources = sources_of(rest, hits)
     return any(end not in sources for _, end in hits.get("material", ()))
 
 
@@ -151,6 +186,64 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     return not decide(first, lexicon)
 
 
+def labelled_verdict(text: str, language: str | None = None) -> bool | None:
+    """The verdict that stands bare under a label, in an object or in a list.
+
+    Args:
+        text: "Answer: No", ``{"answerable": false}``, ``\\boxed{No}``, "1. No"; see :mod:`custom_metrics.labelled`.
+        language: of the words, as in :func:`is_abstention`.
+
+    Returns:
+        ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
+        whether there is any "yes". ``None`` where there is no label, or no verdict under one.
+    """
+    found = fields(text)
+    if not found:
+        return None
+    read = lexicons(text, language)
+    said: list[bool] = []
+    each: list[bool | None] = []
+    nothing = False
+    for field in found:
+        if field.value == NOTHING:
+            nothing = True
+            continue
+        verdict = next((v for _, lexicon in read if (v := _verdict(field.value, lexicon)) is not None), None)
+        if field.numbered:
+            each.append(verdict)
+        elif verdict is not None:
+            said.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in read))
+    if said:
+        return said[0] if text[:1] in "{[<`" else said[-1]
+    if len(each) == 1 and len(found[0].value) > _SHORT_VALUE:
+        return None  # "Context 1: no. Context 2: ..." in one line
+    if each and not _is_choice(found):
+        return None if None in each and True not in each else True in each
+    return False if nothing else None
+
+
+def _is_choice(found: Sequence[Field]) -> bool:
+    """Whether a list is the two verdicts to choose from ("1. Yes, ... 2. I don't know"), none on each passage ("[1]")."""
+    listed = {field.value[:3].lower() for field in found if field.numbered and field.label.isdigit()}
+    return len(found) <= 3 and {"yes", "i d"} <= listed
+
+
+def _verdict(value: str, lexicon: Lexicon) -> bool | None:
+    """Whether a short text is a "yes" or a "no"; ``None`` for anything else."""
+    signs = {_SIGNS[char] for char in value if char in _SIGNS}
+    if len(signs) == 1 and not any(map(str.isalnum, value)):
+        return signs.pop()
+    if _affirms_in(value, lexicon):
+        return True
+    short = len(value) <= _LONGEST_VERDICT
+    return False if _denies_in(value, lexicon) or (short and _abstains_in(value, lexicon)) else None
+
+
+def _is_negative(label: str, lexicon: Lexicon) -> bool:
+    """Whether a "yes" under a label says no ("unanswerable", "no_answer")."""
+    return not TRIGGERS.isdisjoint(hits := lexicon.search(lexicon.fold(label))) or "bare" in hits
+
+
 def _behind(particles: tuple[str, ...], text: str) -> str | None:
     """What stands behind a particle and a mark at the start of a text; ``None`` where there is no such start."""
     for particle in particles:
@@ -163,14 +256,42 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
+def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
+    """Whether a folded text takes a verdict back: "I don't know the day, but it was in 1953", "Yes ... wait, no".
+
+    Args:
+        text: with the verdict.
+        start: where the verdict begins.
+        affirmed: whether it is a "yes".
+        lexicon: of the language.
+    """
+    parts = split(text[start:])
+    if not affirmed:
+        if start or not parts:
+            return False
+        sentence = read(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
+        near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
+        return near and reading(sentence, False) in (TURNED, CONCEDED)
+    if len(parts) < 2:
+        return False
+    follows = read(parts[1][0], False, lexicon)
+    if not follows.opens_with("but", EARLY):
+        return False
+    rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
+    return _behind(lexicon.no, rest) is not None or reading(follows, False).abstains
+
+
 WHOLE = "an abstention: the text as a whole is a bare phrase"
 _NONE = "no abstention: no sentence abstains"
 _TAKEN_BACK = "no abstention: an answer follows it that takes it back"
 _ESSAY = "no abstention: it finds the material silent, but states {} other things"
 
 
-def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
-    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided."""
+def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True) -> bool:
+    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided.
+
+    `parts` as in :func:`is_abstention`.
+    """
     text = stated(text, lexicon)
     sentences = [read(part, asks, lexicon) for part, asks in split(text)]
     if told is None:
@@ -179,19 +300,24 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
                 break
         else:
             return _whole_is_bare(text, sentences, lexicon)
-    spoke_of_material = abstained = only_bare = alone = False
+    spoke_of_material = abstained = only_bare = alone = sourced = solid = beside = False
     answers = 0  # sentences that answer directly, since the last abstention
-    statements = 0  # all that do
+    about = 0  # sentences about the material that do not abstain
+    related = 0  # those that give what the material says
+    statements = 0  # all that answer directly
     for sentence in sentences:
         material = "material" in sentence.hits
         found = reading(sentence, spoke_of_material)
         says = found.why
-        if found.abstains:
+        if found is BESIDE:
+            beside = True
+        elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            if not answers or turns or sentence.abstains_alone:
+            detail = sourced or (parts and _is_part(sentence, answers, answers + related + about, solid))
+            if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
-                abstained, answers = True, 0
+                abstained, answers, related = True, 0, 0
             else:
                 says += ", but behind an answer that does not count"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
@@ -201,18 +327,36 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
             statements += 1
             material = False  # named as a source, not spoken of
             says += "; it answers and names the material as its source"
+        elif abstained and material and tells(sentence, EARLY):
+            if told is not None:
+                told += [f"{says}; it answers", _TAKEN_BACK]
+            return False
+        elif material and gives(sentence):
+            solid = True
+            answers += 1
+            says += "; it answers"
+        elif material and parts and relates(sentence):
+            related += 1
+            says += "; it answers"
         elif says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
-            if abstained and (only_bare or sentence.opens_with("but", EARLY)):
+            if abstained and (only_bare or sentence.sourced or sentence.opens_with("but", EARLY)):
                 if told is not None:
                     told += [f"{says}; it answers", _TAKEN_BACK]
                 return False
             answers += 1
             statements += 1
+            sourced = sourced or sentence.sourced
+            solid = solid or bool(_COLON.search(sentence.text))
             says += "; it answers"
+        about += material and not found.abstains
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
+    if not abstained and beside and not (statements or related):
+        if told is not None:
+            told.append("an abstention")
+        return True
     if not abstained:
         whole = _whole_is_bare(text, sentences, lexicon)
         if told is not None:
@@ -222,6 +366,21 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None) -> bool:
     if told is not None:
         told.append("an abstention" if counts else _ESSAY.format(statements))
     return counts
+
+
+def _is_part(sentence: Sentence, answers: int, said: int, solid: bool) -> bool:
+    """Whether a sentence that abstains only says what is missing of an answer: "The third is not given".
+
+    Args:
+        sentence: one that abstains.
+        answers: the sentences before it that answer.
+        said: those, and the ones about the material that do not abstain.
+        solid: whether one of them gives a list.
+    """
+    if "part" in sentence.hits and "material" not in sentence.hits and said:
+        return True
+    detail = (solid and "silent" in sentence.hits) or asks_for_a_detail(sentence)
+    return bool(answers) and detail and not sentence.bare
 
 
 def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:

@@ -22,7 +22,21 @@ from custom_metrics.relevance import INVALID
 from custom_metrics.repetition import is_repetitive
 from custom_metrics.response import after_reasoning, final_answer
 
-__all__ = ["Answered", "Labels", "Sign", "Signs", "count", "kind_of", "signs_of", "warning"]
+__all__ = [
+    "FEWEST_EQUAL",
+    "PROMPTED",
+    "Answered",
+    "Labels",
+    "Prompting",
+    "Sign",
+    "Signs",
+    "are_equal",
+    "count",
+    "faults",
+    "kind_of",
+    "signs_of",
+    "warning",
+]
 
 MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
 FEWEST_EQUAL = 10
@@ -40,10 +54,27 @@ _SAID = {
     "script": "in a script that is not the question's",
     "other": "asking back",
 }
-_TEMPLATE = "a missing --apply_chat_template, or a model that is not tuned to follow instructions"
+_UNTUNED = "a model that is not tuned to follow instructions"
+_TEMPLATE = f"a missing --apply_chat_template, or {_UNTUNED}"
 _ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)"
 _REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
 _CAUSES = {"unfinished": _REASONING, "empty": _ROOM}
+
+
+class Prompting(NamedTuple):
+    """How answers were made, as far as the run tells: which reasons are worth a hint.
+
+    Attributes:
+        here: whether this run prompted a model. Stored answers, and those that follow from documents, no option mends.
+        chat_template: whether a chat template was applied.
+    """
+
+    here: bool = True
+    chat_template: bool = False
+
+
+PROMPTED = Prompting()
+"""A model was prompted here, without a chat template."""
 
 
 class Labels(NamedTuple):
@@ -90,6 +121,11 @@ class Signs(NamedTuple):
     different: int
     labelled: bool = False
     apart: int = 0
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether all answers are equal, and too many for chance."""
+        return are_equal(self.total, self.different)
 
 
 class Sign(NamedTuple):
@@ -150,31 +186,71 @@ def kind_of(answer: Answered) -> str | None:
     return kind
 
 
-def warning(task: str, signs: Signs) -> str | None:
-    """One sentence or two about a run that looks broken, ``None`` where it does not."""
-    total, kinds = signs.total, signs.kinds
-    facts, causes = [], []
-    void = kinds["empty"] + kinds["unfinished"]
-    if total and signs.invalid > MOST_INVALID * total:
-        called = "Invalid" if signs.labelled else "no answers"
-        facts.append(f"{signs.invalid} of {total} answers are {called} ({_list(kinds)})")
-        causes += [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
-    elif total and void + kinds["loop"] > MOST_EMPTY_OR_LOOPING * total:
-        some = Counter({kind: kinds[kind] for kind in ("unfinished", "empty", "loop") if kinds[kind]})
-        facts.append(f"{void + kinds['loop']} of {total} answers are empty or loop ({_list(some)})")
-        causes += [_CAUSES.get(kind, _TEMPLATE) for kind, _ in some.most_common()]
-    broken = "this run looks broken: " if facts else ""
-    if total and signs.apart > MOST_APART * total:
-        facts.append(
-            f"strict and robust differ on {signs.apart} of {total} answers: they are not in the prompt's own words"
-        )
-        causes.append(_TEMPLATE)
-    if total >= FEWEST_EQUAL and signs.different == 1:
-        facts.append(f"all {total} answers are equal")
-    if not facts:
-        return None
-    reasons = f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes else ""
-    return f"{task}: {broken}{'; '.join(facts)}{reasons}."
+def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
+    """One sentence or two about a run that looks broken, or whose answers are all equal; ``None`` where neither is so.
+
+    Args:
+        task: its name.
+        signs: of its answers.
+        prompting: how they were made. A reason that the run rules out is not named.
+    """
+    facts, causes = _faults(signs), _causes(signs, prompting)
+    broken = "this run looks broken: " if _is_void(signs) else ""
+    if signs.are_equal:
+        facts.append(f"all {signs.total} answers are equal")
+    return f"{task}: {broken}{'; '.join(facts)}{causes}." if facts else None
+
+
+def faults(signs: Signs, prompting: Prompting = PROMPTED) -> str:
+    """What :func:`warning` says of a run that looks broken, without a full stop; empty where it does not."""
+    facts = _faults(signs)
+    return "; ".join(facts) + _causes(signs, prompting) if facts else ""
+
+
+def are_equal(total: int, different: int) -> bool:
+    """Whether all of so many answers are equal, and too many for chance."""
+    return total >= FEWEST_EQUAL and different == 1
+
+
+def _is_void(signs: Signs) -> bool:
+    return _is_invalid(signs) or _is_empty_or_loops(signs)
+
+
+def _is_invalid(signs: Signs) -> bool:
+    return signs.invalid > MOST_INVALID * signs.total
+
+
+def _unusable(signs: Signs) -> Counter[str]:
+    return Counter({kind: signs.kinds[kind] for kind in ("unfinished", "empty", "loop") if signs.kinds[kind]})
+
+
+def _is_empty_or_loops(signs: Signs) -> bool:
+    return sum(_unusable(signs).values()) > MOST_EMPTY_OR_LOOPING * signs.total
+
+
+def _is_apart(signs: Signs) -> bool:
+    return signs.apart > MOST_APART * signs.total
+
+
+def _faults(signs: Signs) -> list[str]:
+    facts, of = [], f"of {signs.total} answers"
+    if _is_invalid(signs):
+        facts.append(f"{signs.invalid} {of} are {'Invalid' if signs.labelled else 'no answers'} ({_list(signs.kinds)})")
+    elif _is_empty_or_loops(signs):
+        some = _unusable(signs)
+        facts.append(f"{sum(some.values())} {of} are empty or loop ({_list(some)})")
+    if _is_apart(signs):
+        facts.append(f"strict and robust differ on {signs.apart} {of}: they are not in the prompt's own words")
+    return facts
+
+
+def _causes(signs: Signs, prompting: Prompting) -> str:
+    """The usual reasons that the run does not rule out."""
+    kinds = signs.kinds if _is_invalid(signs) else _unusable(signs) if _is_empty_or_loops(signs) else Counter()
+    causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()] + [_TEMPLATE] * _is_apart(signs)
+    if prompting.chat_template:
+        causes = [_UNTUNED if cause == _TEMPLATE else cause for cause in causes]
+    return f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes and prompting.here else ""
 
 
 def _list(kinds: Counter[str]) -> str:

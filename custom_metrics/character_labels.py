@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics import detection
+from custom_metrics.carried import Clustered
 
 __all__ = ["iou", "process_results", "ranks", "rho"]
 
@@ -84,13 +85,16 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
             whatever its category. Its probability is the soft label; where spans overlap, the highest.
 
     Returns:
-        The answer's ``iou`` and ``rho``, and what :func:`custom_metrics.detection.process_results` returns.
+        The answer's ``iou`` and ``rho``, which carry the passage, and what
+        :func:`custom_metrics.detection.process_results` returns.
     """
     hard, found, kind = detection.annotated_and_found(doc, results)
     soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
     sure_last = sorted(found, key=lambda span: span.probability)
+    overlap = iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found))
+    correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
     return {
-        "iou": iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found)),
-        "rho": rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"])),
+        "iou": Clustered(overlap, doc.get("passage", "")),
+        "rho": Clustered(correlation, doc.get("passage", "")),
         **detection.word_values(doc, hard, found, kind),
     }

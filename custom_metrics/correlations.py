@@ -52,6 +52,8 @@ def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
     Raises:
         ValueError: they are not equally many.
     """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} numbers of the first quantity, but {len(second)} of the second")
     pairs = [(x, y) for x, y in zip(first, second, strict=True) if not math.isnan(x + y)]
     number = len(pairs)
     x, y = (np.array([pair[side] for pair in pairs], dtype=float) for side in (0, 1))

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.aggregations import Aggregation
-from custom_metrics.carried import Carried
+from custom_metrics.carried import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
 from custom_metrics.figures import UNDEFINED, Figure
-from custom_metrics.intervals import resampled_sums, spread
+from custom_metrics.intervals import resampled_sums, spread, sums_by_cluster
 from custom_metrics.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.tagged_text import align, parse
 from custom_metrics.words import words
@@ -118,14 +118,15 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a detection task.
 
     Args:
-        doc: ``answer``, ``language`` and ``spans`` (of the annotators).
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, is the same for
+            documents that hang together, such as one text that several people marked.
         results: one tagged text, as an LLM or a detector gives it. A text that differs from the answer is aligned to it.
             One that has next to nothing in common with the answer flags no word, and counts in ``lost_rate``.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
-        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum; and 1.0 or 0.0 for
-        ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
+        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and
+        1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
     return word_values(doc, *annotated_and_found(doc, results))
 
@@ -133,7 +134,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
     """The values of :func:`process_results`, from the spans of :func:`annotated_and_found`."""
     counts = count_words(doc["answer"], doc["language"], gold, found)
-    return {**_values(counts, list(counts)), **_faithful(kind)}
+    return {**_values(counts, list(counts), doc), **_faithful(kind, doc)}
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -142,12 +143,13 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     by_category = count_categories(doc["answer"], doc["language"], gold, found)
     counts = [list(by_category[category]) for category in CATEGORIES]
     total = WordCounts(*(sum(of_category) for of_category in zip(*counts, strict=True)))
-    return {**_values(total, counts), **_faithful(kind)}
+    return {**_values(total, counts, doc), **_faithful(kind, doc)}
 
 
-def _values(total: WordCounts, counts: list[Any]) -> dict[str, Any]:
+def _values(total: WordCounts, counts: list[Any], doc: Mapping[str, Any]) -> dict[str, Any]:
     of_document = 1.0 if math.isnan(total.f1) else total.f1
-    return {"f1": Carried(of_document, counts), "precision": counts, "recall": counts}
+    carried = ClusteredCounts(counts, doc.get("passage", ""))
+    return {"f1": Carried(of_document, carried), "precision": carried, "recall": carried}
 
 
 def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
@@ -162,8 +164,9 @@ def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple
     return gold, alignment.spans, alignment.kind
 
 
-def _faithful(kind: str) -> dict[str, float]:
-    return {"altered_rate": float(kind in ("edited", "lost")), "lost_rate": float(kind == "lost")}
+def _faithful(kind: str, doc: Mapping[str, Any]) -> dict[str, float]:
+    said = {"altered_rate": kind in ("edited", "lost"), "lost_rate": kind == "lost"}
+    return {name: Clustered(value, doc.get("passage", "")) for name, value in said.items()}
 
 
 def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
@@ -194,25 +197,28 @@ def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]
     return of_counts
 
 
-def _frozen(values: Sequence[Any]) -> tuple[Any, ...]:
+def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """The counts of each document, and its cluster; ``None`` where no two documents hang together."""
     counts = [value.of if isinstance(value, Carried) else value for value in values]
-    return tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
+    clusters = clusters_of([cluster_of(value) for value in counts])
+    rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
+    return rows, None if clusters is None else tuple(clusters)
 
 
 @lru_cache(maxsize=128)
-def _figure(values: tuple[Any, ...], metric: str) -> Figure:
-    """A metric of the counts of each document, which are resampled for its bounds."""
+def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: str) -> Figure:
+    """A metric of the counts of each document, which are resampled by cluster for its bounds."""
     counts = np.asarray(values, dtype=float)
     if not counts.size:
         return UNDEFINED
     of_counts = _macro(metric) if counts.ndim == 3 else _binary(metric)
-    flat = counts.reshape(len(counts), -1)
+    flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
     return Figure(float(of_counts(counts.sum(axis=0))), *spread(of_counts(resampled)), n=len(counts))
 
 
 def _aggregation(metric: str) -> Aggregation:
-    return Aggregation(metric, lambda values: _figure(_frozen(values), metric))
+    return Aggregation(metric, lambda values: _figure(*_frozen(values), metric))
 
 
 f1, precision, recall = (_aggregation(metric) for metric in _METRICS)
@@ -225,9 +231,9 @@ def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
     Args:
         values: counts of each document by category, as :func:`process_category_results` has them under ``precision``.
     """
-    counts = _frozen(values)
+    counts, clusters = _frozen(values)
     return {
-        f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), metric)
+        f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), clusters, metric)
         for place, category in enumerate(CATEGORIES)
         for metric in _METRICS
     }

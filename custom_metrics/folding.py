@@ -6,12 +6,13 @@ vowel marks, Markdown, white space.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-__all__ = ["BEGINS", "EDGE", "ENDS", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word"]
+__all__ = ["BEGINS", "EDGE", "ENDS", "NO_SPACES", "boundaries", "fold", "is_boundary", "is_word", "legible"]
 
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(
@@ -45,8 +46,21 @@ NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf
 """Runs of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Han, kana."""
 _SPACES = re.compile(" {2,}")
 _MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
-EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷"
+EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷⚠ℹ\ufe0f"
 """Marks that do not count at the ends of a sentence."""
+
+
+_SPLIT_OFF = re.compile(
+    r"(?<=\b(?:do|is|ca)) (?=n['’]t\b)|(?<=\bdoes) (?=n['’]t\b)|(?<=[a-z]) (?=['’][sm]\b)", re.IGNORECASE
+)
+"""The space of a tokenizer before an English ending: "do n't", "I 'm"."""
+
+
+def legible(text: str) -> str:
+    """A text as its writer saw it: HTML's entities are characters ("I don&#39;t know"), and "do n't" is one word."""
+    if "&" in text:
+        text = html.unescape(text)
+    return _SPLIT_OFF.sub("", text) if " n'" in text or " n’" in text or " '" in text or " ’" in text else text
 
 
 def _folded(match: re.Match[str]) -> str:
@@ -60,6 +74,7 @@ def fold(text: str, marks: bool = False) -> str:
     Args:
         marks: also drop combining marks (tone marks of Yoruba).
     """
+    text = legible(text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.replace("´", "'"))  # NFKC makes a blank and an accent of it
     text = text.casefold()

@@ -8,14 +8,19 @@ Table 5).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.carried import Carried
 from custom_metrics.figures import Figure, mean_figure, share_figure
+from custom_metrics.folding import NO_SPACES
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.ranking import ndcg, recall
-from custom_metrics.rouge import rouge1, rouge1_of_all, rouge_l, tokens
+from custom_metrics.rouge import rouge1, rouge1_of_all, rouge_l, tokens, word_tokens
+from custom_metrics.words import SEGMENTERS, segmenter
 
 __all__ = [
     "CUTOFFS",
@@ -56,7 +61,7 @@ def score_answer(answer: str, references: Sequence[str], groundings: Sequence[st
     }
 
 
-def k_precision(answer: str, groundings: Sequence[str]) -> float:
+def k_precision(answer: str, groundings: Sequence[str], language: str | None = None) -> float:
     """K-Precision: the share of an answer's tokens that are in the passages given (Adlakha et al. 2024, "Evaluating
     Correctness and Faithfulness of Instruction-Following Models for Question Answering").
 
@@ -65,11 +70,35 @@ def k_precision(answer: str, groundings: Sequence[str]) -> float:
     Args:
         answer: the model's answer.
         groundings: the texts that the model was given; without any the share is 0.
+        language: ISO 639 code of the answer. Tokens are those of ``rouge_score``, runs of ASCII letters and digits: always
+            with ``"en"``; else unless they leave out most letters of the answer. Then they are the words of the language
+            (:func:`custom_metrics.rouge.word_tokens`); ``None`` takes Japanese for what has kana, Chinese for other Han.
 
     Returns:
-        A share in [0, 1]; ``nan`` for an answer without a token (ASCII letters and digits, as ``rouge_score`` has them).
+        A share in [0, 1]; ``nan`` for an answer without a token.
+
+    Raises:
+        TypeError: `groundings` is one text.
+        UsageError: nothing here finds the words: the script has no spaces, such as Thai.
     """
-    return rouge1_of_all(groundings, answer).precision if tokens(answer) else math.nan
+    if isinstance(groundings, str):
+        raise TypeError("k_precision takes a list of passages; groundings is one text")
+    letters = [character for character in answer if character.isalpha()]
+    if language == "en" or 2 * sum(map(str.isascii, letters)) >= len(letters):
+        return rouge1_of_all(groundings, answer).precision if tokens(answer) else math.nan
+    if language is None:
+        language = "ja" if _KANA.search(answer) else "zh" if _HAN.search(answer) else None
+    if segmenter(language) == "whitespace" and 2 * len("".join(NO_SPACES.findall(answer))) > len(letters):
+        raise UsageError(
+            f"k_precision counts words, and there are none to be found in language {language!r}: its script has no spaces, "
+            f"and only {', '.join(SEGMENTERS)} have a segmenter"
+        )
+    found = partial(word_tokens, language=language)
+    return rouge1_of_all(groundings, answer, found).precision if found(answer) else math.nan
+
+
+_KANA = re.compile("[\u3040-\u30ff]")
+_HAN = re.compile("[\u3400-\u9fff]")
 
 
 def retrieval_quality(ranked: Sequence[str], relevant: Sequence[str]) -> dict[str, float]:
@@ -98,7 +127,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         "rougeL": _counted(quality.get("rougeL")),
         "unanswerable_accuracy": None if doc["answerable"] else float(abstained),
         **{name: _counted(quality.get(name)) for name in ("recall", "rougeLp")},
-        "k_precision": None if abstained else _counted(k_precision(answer, doc["groundings"])),
+        "k_precision": None if abstained else _counted(k_precision(answer, doc["groundings"], "en")),
         "length": quality.get("length"),
         "answerable_abstention_rate": float(abstained) if doc["answerable"] else None,
     }

@@ -9,8 +9,8 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 - *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, if the
   detector errs as often as it did in calibration.
 
-The last two carry the calibration's own uncertainty: a bootstrap resamples the calibration's documents along with the
-answers.
+The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors that are drawn
+from what the calibration says of them (:func:`custom_metrics.random_effects.annotated`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from custom_metrics.detection import WordCounts
 from custom_metrics.intervals import resampled_sums, spread
-from custom_metrics.random_effects import Errors, expected, predicted
+from custom_metrics.random_effects import Errors, detector_errors, expected
 from custom_metrics.spans import covered, span_of
 from custom_metrics.words import words
 
@@ -103,6 +103,9 @@ class Interval(NamedTuple):
     standard_error: float = math.nan
 
 
+_UNDEFINED = Interval(math.nan, math.nan, math.nan)
+
+
 class Estimates(NamedTuple):
     """The three rates of a corpus of answers."""
 
@@ -153,50 +156,47 @@ def estimate(
     iterations: int = ITERATIONS,
     seed: int = SEED,
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None,
+    clusters: Sequence[Any] | None = None,
 ) -> Estimates:
     """The rates of a corpus of answers, with bounds from a cluster bootstrap.
+
+    With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.
 
     Args:
         wild: (clusters, 2): words flagged and words in all of each cluster; words of one article hang together, so they
             are drawn together.
-        calibration: (documents, 4): true and false positives, false and true negatives of each calibration document; they
-            are resampled too. ``None`` where only precision and recall are known (the paper's Table 10): the bounds then
-            hold the answers' uncertainty alone, and there is no false positive rate.
+        calibration: (documents, 4): true and false positives, false and true negatives of each calibration document, from
+            which the detector's errors are drawn. ``None`` where only precision and recall are known (the paper's Table
+            10): the bounds then hold the answers' uncertainty alone, and there is no false positive rate.
         precision, recall: used where there is no `calibration`.
         iterations: resamples.
         seed: of the bootstrap.
         pooled: instead of `calibration`, for a language without one: word counts of answers in other languages, by
             language and model, see :func:`custom_metrics.random_effects.predicted`. The bounds then hold how much the
             detector's errors differ between languages and models.
+        clusters: of each calibration document, a name of what it hangs together with, such as its text; default each by
+            itself.
 
     Returns:
         The three rates, ``nan`` where not defined: all of them without words, the corrected ones without calibration.
     """
     wild = np.asarray(wild).reshape(-1, 2)
     if not wild[:, 1].sum():
-        return Estimates(*[Interval(math.nan, math.nan, math.nan)] * 3)
+        return Estimates(*[_UNDEFINED] * 3)
     point = rates(wild, calibration, precision, recall, pooled)
     flagged_again, total_again = resampled_sums(wild, iterations, seed).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
-        if pooled is not None:
-            return _from_errors(point, shares, predicted(pooled, iterations, seed + 1))
-        if calibration is None:
-            rogan_gladen_again: np.ndarray[Any, Any] | None = None
-            estimated_again = precision / recall * shares if recall else None
-        else:
-            calibration = np.asarray(calibration).reshape(-1, 4)
-            # Another seed: with the same one and as many clusters, both would draw the same rows together.
-            tp, fp, fn, tn = resampled_sums(calibration, iterations, seed + 1).T
-            estimated_again = np.where(tp > 0, (tp + fn) / (tp + fp) * shares, math.nan)  # P/R, with TP cancelled
-            true_positives, false_positives = tp / (tp + fn), fp / (fp + tn)
-            rogan_gladen_again = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
-            if np.mean((false_positives <= shares) & (shares <= true_positives)) < UNLIKELY:
-                rogan_gladen_again = None
+    errors = detector_errors(calibration, precision, recall, pooled, iterations, seed, clusters)
+    detected = Interval(point.detected, *spread(shares))
+    if errors is None:
+        return Estimates(detected, _UNDEFINED, _UNDEFINED)
+    # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
+    estimated = np.minimum(errors.draws[:, 2] * shares, max(1.0, point.estimated))
     return Estimates(
-        Interval(point.detected, *spread(shares)),
-        _interval(point.estimated, estimated_again),
-        _interval(point.rogan_gladen, rogan_gladen_again),
+        detected,
+        _UNDEFINED if math.isnan(point.estimated) else Interval(point.estimated, *spread(estimated)),
+        _corrected(point.rogan_gladen, shares, errors, pooled is not None),
     )
 
 
@@ -205,25 +205,26 @@ UNLIKELY = 0.1
 than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
-def _from_errors(point: Rates, shares: np.ndarray[Any, Any], errors: Errors) -> Estimates:
-    """The rates with errors that are expected, and may turn out otherwise.
+def _corrected(value: float, shares: np.ndarray[Any, Any], errors: Errors, expected: bool) -> Interval:
+    """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known.
 
-    Errors that cannot be are left out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is
-    hallucinated. Where next to none can be, nothing is known, and the bounds are 0 and 1.
+    Expected errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words
+    as often as hallucinated ones says nothing, and so may be 0 as well as 1.
     """
-    true_positives, false_positives, ratios = errors.draws.T
-    possible = (false_positives <= shares) & (shares <= true_positives) & (false_positives < true_positives)
-    drawn = (shares - false_positives)[possible] / (true_positives - false_positives)[possible]
-    low, high, error = spread(drawn) if np.mean(possible) >= UNLIKELY else (0.0, 1.0, math.nan)
-    value = point.rogan_gladen
-    if errors.true_positive_rate <= errors.false_positive_rate:
-        value = low = high = error = math.nan
-    return Estimates(
-        Interval(point.detected, *spread(shares)),
-        # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
-        Interval(point.estimated, *spread(np.minimum(ratios * shares, max(1.0, point.estimated)))),
-        Interval(value, min(low, value), max(high, value), error),
-    )
+    if math.isnan(value):
+        return _UNDEFINED
+    true_positives, false_positives, _ = errors.draws.T
+    possible = (false_positives <= shares) & (shares <= true_positives)
+    if np.mean(possible) < UNLIKELY:
+        return Interval(value, 0.0, 1.0)
+    tells = true_positives > false_positives
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
+    if expected:
+        low, high, error = spread(drawn[possible & tells])
+        return Interval(value, min(low, value), max(high, value), error)
+    low, high = spread(np.where(tells, drawn, 0.0)).low, spread(np.where(tells, drawn, 1.0)).high
+    return Interval(value, low, high, spread(drawn[tells]).standard_error)
 
 
 USELESS_BELOW = 0.1
@@ -256,12 +257,3 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
             f"the texts that the detector was measured on, and the estimated rate assumes they are alike"
         )
     return reasons
-
-
-def _interval(point: float, resampled: np.ndarray[Any, Any] | None) -> Interval:
-    """Bounds of a rate by what was resampled; 0 and 1 where that tells nothing."""
-    if math.isnan(point):
-        return Interval(math.nan, math.nan, math.nan)
-    if resampled is None:
-        return Interval(point, 0.0, 1.0)
-    return Interval(point, *spread(resampled))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Spread", "bootstrap_mean", "percentile_bounds", "resampled_sums", "spread", "wilson"]
+__all__ = ["Spread", "bootstrap_mean", "percentile_bounds", "resampled_sums", "spread", "sums_by_cluster", "wilson"]
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 
@@ -84,6 +84,30 @@ def resampled_sums(
         counts = rng.multinomial(len(array), shares, size=min(block, iterations - done))
         sums.append(counts @ array)
     return np.concatenate(sums)
+
+
+def sums_by_cluster(rows: np.ndarray[Any, Any], clusters: Sequence[Any] | None) -> np.ndarray[Any, Any]:
+    """What each cluster adds to sums.
+
+    Args:
+        rows: (rows, ...), what each row adds.
+        clusters: a name of each row's cluster; ``None``: each row is one.
+
+    Returns:
+        (clusters, ...), in the order in which the clusters come first.
+
+    Raises:
+        ValueError: not as many names as rows.
+    """
+    if clusters is None:
+        return rows
+    if len(clusters) != len(rows):
+        raise ValueError(f"the clusters of {len(clusters)} rows, but {len(rows)} rows")
+    numbers: dict[Any, int] = {}
+    places = [numbers.setdefault(name, len(numbers)) for name in clusters]
+    sums = np.zeros((len(numbers), *rows.shape[1:]))
+    np.add.at(sums, places, rows)
+    return sums
 
 
 class Spread(NamedTuple):

@@ -8,8 +8,14 @@ from statistics import fmean
 
 from custom_metrics.figures import UNDEFINED, Figure
 from custom_metrics.intervals import Z95, wilson
+from custom_metrics.units import is_wide
 
-__all__ = ["mean_of_shares", "mean_of_strata"]
+__all__ = ["mean_of", "mean_of_shares", "mean_of_strata"]
+
+
+def mean_of(figures: Sequence[Figure], are_shares: bool) -> Figure:
+    """The mean of the strata's figures: of shares of documents :func:`mean_of_shares`, else :func:`mean_of_strata`."""
+    return (mean_of_shares if are_shares else mean_of_strata)(figures)
 
 
 def mean_of_shares(figures: Sequence[Figure]) -> Figure:
@@ -50,7 +56,9 @@ def mean_of_strata(figures: Sequence[Figure]) -> Figure:
     stratum has bounds and no standard error, as a corrected rate that is cut off at 0, the variance is recovered from the
     bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7): the lower
     bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
-    bound is further out than the mean of the strata's bounds.
+    bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
+    (:mod:`custom_metrics.units`) say where the rate can be, not how far it scatters. They do not average out: their
+    distances are summed.
 
     Args:
         figures: of the strata. Undefined ones are left out.
@@ -68,8 +76,14 @@ def mean_of_strata(figures: Sequence[Figure]) -> Figure:
     error = math.hypot(*(figure.standard_error for figure in defined)) / number
     below = above = Z95 * error
     if math.isnan(error):
-        below = math.hypot(*(figure.value - figure.low for figure in defined)) / number
-        above = math.hypot(*(figure.high - figure.value for figure in defined)) / number
+        unknown = [
+            figure for figure in defined if math.isnan(figure.standard_error) and is_wide(figure.low, figure.high)
+        ]
+        known = [figure for figure in defined if figure not in unknown]
+        below = math.hypot(*(figure.value - figure.low for figure in known))
+        above = math.hypot(*(figure.high - figure.value for figure in known))
+        below = (below + math.fsum(figure.value - figure.low for figure in unknown)) / number
+        above = (above + math.fsum(figure.high - figure.value for figure in unknown)) / number
     lowest, highest = (fmean(side) for side in zip(*((figure.low, figure.high) for figure in defined), strict=True))
     documents = sum(figure.n for figure in defined)
     if math.isnan(lowest + highest):

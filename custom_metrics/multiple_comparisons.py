@@ -22,8 +22,13 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
 
     Returns:
         Adjusted p values, in their order, at most 1.
+
+    Raises:
+        ValueError: a p value is not between 0 and 1.
     """
-    given = np.asarray(p_values)
+    given = np.asarray(p_values, dtype=float)
+    if not ((given >= 0) & (given <= 1) | np.isnan(given)).all():
+        raise ValueError("p values are between 0 and 1")
     adjusted = np.full(given.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(given))
     order = tested[np.argsort(given[tested])]  # equal ones become equal in any order

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_DIFFERENCE", "Floats", "PairedDifference"]
+__all__ = ["NO_DIFFERENCE", "Floats", "PairedDifference", "columns"]
 
 Floats = NDArray[np.float64]
 
@@ -46,3 +46,43 @@ class PairedDifference(NamedTuple):
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
 """Of models without a document in common."""
+
+
+def columns(first: Any, second: Any, share: bool = False, parts: int = 0) -> tuple[Floats, Floats]:
+    """Two models' values over the same documents, checked.
+
+    Args:
+        first, second: a number of each document, in the same order; or `parts` numbers, or several times so many.
+        share: whether all are 1.0 or 0.0, or ``nan``.
+        parts: of a document, numerator and denominator say.
+
+    Returns:
+        Both as arrays of floats.
+
+    Raises:
+        ValueError: they are not numbers of such a form, or not of equally many documents; a share is neither 1 nor 0.
+    """
+    arrays = _numbers("first", first), _numbers("second", second)
+    form = f"{parts} numbers, or lists of {parts}, a document" if parts else "one number a document"
+    for name, array in zip(("first", "second"), arrays, strict=True):
+        fits = array.ndim in (2, 3) and array.shape[-1] == parts if parts else array.ndim == 1
+        if not fits and array.size:
+            raise ValueError(f"the {name} model's values are {form}, not of shape {array.shape}")
+        if share and not np.isin(array[~np.isnan(array)], (0.0, 1.0)).all():
+            wrong = float(array[~np.isnan(array) & ~np.isin(array, (0.0, 1.0))][0])
+            raise ValueError(
+                f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong:g}; compare means instead"
+            )
+    if len(arrays[0]) != len(arrays[1]):
+        raise ValueError(
+            f"the first model has values of {len(arrays[0])} documents, the second of {len(arrays[1])}; both are of the "
+            f"same"
+        )
+    return arrays
+
+
+def _numbers(name: str, values: Any) -> Floats:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the {name} model's values are not all numbers ({error})") from error

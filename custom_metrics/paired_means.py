@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 from custom_metrics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.paired_shares import normal_tail
 
@@ -63,8 +63,11 @@ def compare_mean_groups(
             out.
         iterations, seed: as there.
         method: what to call it.
+
+    Raises:
+        ValueError: values that are not numbers, or not of equally many documents.
     """
-    pairs = [np.column_stack(pair).astype(float) for pair in strata]
+    pairs = [np.column_stack(columns(*pair)) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE

@@ -14,20 +14,19 @@ detected ones do. This holds if the detector errs alike on the answers of both m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.detection import WordCounts
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
-from custom_metrics.intervals import resampled_sums
-from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 from custom_metrics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
-from custom_metrics.random_effects import Errors, predicted
+from custom_metrics.random_effects import Errors
 
-__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "detector_errors", "linearised"]
+__all__ = ["RATES", "RateStratum", "across_strata", "compare_rates", "compare_ratios", "linearised"]
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -58,7 +57,11 @@ def linearised(top: Any, bottom: Any) -> Floats:
 
 
 def compare_ratios(
-    strata: Sequence[tuple[Any, Any]], harmonic: bool = False, iterations: int = ITERATIONS, seed: int = SEED
+    strata: Sequence[tuple[Any, Any]],
+    harmonic: bool = False,
+    iterations: int = ITERATIONS,
+    seed: int = SEED,
+    clusters: Sequence[Sequence[Any]] | None = None,
 ) -> PairedDifference:
     """The difference of two ratios of sums, or of their means over languages.
 
@@ -68,9 +71,43 @@ def compare_ratios(
             that a model has nothing of is (0, 0). A language in which a ratio is 0/0 is left out.
         harmonic: the figure is the harmonic mean of the ratios instead.
         iterations, seed: of the bootstrap.
+        clusters: of each language, the names of its clusters. Those that several languages have, such as a passage and its
+            translations, are drawn together.
+
+    Raises:
+        ValueError: the two models' sums are not of the same clusters, or of another form.
     """
-    pairs = [(_values(one, harmonic), _values(other, harmonic)) for one, other in strata]
-    return compare_mean_groups(pairs, iterations, seed, CLUSTERS)
+    checked = [columns(one, other, parts=2) for one, other in strata]
+    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in checked]
+    if clusters is not None and len({*chain(*clusters)}) < sum(map(len, clusters)):
+        pairs = across_strata(pairs, clusters)
+    return compare_mean_groups([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
+
+
+def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> list[Floats]:
+    """Values of strata that have clusters in common, as the values of one stratum: a row for each cluster of any of them.
+
+    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that
+    of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
+
+    Args:
+        strata: of each (clusters, columns) linearised values. One with ``nan`` in a column is left out.
+        clusters: of each the names of its clusters.
+
+    Returns:
+        A single (clusters, columns), or nothing.
+    """
+    known = [
+        (part, names) for part, names in zip(strata, clusters, strict=True) if len(part) and not np.isnan(part).any()
+    ]
+    if not known:
+        return []
+    numbers: dict[Any, int] = {}
+    places = [[numbers.setdefault(name, len(numbers)) for name in names] for _, names in known]
+    rows = np.zeros((len(numbers), known[0][0].shape[1]))
+    for (part, _), of_part in zip(known, places, strict=True):
+        np.add.at(rows, of_part, (part - part.mean(axis=0)) / len(part))
+    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(numbers) / len(known))]
 
 
 def _values(parts: Any, harmonic: bool) -> Floats:
@@ -104,40 +141,6 @@ class RateStratum(NamedTuple):
     expected: bool = False
 
 
-def detector_errors(
-    documents: Any = None,
-    precision: float = math.nan,
-    recall: float = math.nan,
-    pooled: Mapping[str, Mapping[str, Any]] | None = None,
-    iterations: int = ITERATIONS,
-    seed: int = SEED,
-) -> Errors | None:
-    """The errors of a detector, and draws of them, from its calibration in a language.
-
-    Args:
-        documents, precision, recall, pooled: as for :func:`custom_metrics.hallucination.estimate`, where `documents` is
-            called `calibration`.
-        iterations, seed: of the draws.
-
-    Returns:
-        ``None`` where the calibration says nothing.
-    """
-    if pooled is not None:
-        return predicted(pooled, iterations, seed + 1)
-    if documents is None:
-        if not recall or math.isnan(precision) or math.isnan(recall):
-            return None
-        known = (math.nan, math.nan, precision / recall)
-        return Errors(*known, np.tile(known, (iterations, 1)))
-    cells = np.asarray(documents, dtype=float).reshape(-1, 4)
-    counts = WordCounts(*cells.sum(axis=0))
-    tp, fp, fn, tn = resampled_sums(cells, iterations, seed + 1).T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = np.column_stack([tp / (tp + fn), fp / (fp + tn), np.where(tp > 0, (tp + fn) / (tp + fp), np.nan)])
-    ratio = counts.precision / counts.recall if counts.recall else math.nan
-    return Errors(counts.recall, counts.false_positive_rate, ratio, drawn)
-
-
 def compare_rates(
     strata: Sequence[RateStratum], rate: str, iterations: int = ITERATIONS, seed: int = SEED
 ) -> PairedDifference:
@@ -147,7 +150,14 @@ def compare_rates(
         strata: a language each. A language in which the rate of a model is not defined is left out.
         rate: one of ``RATES``.
         iterations, seed: of the bootstrap.
+
+    Raises:
+        ValueError: an unknown rate; the two models' words are not of the same clusters, or of another form.
     """
+    if rate not in RATES:
+        raise ValueError(f"unknown rate {rate!r}; known are {', '.join(RATES)}")
+    for language in strata:
+        columns(language.first, language.second, parts=2)
     if rate == RATES[0]:
         return compare_ratios([(part.first, part.second) for part in strata], iterations=iterations, seed=seed)
     corrected = [_Corrected.of(part, rate) for part in strata]

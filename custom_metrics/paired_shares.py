@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.intervals import Z95
-from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 
 __all__ = [
     "compare_share_groups",
@@ -52,8 +52,11 @@ def compare_shares(first: Sequence[float] | Floats, second: Sequence[float] | Fl
     Args:
         first, second: 1.0 (in the share) or 0.0 of each document, in the same order; ``nan`` where a document is not in the
             model's denominator. Documents count that are in both.
+
+    Raises:
+        ValueError: values that are neither 1 nor 0, or not of equally many documents.
     """
-    pairs = np.column_stack([first, second]).astype(float)
+    pairs = np.column_stack(columns(first, second, share=True))
     pairs = pairs[~np.isnan(pairs).any(axis=1)]
     if not len(pairs):
         return NO_DIFFERENCE
@@ -79,7 +82,7 @@ def compare_share_groups(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     if len(parts) == 1:
         return parts[0]
     values = np.array([part[:5] for part in parts])
-    counts = np.array([discordant(np.column_stack(pair)) for pair in strata])[:, :, 0, 1]
+    counts = np.array([discordant(np.column_stack(columns(*pair))) for pair in strata])[:, :, 0, 1]
     middle = values.mean(axis=0)
     difference = float(middle[2])
     to_low, to_high = (np.sqrt(np.sum((values[:, 2] - values[:, at]) ** 2)) / len(parts) for at in (3, 4))

@@ -1,24 +1,37 @@
-"""A detector's expected errors in a language, and on a model, that nobody has annotated, from those of others.
+"""A detector's errors in a language and how sure they are: measured there, or expected from those in other languages.
 
-True and false positive rates differ between languages and between the models whose answers are read. Each annotated
-*cell*, the answers of one model in one language, is a draw from a distribution; a new cell is another draw. Its rates are
-predicted on the logit scale from the mean of the cells and two spreads beyond chance, of languages and of models within
-them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson, White and Riley 2013). The
-prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis (Higgins, Thompson and
-Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances (Satterthwaite 1946).
+*Annotated* answers in the language (:func:`annotated`) measure its true and false positive rate, and precision over
+recall. These are drawn on the logit and the log scale from a t distribution. Its covariance is the jackknife's over
+clusters of answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much). Its
+degrees of freedom are one less than the clusters; for the ratio, one less than their effective number, as a few clusters
+may hold most of the words (Kish 1965, "Survey sampling"; Carter, Schnepel and Steigerwald 2017, "Asymptotic behavior of a
+t-test robust to cluster heterogeneity"). Such intervals are those for proportions in small cluster samples (Dean and Pagano
+2015, "Evaluating confidence interval methods for binomial proportions in clustered surveys"). Half a word is added to each
+count, and no variance is below that of as many independent words: a detector that found all of four hallucinated words, or
+one of four in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
+
+*Not annotated* (:func:`predicted`): true and false positive rates differ between languages and between the models whose
+answers are read. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell
+is another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
+languages and of models within them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson,
+White and Riley 2013). The prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis
+(Higgins, Thompson and Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances
+(Satterthwaite 1946).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.intervals import resampled_sums
+from custom_metrics.intervals import resampled_sums, sums_by_cluster
+from custom_metrics.paired_draws import ITERATIONS, SEED
 
-__all__ = ["FEWEST_LANGUAGES", "Errors", "expected", "predicted"]
+__all__ = ["FEWEST_LANGUAGES", "Errors", "annotated", "detector_errors", "expected", "predicted"]
 
 FEWEST_LANGUAGES = 2
 """With fewer, the spread between languages cannot be estimated."""
@@ -30,11 +43,11 @@ Floats = NDArray[np.float64]
 
 
 class Errors(NamedTuple):
-    """A detector's expected errors in a new cell, and draws from their distribution.
+    """A detector's errors, and draws from the distribution of what they may be.
 
     Attributes:
-        true_positive_rate, false_positive_rate: expected, in (0, 1).
-        ratio: expected precision over recall: hallucinated words for each flagged one.
+        true_positive_rate, false_positive_rate: measured or expected, in [0, 1]; ``nan`` where not known.
+        ratio: precision over recall: hallucinated words for each flagged one.
         draws: (iterations, 3) of the same three.
     """
 
@@ -42,6 +55,83 @@ class Errors(NamedTuple):
     false_positive_rate: float
     ratio: float
     draws: Floats
+
+
+def detector_errors(
+    documents: NDArray[Any] | None = None,
+    precision: float = math.nan,
+    recall: float = math.nan,
+    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
+    iterations: int = ITERATIONS,
+    seed: int = SEED,
+    clusters: Sequence[Any] | None = None,
+) -> Errors | None:
+    """The errors of a detector, and draws of them, from its calibration in a language.
+
+    Args:
+        documents, precision, recall, pooled, clusters: as for :func:`custom_metrics.hallucination.estimate`, where
+            `documents` is called `calibration`.
+        iterations, seed: of the draws.
+
+    Returns:
+        ``None`` where the calibration says nothing.
+    """
+    if pooled is not None:
+        return predicted(pooled, iterations, seed + 1)  # not the seed of the answers' draws
+    if documents is not None:
+        return annotated(documents, iterations, seed + 1, clusters)
+    if not recall or math.isnan(precision) or math.isnan(recall):
+        return None
+    known = (math.nan, math.nan, precision / recall)
+    return Errors(*known, np.tile(known, (iterations, 1)))
+
+
+def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Sequence[Any] | None = None) -> Errors:
+    """The errors that annotated answers in a language measure.
+
+    Args:
+        documents: (answers, 4) word counts (tp, fp, fn, tn).
+        iterations: draws.
+        seed: of the generator.
+        clusters: of each answer, a name of what it hangs together with, such as its text; default each by itself.
+
+    Returns:
+        The errors; what is not defined (a true positive rate without a hallucinated word) is ``nan``. Draws of a single
+        cluster, which says nothing of how clusters differ, are ``nan``.
+
+    Raises:
+        ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
+    """
+    counts = np.asarray(documents, dtype=float)
+    if counts.size % 4 or not (counts >= 0).all():
+        raise ValueError("word counts are four numbers a document, tp fp fn tn, none below 0")
+    cells = sums_by_cluster(counts.reshape(-1, 4), clusters)
+    tp, fp, fn, tn = sums = cells.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = tp / (tp + fn), fp / (fp + tn), (tp + fn) / (tp + fp) if tp else np.nan
+    number = len(cells)
+    if number < 2:
+        return Errors(float(rates[0]), float(rates[1]), float(rates[2]), np.full((iterations, 3), np.nan))
+    middle = _scales(sums)
+    apart = _scales(sums - cells) - middle
+    covariance = (number - 1) / number * apart.T @ apart
+    tp, fp, fn, tn = sums + 0.5
+    both = (1 / (tp + fn) - 1 / (tp + fp)) ** 2 * tp + fp / (tp + fp) ** 2 + fn / (tp + fn) ** 2
+    chance = np.array([1 / tp + 1 / fn, 1 / fp + 1 / tn, both])
+    covariance += np.diag(np.maximum(chance - np.diag(covariance), 0))
+    tp, fp, fn, tn = cells.T
+    of_ratio = max(1.0, min(_effective(tp + fn), _effective(tp + fp)) - 1)
+    rng = np.random.default_rng(seed)
+    normal = rng.standard_normal((iterations, 3)) @ _root(covariance).T
+    scale = np.stack([rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, of_ratio)], axis=-1)
+    return Errors(
+        float(rates[0]), float(rates[1]), float(rates[2]), _rates(middle + normal / np.sqrt(scale[:, [0, 0, 1]]))
+    )
+
+
+def _effective(sizes: Floats) -> float:
+    """Kish's effective number of clusters of these sizes: as many as there are where all are equal."""
+    return float(sizes.sum() ** 2 / np.square(sizes).sum()) if sizes.any() else 0.0
 
 
 def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int, seed: int) -> Errors:

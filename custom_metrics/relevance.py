@@ -18,9 +18,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
+from custom_metrics.abstention import (
+    abstains_elsewhere,
+    affirms_presence,
+    denies_presence,
+    is_abstention,
+    labelled_verdict,
+    lexicons,
+    turns_round,
+)
+from custom_metrics.folding import EDGE, legible
 from custom_metrics.no_answer import behind_prompt, no_answer
+from custom_metrics.phrases import Lexicon
 from custom_metrics.response import after_reasoning, final_answer
+from custom_metrics.sentences import MASK, own_words, split
 from custom_metrics.service_failures import is_service_failure
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
@@ -48,6 +59,12 @@ _PER_CONTEXT = re.compile(r"(?:contexts?:?\s*)*\[?1[\].:)]")
 # "I can't reply 'Yes, answer is present'"
 _REFUSES = re.compile(r"(?:cannot|can't|not|unable to) (?:say|reply|respond|answer|state|claim|confirm)[^.]{0,30}$")
 _SUBSTANCE = re.compile(r"[^\W_]")
+_PLAIN = {
+    phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")
+}  # most answers of a run
+_PHRASES = re.compile(r"(?P<yes>yes, answer is present)|i don't know")
+_CUT_QUOTE = re.compile(r"(?<=\w )\"[^\"\n]{0,60}\Z")
+_SENTENCE_END = re.compile(r"[.!?。！？।\n]")
 
 
 def nomiracl_label(response: str | None) -> str:
@@ -76,14 +93,15 @@ def robust_label(
     with and without repetitions of the instruction.
 
     - ``"I don't know"``: also an abstention in other words, in the prompt's language or in any other with a phrase table,
-      and a "no" in one of them.
+      and a "no" in one of them, also under a label ("Answer: No", ``{"answerable": false}``).
     - ``"Yes, answer is present"``: also an answer that simply answers ("Paris", "[3]"), as its model took the passages to
       answer the question.
     - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
       :mod:`custom_metrics.no_answer` defines the kinds of the latter.
 
-    An answer that holds both of the prompt's phrases counts as the first of them. One that judges each context is "Yes"
-    where it says so of any.
+    An answer that holds both of the prompt's phrases counts as the first of them, or as the last where it turns round
+    before that ("But wait, ..."). One that judges each context is "Yes" where it says so of any. A phrase that is quoted
+    as the rule ('To say "Yes, answer is present", a context must ...') is no verdict.
 
     Args:
         response: the model's answer.
@@ -97,23 +115,68 @@ def robust_label(
         text = behind_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
-    text = _ECHO.sub(" ", text)
+    text = _ECHO.sub(" ", legible(text))
     lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
-    found = {label: at for label in (ANSWER, NO_ANSWER) if (at := lowered.find(label.lower())) >= 0}
-    if found.get(NO_ANSWER) == 0:
+    said_first = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
+    verdict = None if said_first or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
+    if verdict is not None:
+        return ANSWER if verdict else NO_ANSWER
+    label = _by_the_phrases(text, lowered, language)
+    if label is None and ANSWER.lower() not in lowered and affirms_presence(text, language):
+        label = ANSWER
+    if label is not None:
+        return label
+    if is_abstention(text, language, parts=False) or denies_presence(text, language):
         return NO_ANSWER
-    if ANSWER in found and not _REFUSES.search(lowered, 0, found[ANSWER]):
-        first = min(found, key=found.__getitem__)
-        return ANSWER if _PER_CONTEXT.match(lowered) else first
-    if affirms_presence(text, language):
+    if ANSWER.lower() in lowered:  # quoted, in an answer that says nothing against it
         return ANSWER
-    if ANSWER in found or is_abstention(text, language) or denies_presence(text, language):
-        return NO_ANSWER  # the first of these: it refuses to say yes
     if not _SUBSTANCE.search(text) or _ASKS_BACK.match(lowered):
         return INVALID
     if abstains_elsewhere(text, language):
         return NO_ANSWER
     return INVALID if no_answer(text, question, passages) else ANSWER
+
+
+def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None:
+    """What an answer says in the prompt's own phrases; ``None`` where it holds none, or only speaks of them.
+
+    The first of them counts, or the last where the answer turns round before it ("But wait, ...", "Therefore: ...").
+    """
+    if ANSWER.lower() not in lowered and NO_ANSWER.lower() not in lowered:
+        return None
+    if lowered in _PLAIN:
+        return _PLAIN[lowered]
+    _, lexicon = lexicons(text, language)[0]
+    own = _CUT_QUOTE.sub(MASK, own_words(lexicon.fold(text), lexicon).strip(EDGE))
+    said = list(_PHRASES.finditer(own))
+    if not said:
+        if _REFUSES.search(lowered, 0, max(0, lowered.find(ANSWER.lower()))):
+            return NO_ANSWER
+        if _ASKS_BACK.match(lowered):
+            return INVALID
+        both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered
+        stated = "\n".join(part for part, _ in split(own) if MASK not in part)
+        return INVALID if both and not is_abstention(stated, language, parts=False) else None  # the instruction again
+    labels = [ANSWER if match["yes"] else NO_ANSWER for match in said]
+    if _REFUSES.search(own, 0, said[0].start()) and labels[0] == ANSWER:
+        return NO_ANSWER
+    for at in range(len(said) - 1, 0, -1):
+        if labels[at] != labels[0] and _turned(own, said[at - 1].end(), said[at].start(), lexicon):
+            return labels[at]
+    if turns_round(own, said[-1].start(), labels[-1] == ANSWER, lexicon):
+        return NO_ANSWER if labels[-1] == ANSWER else ANSWER
+    if labels[0] == ANSWER or said[0].start() == 0:
+        return ANSWER if ANSWER in labels and _PER_CONTEXT.match(own) else labels[0]
+    return ANSWER if ANSWER in labels and _PER_CONTEXT.match(own) else NO_ANSWER if ANSWER in labels else None
+
+
+def _turned(own: str, start: int, end: int, lexicon: Lexicon) -> bool:
+    """Whether a text turns round between two verdicts, or comes to a conclusion right before the second."""
+    between = own[start:end]
+    hits = lexicon.search(between)
+    lead = len(between.rstrip(EDGE))
+    concludes = any(stop == lead for _, stop in hits.get("openers", ())) and _SENTENCE_END.search(between[:lead])
+    return bool("but" in hits or concludes)
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:

@@ -14,11 +14,24 @@ __all__ = ["after_reasoning", "final_answer"]
 
 # Reasoning blocks as models write them; an opening tag may be missing (it stood in the prompt) or the closing one (the
 # output was cut while the model was still thinking, so there is no answer).
-_THINKING_TAGS = ("think", "thinking", "thought", "reasoning", "reflection")
-_OPENING = re.compile(rf"<(?:{'|'.join(_THINKING_TAGS)})>|◁think▷|\[THINK\]", re.IGNORECASE)
-_CLOSING = re.compile(rf"</(?:{'|'.join(_THINKING_TAGS)})>|◁/think▷|\[/THINK\]", re.IGNORECASE)
-_FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>")
-_ANY_CHANNEL = "<|channel|>"
+_THINKING_TAGS = (
+    "(?:[a-z]+:)?think|thinking|thoughts?|reason|reasoning|reflection|scratch_?pad|analysis|rationale|planning|"
+    "inner_monologue|(?:thought|thinking|reasoning)_process|chain_of_thought|cot"
+)
+_OPENING = re.compile(
+    rf"<(?:{_THINKING_TAGS})>|◁think▷|\[THINK\]|<\|(?:begin_of_thought|START_THINKING)\|>", re.IGNORECASE
+)
+_CLOSING = re.compile(
+    rf"</(?:{_THINKING_TAGS})>|◁/think▷|\[/THINK\]|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
+)
+# The second forms are what is left where special tokens were taken out of the output.
+_FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>|assistantfinal(?=[^\s])")
+_ANY_CHANNEL = re.compile(r"<\|channel\|>|\A\s*(?:analysis|commentary)(?=[A-Z\"'])")
+# What a model hands in where it marks that: the last such element, if only white space follows.
+_HANDED_IN = re.compile(
+    r"<(?P<tag>answer|final|final_answer|output|response|result|verdict|solution)>(?P<inside>[^<]{0,20000})</(?P=tag)>\s*\Z",
+    re.IGNORECASE,
+)
 # The start of a turn that is not the model's: what follows was invented.
 _NEXT_TURN = re.compile(
     r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|"
@@ -59,8 +72,15 @@ def final_answer(response: str | None) -> str:
     if turn:
         text = text[: turn.start()]
     text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text))).strip()
-    text = _unwrapped(text)
+    text = _unwrapped(_handed_in(text))
     return response if text == response.strip() else text
+
+
+def _handed_in(text: str) -> str:
+    """What stands in a last ``<answer>``, where that ends the text."""
+    opening = text.rfind("<", 0, max(0, text.rfind("</"))) if text.endswith(">") else -1
+    element = _HANDED_IN.match(text, opening) if opening >= 0 else None
+    return element["inside"].strip() if element and element["inside"].strip() else text
 
 
 def _unwrapped(text: str) -> str:
@@ -113,7 +133,7 @@ def after_reasoning(text: str) -> str:
     final = deque(_FINAL_CHANNEL.finditer(text), maxlen=1)
     if final:
         return text[final[0].end() :]
-    if _ANY_CHANNEL in text:
+    if _ANY_CHANNEL.search(text):
         return ""
     closing = deque(_CLOSING.finditer(text), maxlen=1)
     if closing:

@@ -7,12 +7,15 @@ algorithm finds the longest common subsequence.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Score", "rouge1", "rouge1_of_all", "rouge_l", "tokens"]
+from custom_metrics.words import words
+
+__all__ = ["Score", "rouge1", "rouge1_of_all", "rouge_l", "tokens", "word_tokens"]
 
 _TOKEN = re.compile(r"[a-z0-9]+")
 
@@ -31,17 +34,29 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(text.lower()))
 
 
+@lru_cache(maxsize=1024)
+def word_tokens(text: str, language: str | None = None) -> tuple[str, ...]:
+    """Lower-cased words of any script (:func:`custom_metrics.words.words`), without punctuation and symbols. Accents and
+    vowel signs count."""
+    text = unicodedata.normalize("NFC", text.lower())
+    found = []
+    for start, end in words(text, language):
+        word = "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in text[start:end])
+        found += word.split()
+    return tuple(found)
+
+
 def rouge1(target: str, prediction: str) -> Score:
     """Unigram overlap: precision over the prediction's tokens, recall over the target's."""
     return rouge1_of_all((target,), prediction)
 
 
-def rouge1_of_all(targets: Iterable[str], prediction: str) -> Score:
+def rouge1_of_all(targets: Iterable[str], prediction: str, tokenize: Callable[[str], Iterable[str]] = tokens) -> Score:
     """Unigram overlap with several texts together: :func:`rouge1` with the texts joined by white space."""
     wanted: Counter[str] = Counter()
     for target in targets:
-        wanted.update(tokens(target))
-    given = tokens(prediction)
+        wanted.update(tokenize(target))
+    given = tuple(tokenize(prediction))
     overlap = sum(min(number, wanted[token]) for token, number in Counter(given).items())
     return _score(overlap, wanted.total(), len(given))
 

@@ -11,7 +11,7 @@ from collections import deque
 from custom_metrics.folding import EDGE, is_boundary
 from custom_metrics.phrases import Lexicon
 
-__all__ = ["MASK", "mask_titles", "sentences_of", "split", "stated"]
+__all__ = ["MASK", "mask_titles", "own_words", "sentences_of", "split", "stated"]
 
 MASK = "\x00"  # stands for what was quoted
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
@@ -29,10 +29,12 @@ _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:
 def stated(text: str, lexicon: Lexicon) -> str:
     """The part of a folded text that the speaker states: what stands behind the last "Answer:", or the whole text where
     nothing does. Quotations are replaced by :data:`MASK`, unless they are the speaker's own verdict."""
-    text = (_last_answer(text, lexicon) if ":" in text else text).strip()
-    if '"' in text or "'" in text:
-        text = _mask_quotes(_unquote(text), lexicon)
-    return text
+    return own_words((_last_answer(text, lexicon) if ":" in text else text).strip(), lexicon)
+
+
+def own_words(text: str, lexicon: Lexicon) -> str:
+    """A folded text without what it quotes: :data:`MASK` stands for that."""
+    return _mask_quotes(_unquote(text), lexicon) if '"' in text or "'" in text else text
 
 
 def sentences_of(text: str, lexicon: Lexicon) -> list[str]:

@@ -41,8 +41,15 @@ def all_pairs(
 
     Returns:
         (models, models), symmetric; ``nan`` on the diagonal, and where two models have no document in common.
+
+    Raises:
+        ValueError: languages of other models, or a share of values that are neither 1 nor 0.
     """
     models = strata[0].shape[1]
+    if any(values.shape[1:] != (models,) for values in strata):
+        raise ValueError(f"every language has values of the same models, not of {[*map(np.shape, strata)]}")
+    if share and not is_share(strata):
+        raise ValueError("values of a share are 1 or 0")
     if is_share(strata) if share is None else share:
         counts = np.array([discordant(values) for values in strata])
         b, c, n = np.moveaxis(counts, 1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import NamedTuple
 
 __all__ = ["CATEGORIES", "HALLUCINATION", "Span", "covered", "span_of"]
@@ -33,13 +34,15 @@ def span_of(value: Sequence[object]) -> Span:
     """A span from the list that JSON and Arrow make of it. Files of earlier versions hold three values.
 
     Raises:
-        ValueError: it is not ``[start, end, category]`` or ``[start, end, category, probability]`` with
-            ``0 <= start <= end`` and a probability in [0, 1].
+        ValueError: it is not ``[start, end, category]`` or ``[start, end, category, probability]`` with whole numbers
+            ``0 <= start <= end`` (2.0 and true are none) and a probability in [0, 1].
     """
     try:
         start, end, category, *probability = value
-        span = Span(int(start), int(end), str(category), *map(float, probability))  # type: ignore[call-overload, arg-type]
-    except (TypeError, ValueError, OverflowError):  # the last of an infinite place
+        if isinstance(start, bool) or isinstance(end, bool):
+            raise TypeError
+        span = Span(index(start), index(end), str(category), *map(float, probability))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):  # the last of a probability of 400 digits
         raise ValueError(
             f"a span is [start, end, category] or [start, end, category, probability], got {value!r}"
         ) from None
@@ -64,6 +67,6 @@ def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str
     found: list[str | None] = [None] * len(words)
     # The longest first, so that a shorter one inside it has the last word.
     for span in sorted(spans, key=lambda s: (s.start - s.end, s.start)):
-        for index in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
-            found[index] = span.category
+        for place in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
+            found[place] = span.category
     return found

@@ -1,7 +1,8 @@
 """Calibrations: a detector's errors by language, measured on annotated texts.
 
 A calibration file is JSON. It names the detector. For each language and kind of annotation it has precision, recall, false
-positive rate, prevalence, and the word counts of every document, which the bootstrap needs. Kinds are *real* (people marked
+positive rate, prevalence, and the word counts of every document, which bounds need; and where several documents are of one
+text or page, which. Kinds are *real* (people marked
 what a model wrote on its own), *gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it
 inserted). A language without real annotations gets a *pooled* calibration: the errors in the other languages, and how much
 they differ between these.
@@ -29,6 +30,7 @@ from custom_metrics.random_effects import FEWEST_LANGUAGES
 
 __all__ = [
     "ANNOTATIONS",
+    "FEWEST",
     "KINDS",
     "POOLED",
     "Calibration",
@@ -36,6 +38,7 @@ __all__ = [
     "LanguageCalibration",
     "load",
     "shipped",
+    "too_few",
 ]
 
 ANNOTATIONS = ("real", "gold", "silver")
@@ -46,6 +49,9 @@ KINDS = ("real", POOLED, "gold", "silver")
 """Kinds of calibration, the one to be preferred first."""
 
 FORMAT = 1
+
+FEWEST = 5
+"""Documents with words. Of fewer, no bounds of a corrected rate hold (``tests/test_small_calibrations.py``)."""
 
 
 class CalibrationError(UsageError):
@@ -61,6 +67,8 @@ class LanguageCalibration:
         documents: (documents, 4) word counts (tp, fp, fn, tn); ``None`` where only precision and recall are known.
         source: the task, or the table, that it comes from.
         models: whose answer each document is; empty where nothing says so.
+        clusters: of each document, the number of what it hangs together with: its text, where several people marked it, or
+            its page. Empty where each stands by itself.
         pooled: of a calibration that comes from other languages: code to model to (documents, 4).
         kind: one of ``KINDS``; empty before a file holds it.
     """
@@ -70,6 +78,7 @@ class LanguageCalibration:
     documents: np.ndarray[Any, Any] | None
     source: str
     models: tuple[str, ...] = ()
+    clusters: tuple[int, ...] = ()
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None
     kind: str = ""
 
@@ -77,6 +86,11 @@ class LanguageCalibration:
     def counts(self) -> WordCounts | None:
         """Summed over the documents."""
         return None if self.documents is None else _summed(self.documents)
+
+    @property
+    def texts(self) -> int:
+        """How many documents stand by themselves."""
+        return len(set(self.clusters)) or (0 if self.documents is None else len(self.documents))
 
 
 @dataclass(frozen=True)
@@ -161,8 +175,12 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
             figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
             if language.models:
                 figures["models"] = list(language.models)
+            if language.clusters:
+                figures["clusters"] = " ".join(map(str, language.clusters))
         else:
             figures["answers"] = len(language.documents)
+            if language.clusters:
+                figures["texts"] = language.texts
             if language.models:
                 figures["models"] = sorted(set(language.models))
     return figures
@@ -184,12 +202,30 @@ def _by_model(language: LanguageCalibration) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def measured(
-    documents: Sequence[Sequence[int]] | np.ndarray[Any, Any], source: str, models: Sequence[str] = ()
+    documents: Sequence[Sequence[int]] | np.ndarray[Any, Any],
+    source: str,
+    models: Sequence[str] = (),
+    clusters: Sequence[Any] = (),
 ) -> LanguageCalibration:
-    """Errors from the word counts (tp, fp, fn, tn) of each document, and the models that wrote them."""
+    """Errors from the word counts (tp, fp, fn, tn) of each document, the models that wrote them, and names of the texts or
+    pages that several of them are of."""
     array = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
     counts = _summed(array)
-    return LanguageCalibration(counts.precision, counts.recall, array, source, tuple(models))
+    numbers: dict[Any, int] = {}
+    places = tuple(numbers.setdefault(name, len(numbers)) for name in clusters)
+    return LanguageCalibration(
+        counts.precision, counts.recall, array, source, tuple(models), places if len(numbers) < len(places) else ()
+    )
+
+
+def too_few(language: LanguageCalibration) -> str:
+    """Why nothing can be corrected by a calibration, which has fewer than :data:`FEWEST` documents; empty if it has not."""
+    if language.documents is None or (number := int(np.count_nonzero(language.documents.sum(axis=1)))) >= FEWEST:
+        return ""
+    return (
+        f"{language.source or 'a calibration'} has {number} annotated answers with words, and of fewer than {FEWEST} no "
+        f"bounds of a corrected rate hold; measure the detector on more"
+    )
 
 
 def shipped() -> dict[str, str]:
@@ -256,6 +292,9 @@ def load(name: str) -> Calibration:
                 f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
                 f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
             )
+        few = next((why for kinds in languages.values() for entry in kinds.values() if (why := too_few(entry))), "")
+        if few:
+            raise CalibrationError(f"{path}: {few}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
     except (OSError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, CalibrationError):
@@ -275,7 +314,10 @@ def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
         models = [str(name) for name in entry.get("models", ())]
         if models and len(models) != len(rows):
             raise ValueError(f"{len(rows)} documents, but the models of {len(models)}")
-        return measured(rows, str(entry.get("source", "")), models)
+        clusters = [int(number) for number in entry.get("clusters", "").split()]
+        if clusters and len(clusters) != len(rows):
+            raise ValueError(f"{len(rows)} documents, but the texts of {len(clusters)}")
+        return measured(rows, str(entry.get("source", "")), models, clusters)
     values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
     if not all(0 <= value <= 1 or math.isnan(value) for value in values):
         raise ValueError("precision and recall are shares between 0 and 1")

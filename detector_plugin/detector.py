@@ -52,7 +52,7 @@ class Detector(Protocol):
             questions: what each answer answers; detectors whose prompt has no room for it ignore it.
 
         Raises:
-            ValueError: the sequences differ in length.
+            UsageError: these are no lists of texts, or differ in length.
         """
         ...
 
@@ -63,10 +63,22 @@ def describe(detector: Detector) -> dict[str, str]:
 
 
 def same_length(references: Sequence[str], answers: Sequence[str], others: Mapping[str, Sequence[Any] | None]) -> None:
-    """Check that there are as many references, languages and so on as answers.
+    """Check that references and answers are lists of texts, and that there are as many references, languages and so on as
+    answers.
 
     Raises:
-        ValueError: there are not."""
-    for what, values in {"references": references, **others}.items():
+        UsageError: they are not."""
+    given: dict[str, Sequence[Any] | None] = {"answers": answers, "references": references, **others}
+    for what, values in given.items():
+        if isinstance(values, (str, bytes)):
+            raise UsageError(
+                f"detect takes lists of equal length, and {what} is one text. Of one answer: detect([reference], [answer], "
+                f"[language])"
+            )
+    for what in ("answers", "references"):
+        for place, value in enumerate(given[what] or ()):
+            if not isinstance(value, str):
+                raise UsageError(f"detect takes texts, and {what}[{place}] is {type(value).__name__}: {value!r:.60}")
+    for what, values in given.items():
         if values is not None and len(values) != len(answers):
-            raise ValueError(f"{len(answers)} answers, but {len(values)} {what}")
+            raise UsageError(f"{len(answers)} answers, but {len(values)} {what}")

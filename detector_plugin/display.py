@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
+from custom_metrics.printable import printable
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span, covered
 
-__all__ = ["as_ansi", "as_html", "printable"]
+__all__ = ["as_ansi", "as_html"]
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
@@ -26,17 +27,6 @@ def _segments(text: str, spans: Sequence[Span]) -> list[tuple[str, str | None]]:
     edges = sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])})
     places = [(start, end) for start, end in pairwise(edges) if start < end]
     return [(text[start:end], kind) for (start, end), kind in zip(places, covered(places, spans), strict=True)]
-
-
-_JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
-
-
-def printable(text: str) -> str:
-    """The text without control characters, which could act on a terminal or reverse its text. Line feeds and tabs stay."""
-    return "".join(
-        character if character.isprintable() or character in "\n\t\u3000\u00a0" or character in _JOINERS else "\ufffd"
-        for character in text
-    )
 
 
 def as_ansi(text: str, spans: Sequence[Span]) -> str:

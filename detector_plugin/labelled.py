@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from custom_metrics.spans import Span
 
-__all__ = ["REAL", "UNREADABLE", "LabelledAnswer", "is_unreadable", "without_spans"]
+__all__ = ["REAL", "TRANSLATED", "UNREADABLE", "LabelledAnswer", "is_unreadable", "without_spans"]
 
 REAL = "real"  # annotations of what a model wrote on its own
+TRANSLATED = "?"
+"""The `group` of a document whose text other languages have too, where nobody says which of theirs it is."""
 UNREADABLE = "⁇"
 """What a translation model wrote for a token that it did not know."""
 
@@ -30,6 +32,8 @@ class LabelledAnswer:
         model: that wrote the answer.
         soft: shares of annotators, as the probability of spans; default all of them where `spans` are.
         article: name or address of the page that the reference is from; empty where the reference itself is all there is.
+        group: key that documents about one text share in every language: translations of it, or pages on one subject. Empty
+            where nobody says.
     """
 
     reference: str
@@ -42,6 +46,7 @@ class LabelledAnswer:
     model: str = ""
     soft: Sequence[Span] | None = None
     article: str = ""
+    group: str = ""
 
 
 def is_unreadable(reference: str) -> bool:

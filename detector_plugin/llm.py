@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from custom_metrics.options import refuse_unknown
 from custom_metrics.response import final_answer
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import align, parse
@@ -86,11 +87,13 @@ class LLMDetector:
                 "between options, or write JSON: at commas the harness cuts.)"
             )
         try:
-            return get_model(model)
+            kind = get_model(model)
         except Exception as error:  # the registry raises several kinds
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
             ) from error
+        refuse_unknown(f"detector llm, model {model}", options, kind, UnusableDetector)
+        return kind
 
     @staticmethod
     def calibrated_name(options: Mapping[str, Any]) -> str:

@@ -10,9 +10,11 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics import entry_points
+from custom_metrics.options import known_instead, refuse_unknown, signature_of
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.detector import Detector, UnusableDetector
 
@@ -119,11 +121,17 @@ def _of_model(name: str) -> _Kind:
     """A token classifier of the hub or of a folder."""
     from detector_plugin.transformers import TransformersDetector, check
 
+    if "/" not in name and not Path(name).expanduser().is_dir():
+        known = known_instead(name, entry_points.names(entry_points.DETECTORS))
+        raise UnusableDetector(
+            f"detector {name}: there is no such detector, and no folder of that name{known}, and models of the hub, which "
+            f"are called OWNER/NAME"
+        )
     return _Kind(
         partial(TransformersDetector, name),
         partial(check, name),
         lambda options: name.rstrip("/") or name,
-        _signature(TransformersDetector),
+        signature_of(TransformersDetector),
     )
 
 
@@ -132,11 +140,18 @@ def _offered(offer: entry_points.Offer) -> _Kind:
     made = entry_points.load(offer)
     if not callable(made):
         raise UnusableDetector(f"detector {offer.name}: {offer} is no class or function that makes a detector")
-    signature = _signature(made)
+    signature = signature_of(made)
 
     def binds(**options: Any) -> None:
         if signature is not None:
             signature.bind(**options)
+
+    def known(call: Callable[..., Any]) -> Callable[..., Any]:
+        def of_known(**options: Any) -> Any:
+            refuse_unknown(f"detector {offer.name}", options, made, UnusableDetector)
+            return call(**options)
+
+        return _told(offer, of_known)
 
     def known_as(options: Mapping[str, Any]) -> str:
         hook = getattr(made, "calibrated_name", None)
@@ -148,7 +163,7 @@ def _offered(offer: entry_points.Offer) -> _Kind:
             )
         return found
 
-    return _Kind(_told(offer, made), _told(offer, getattr(made, "check", binds)), known_as, signature)
+    return _Kind(known(made), known(getattr(made, "check", binds)), known_as, signature)
 
 
 def _told(offer: entry_points.Offer, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,10 +179,3 @@ def _told(offer: entry_points.Offer, call: Callable[..., Any]) -> Callable[..., 
             raise UnusableDetector(f"detector {offer.name}: {error}") from error
 
     return told
-
-
-def _signature(made: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(made)
-    except (TypeError, ValueError):  # what is written in C may not have one
-        return None

@@ -12,15 +12,18 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["checksum", "finished", "move_whole", "whole_file", "whole_folder"]
+from custom_metrics.plain_errors import UsageError
+
+__all__ = ["check_place", "check_writable", "checksum", "finished", "move_whole", "whole_file", "whole_folder"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -38,6 +41,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     It takes that name when the block ends, after its content has reached the disk. If the block fails, it is removed, and
     so are the leftovers of dead processes.
+
+    Raises:
+        OSError: it cannot be written; the error names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
@@ -47,8 +53,45 @@ def whole_file(path: Path) -> Iterator[Path]:
         _sync(partial)
         os.replace(partial, path)
         _sync(path.parent)
+    except OSError as error:
+        if error.filename != str(partial):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def check_place(file: Path) -> None:
+    """Check that a file can be written, before the work on its content begins.
+
+    Raises:
+        UsageError: it is a folder, or its folder cannot be made or written to.
+    """
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; name a file to write")
+    check_writable(file.parent)
+
+
+def check_writable(folder: Path) -> None:
+    """Write a file into a folder and remove it, with the folders that had to be made for it.
+
+    Raises:
+        UsageError: it cannot be made or written to; the message says why.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"x")
+    except FileExistsError as error:
+        raise UsageError(f"nothing can be written to {folder}: it is no folder") from error
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}") from error
+    finally:
+        for place in missing:
+            with suppress(OSError):  # somebody else has begun to write there
+                place.rmdir()
 
 
 def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:

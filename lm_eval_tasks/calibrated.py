@@ -11,13 +11,13 @@ import numpy as np
 
 from custom_metrics.figures import Figure
 from custom_metrics.hallucination import Estimates, Interval, Rates, estimate, rates
+from custom_metrics.units import NOT_MEASURABLE, is_wide
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
 
 __all__ = [
     "KINDS_OF_CALIBRATION",
     "NO_CALIBRATION",
-    "SAYS_NEXT_TO_NOTHING",
     "described",
     "estimated",
     "figure_of",
@@ -95,7 +95,7 @@ def estimated(
 
 def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:
     """The same without bounds, which take the time."""
-    return rates(wild, **_errors(calibration))
+    return rates(wild, **{name: said for name, said in _errors(calibration).items() if name != "clusters"})
 
 
 def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, Any]:
@@ -106,6 +106,7 @@ def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, A
         return {"pooled": calibration.pooled}
     return {
         "calibration": calibration.documents,
+        "clusters": calibration.clusters or None,
         "precision": calibration.precision,
         "recall": calibration.recall,
     }
@@ -116,7 +117,8 @@ def figure_of(rate: Interval, answers: int) -> Figure:
     return Figure(rate.value, rate.low, rate.high, rate.standard_error, answers)
 
 
-SAYS_NEXT_TO_NOTHING = 0.5  # between the bounds of a rate
+FEW = 20
+"""Texts of a calibration, fewer of which are said in the line after a run."""
 
 KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",
@@ -127,17 +129,22 @@ KINDS_OF_CALIBRATION = {
 
 
 def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
-    """Log a corpus' corrected rate, its bounds and what they rest on, in one line. A second line warns where the rate says
-    little.
+    """Log a corpus' corrected rate, its bounds and what they rest on, in one line; that it is not measurable, where it is
+    not (:mod:`custom_metrics.units`).
     """
     rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
     if math.isnan(rate.value):
         return
-    number = "unknown" if calibration.documents is None else str(len(calibration.documents))
+    unknown = is_wide(rate.low, rate.high)
+    hallucinated = f"how many of the words are hallucinated is {NOT_MEASURABLE}" if unknown else ""
+    number = "unknown" if calibration.documents is None else str(calibration.texts)
+    if 0 < calibration.texts < FEW:
+        number += f", so few that other ones might say something else: with {FEW} or more the bounds would be narrower"
     models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
     log.info(
-        "%s: %.1f %% of the words are hallucinated, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
-        *(task, 100 * rate.value, 100 * rate.low, 100 * rate.high),
+        "%s: %s, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
+        *(task, hallucinated or f"{100 * rate.value:.1f} % of the words are hallucinated"),
+        *(100 * rate.low, 100 * rate.high),
         *(
             KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind),
             calibration.kind,
@@ -146,7 +153,7 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
             models,
         ),
     )
-    if rate.high - rate.low > SAYS_NEXT_TO_NOTHING:
+    if unknown:
         log.warning(
             "%s: these bounds are %.2f apart: they say next to nothing. What would help is a better detector, or annotated "
             "answers in this language.",

@@ -18,6 +18,7 @@ from typing import Any
 
 from custom_metrics.plain_errors import PlainError
 from lm_eval_tasks import commands
+from lm_eval_tasks.one_line import one_line
 
 __all__ = ["command_names", "main", "summary"]
 
@@ -37,13 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.unknown = unknown
     _show_log()
     try:
+        commands.check_output(arguments)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: the reader has seen enough; Python must not complain at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, PlainError) as error:
-        print(f"lm-eval-grounded: {error}", file=sys.stderr)
+        commands.say(one_line(error, "lm-eval-grounded"), error=True)
         return 2
     return status
 
@@ -89,10 +91,16 @@ def _show_log() -> None:
     """What the tasks and detectors say, on standard error, as `lm_eval` shows it."""
     import logging
 
+    from custom_metrics.printable import printable
+
+    class Printable(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
     logger = logging.getLogger("lm_eval")
     if not logger.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        handler.setFormatter(Printable("%(levelname)s %(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 

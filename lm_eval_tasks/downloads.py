@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from custom_metrics.printable import shell_word
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.cache import cache_folder
 from lm_eval_tasks.digests import has_checksum
@@ -93,9 +93,15 @@ def downloaded(file: SourceFile) -> Path | None:
 
 def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
     """The one command that downloads some files, into a mirror folder or the caches."""
-    named = " ".join(f"'{file.repository}/{file.path}'" for file in missing)
-    into = f" --into {shlex.quote(str(folder))}" if folder else ""
+    named = " ".join(_quoted(f"{file.repository}/{file.path}") for file in missing)
+    into = f" --into {shell_word(str(folder))}" if folder else ""
     return f"lm-eval-grounded sources --fetch {named}{into}"
+
+
+def _quoted(name: str) -> str:
+    """A word of a shell, in quotes also where it needs none: names look alike so."""
+    word = shell_word(name)
+    return f"'{word}'" if word == name else word
 
 
 def is_offline() -> bool:

@@ -1,6 +1,6 @@
 """Changes to the harness for our metrics: own standard errors, no undefined rates, the headline first.
 
-:func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` one of
+:func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` two of
 ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
 
 - ``stderr_for_metric`` asks an :class:`~custom_metrics.aggregations.Aggregation` for its own standard error. The harness
@@ -8,8 +8,10 @@
 - ``_compute_task_aggregations`` hands the metrics of a :class:`SelfReporting` task to it, which all of ours are: rates that
   are not defined go, and the headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
-- ``GeneralConfigTracker.log_experiment_args`` names our weightless models after their settings
+- ``GeneralConfigTracker.log_experiment_args`` names our weightless models
   (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
+- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
+  (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
 
 A harness without these functions stays as it is: standard errors and undefined rates are ``N/A`` (:class:`NotDefined`).
 """
@@ -17,14 +19,28 @@ A harness without these functions stays as it is: standard errors and undefined 
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.aggregations import Aggregation
+from lm_eval_tasks.atomic import check_writable
 
-__all__ = ["NotDefined", "Row", "SelfReporting", "as_written", "extend", "name_models", "ordered", "reports"]
+__all__ = [
+    "NotDefined",
+    "Row",
+    "SelfReporting",
+    "as_written",
+    "extend",
+    "name_models",
+    "ordered",
+    "output_folder",
+    "reports",
+    "try_output",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -169,14 +185,49 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
-        from lm_eval_tasks.models.names import name_of
+        from lm_eval_tasks.models import names
         from lm_eval_tasks.provenance import PACKAGE
 
         record(self, *args, **kwargs)
-        name = name_of(kwargs.get("model_source"), kwargs.get("model_args"))
-        if name is not None:
-            # Leaderboards file results under developer and model; the folder has the model's name alone.
-            self.model_name, self.model_name_sanitized = f"{PACKAGE}/{name}", sanitize(name)
+        source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
+        name = names.name_of(source, model_args)
+        if name is None:
+            return
+        # Leaderboards file results under developer and model; the folder has the model's name alone.
+        self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
+        output = _newest[0]() if _newest else None
+        if source == names.REPLAY and output is not None and output.output_path:
+            self.model_name_sanitized = names.folder_of(
+                self.model_name_sanitized, model_args, output_folder(output.output_path)
+            )
 
     setattr(log_experiment_args, _MARK, True)
     tracker.log_experiment_args = log_experiment_args
+    start = evaluation_tracker.EvaluationTracker.__init__
+
+    @wraps(start)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        start(self, *args, **kwargs)
+        _newest[:] = [weakref.ref(self)]
+
+    evaluation_tracker.EvaluationTracker.__init__ = __init__
+
+
+_newest: list[weakref.ref[Any]] = []  # the tracker of the run that is to begin
+
+
+def try_output() -> None:
+    """Try the folder that the harness will write the results of this run to, once.
+
+    Raises:
+        UsageError: nothing can be written there.
+    """
+    tracker = _newest.pop()() if _newest else None
+    if tracker is not None and tracker.output_path:
+        check_writable(output_folder(tracker.output_path, tracker.general_config_tracker.model_name_sanitized))
+
+
+def output_folder(output_path: str, model: str | None = None) -> Path:
+    """The folder of a model's results in ``--output_path``, which may name a file."""
+    path = Path(output_path)
+    return path.parent if path.suffix == ".json" else path / (model or "")

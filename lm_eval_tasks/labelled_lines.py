@@ -1,8 +1,9 @@
 """Labelled answers of one's own: JSON lines.
 
 A line is an object with ``question``, ``reference``, ``answer``, ``spans`` (a list of ``[start, end, category]``) and
-``language``. It may have ``model``, ``article``, ``soft`` (a list of ``[start, end, share of annotators]``) and
-``annotations`` (``real``, ``gold`` or ``silver``, which is the default). Places are characters of the answer.
+``language``. It may have ``model``, ``article``, ``group`` (a key that translations of one text share), ``soft`` (a list
+of ``[start, end, share of annotators]``) and ``annotations`` (``real``, ``gold``, or ``silver``, the default). Places are
+whole numbers, in characters of the answer.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def _document(row: Mapping[str, Any]) -> LabelledAnswer:
         model=model,
         soft=None if row.get("soft") is None else tuple(_soft(value, len(answer)) for value in _listed(row, "soft")),
         article=_text(row, "article", needed=False),
+        group=_text(row, "group", needed=False).strip(),
     )
 
 

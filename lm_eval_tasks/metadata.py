@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from custom_metrics.options import misspelt
 from custom_metrics.plain_errors import UsageError
 
 __all__ = ["OF_DETECTION", "choice", "flag", "pairs", "positive", "refuse_misspelt"]
@@ -19,11 +20,8 @@ _NOT_OURS = frozenset({"sampler"})
 
 
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
-    """Refuse keys that are nearly one of ours; all others belong to the model, or to other tasks, and are ignored.
-
-    A key is nearly one of ours in three cases: it differs in capitals, ``-`` and ``_`` only; by one edit (a letter too
-    many, too few, wrong, or swapped with its neighbour) in a name of five letters or more; by two edits in one of ten or
-    more.
+    """Refuse keys that are nearly one of ours (:func:`custom_metrics.options.misspelt`); all others belong to the
+    model, or to other tasks, and are ignored.
 
     Args:
         ignored: the keys that a task was given and does not know.
@@ -34,26 +32,9 @@ def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: st
         UsageError: there is such a key; the message has the right name.
     """
     for key in sorted(ignored.keys() - _NOT_OURS - set(known), key=str):
-        near = _nearest(str(key), known)
+        near = misspelt(str(key), known)
         if near:
             raise UsageError(f"{task}: --metadata key {key!r} is not known; did you mean {near!r}?")
-
-
-def _nearest(key: str, known: Collection[str]) -> str | None:
-    from rapidfuzz.distance import OSA
-
-    given = _plain(key)
-    best: tuple[int, str] | None = None
-    for name in known:
-        plain = _plain(name)
-        edits = OSA.distance(given, plain)
-        if edits <= (len(plain) >= 5) + (len(plain) >= 10) and (best is None or edits < best[0]):
-            best = (edits, name)
-    return best[1] if best else None
-
-
-def _plain(name: str) -> str:
-    return name.casefold().replace("-", "").replace("_", "")
 
 
 def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from custom_metrics.plain_errors import PlainError
+from custom_metrics.printable import on_one_line
 
 __all__ = ["install", "one_line"]
 
@@ -34,9 +35,9 @@ def install() -> None:
     sys.excepthook = hook
 
 
-def one_line(error: BaseException) -> str:
-    """``lm_eval: error: `` and the message, its line breaks made spaces."""
-    return "lm_eval: error: " + " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
+    """The program's name and the message, its line breaks made spaces and the rest of it printable."""
+    return f"{program}: " + on_one_line(" ".join(line.strip() for line in str(error).splitlines() if line.strip()))
 
 
 def _debugging(trace: TracebackType | None) -> bool:

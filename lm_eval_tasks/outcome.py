@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from custom_metrics.broken_run import Answered, Labels, signs_of, warning
+from custom_metrics.broken_run import PROMPTED, Answered, Labels, Prompting, signs_of, warning
 from custom_metrics.filters import label_of
 from custom_metrics.intervals import wilson
 from custom_metrics.relevance import nomiracl_label
@@ -21,6 +21,7 @@ __all__ = [
     "NOTEWORTHY",
     "answered",
     "not_copies",
+    "prompting_of",
     "say_of_answers",
     "say_of_questions",
     "say_where_broken",
@@ -36,37 +37,56 @@ NOTEWORTHY = 0.2
 """Share of unusable replies of a task above which there is a warning."""
 
 _VERDICT = {"judge_rating": "rating", "judge_preference": "preference"}  # filter: what it reads
-_HOW = "with --apply_chat_template, and max_gen_toks enough for its whole reply (reasoning included)"
+_ROOM = "max_gen_toks enough for its whole reply (reasoning included)"
 
 
-def say_of_answers(task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any]) -> None:
+def prompting_of(requests: Sequence[Any], chat_template: bool) -> Prompting:
+    """How the answers to a task's requests were made: models without weights mark the requests that they answered.
+
+    Args:
+        requests: the task's, answered.
+        chat_template: whether the run was asked to apply one.
+    """
+    return Prompting(not any(getattr(request, "is_unprompted", False) for request in requests), chat_template)
+
+
+def say_of_answers(
+    task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any], prompting: Prompting = PROMPTED
+) -> None:
     """Log one line where replies are not what the task asked for.
 
     Args:
         task: its name.
         filters: the task's ``filter_list``.
         requests: the task's requests on this rank, filtered.
+        prompting: how the replies were made.
     """
     for listed in filters:
         replies = [(request.doc, request.filtered_resps[listed["name"]]) for request in requests]
         steps = {step["function"] for step in listed["filter"]}
         verdict = next((said for name, said in _VERDICT.items() if name in steps), None)
         if verdict is not None:
-            line = unread(verdict, [reply for _, reply in replies])
+            line = unread(verdict, [reply for _, reply in replies], prompting)
         elif replies and {"answer", "spans", "target"} <= replies[0][0].keys():
-            line = not_copies(replies)
+            line = not_copies(replies, prompting)
         else:
             line = None
         if line:
             log.warning("%s: %s", task, line)
 
 
-def unread(verdict: str, replies: Sequence[str]) -> str | None:
+def _run_it(prompting: Prompting) -> str:
+    """How a model is run so that it can follow the prompt, as far as the run did not do it."""
+    return f"with {_ROOM}" if prompting.chat_template else f"with --apply_chat_template, and {_ROOM}"
+
+
+def unread(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED) -> str | None:
     """The warning for a judge whose replies mostly hold no verdict; ``None`` where they hold one.
 
     Args:
         verdict: ``"rating"`` or ``"preference"``.
         replies: as the judge filters have read them.
+        prompting: how they were made.
     """
     number = sum(reply == UNREAD for reply in replies)
     if number <= NOTEWORTHY * len(replies):
@@ -76,13 +96,11 @@ def unread(verdict: str, replies: Sequence[str]) -> str | None:
         if number == len(replies)
         else f"and the figures are over the other {len(replies) - number}"
     )
-    return (
-        f"{number} of {len(replies)} replies of the judge hold no {verdict}, {rest}; a judge has to follow instructions: "
-        f"run one {_HOW}"
-    )
+    hint = f"; a judge has to follow instructions: run one {_run_it(prompting)}" if prompting.here else ""
+    return f"{number} of {len(replies)} replies of the judge hold no {verdict}, {rest}{hint}"
 
 
-def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]]) -> str | None:
+def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prompting = PROMPTED) -> str | None:
     """The warning for a detection task whose replies are mostly not the given answer with tags; ``None`` where they are.
 
     Args:
@@ -92,10 +110,10 @@ def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]]) -> str | None:
     number = kinds.count("lost")
     if number <= NOTEWORTHY * len(kinds):
         return None
+    back = f", or a language model that gives the answer back: {_run_it(prompting)}" if prompting.here else ""
     return (
         f"{number} of {len(kinds)} replies are not the given answer with tags, and count as if nothing were flagged, so "
-        f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector), or a "
-        f"language model that gives the answer back: {_HOW}"
+        f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector){back}"
     )
 
 
@@ -118,7 +136,13 @@ def say_of_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Seque
     )
 
 
-def say_where_broken(task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any], generated: bool) -> None:
+def say_where_broken(
+    task: str,
+    filters: Sequence[Mapping[str, Any]],
+    requests: Sequence[Any],
+    generated: bool,
+    prompting: Prompting = PROMPTED,
+) -> None:
     """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`).
 
     Only answers that a filter reads as labels, and those in a model's own words, are looked at.
@@ -130,6 +154,7 @@ def say_where_broken(task: str, filters: Sequence[Mapping[str, Any]], requests: 
         filters: the task's ``filter_list``.
         requests: the task's requests on this rank, filtered.
         generated: whether the answers are a model's own words.
+        prompting: how they were made.
     """
     labelling = {
         step.get("parser", "strict"): listed["name"]
@@ -144,7 +169,7 @@ def say_where_broken(task: str, filters: Sequence[Mapping[str, Any]], requests: 
         for request in requests
         for number, answer in enumerate(request.resps)
     ]
-    if said := warning(task, signs_of(answers)):
+    if said := warning(task, signs_of(answers), prompting):
         log.warning("%s", said)
 
 

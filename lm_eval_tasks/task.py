@@ -11,7 +11,7 @@ from lm_eval.api.task import ConfigurableTask
 from custom_metrics.figures import Figure
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
-from lm_eval_tasks import autoload, needed_files, outcome, provenance, request_cache
+from lm_eval_tasks import autoload, harness_results, needed_files, outcome, provenance, request_cache
 from lm_eval_tasks.figures import RunFigures, reported
 from lm_eval_tasks.unanswered import LEFT_OUT, unanswered
 
@@ -26,6 +26,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     """A harness task with these additions:
 
     - Cached requests (``--cache_requests``) are known by their documents and prompts (:mod:`lm_eval_tasks.request_cache`).
+    - The folder of the results is tried before the first request (:func:`lm_eval_tasks.harness_results.try_output`).
     - If a rank of a distributed run has no question, every rank ends with an error. The harness raises it on that rank
       alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample after one.
@@ -78,7 +79,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         """The requests, as the harness builds them or takes them from its cache.
 
         Raises:
-            ValueError: there are fewer questions than processes.
+            UsageError: there are fewer questions than processes, or the results could not be written.
         """
         self._leave_out(frozenset())
         chosen, limit = options.get("samples"), options.get("limit")
@@ -95,6 +96,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
                 f"start at most {number}"
             )
+        if options.get("rank", 0) == 0:
+            harness_results.try_output()
         if options.get("rank", 0) == 0 and number < outcome.FEW:
             docs = list(self.eval_docs)
             evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
@@ -121,10 +124,10 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 *(self.config.task, mended),
             )
         filtered = super().apply_filters()
-        outcome.say_of_answers(self.config.task, self.config.filter_list or (), self._instances or ())
-        outcome.say_where_broken(
-            self.config.task, self.config.filter_list or (), self._instances or (), self.is_generated
-        )
+        answered = self.config.task, self.config.filter_list or (), self._instances or ()
+        prompting = outcome.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
+        outcome.say_of_answers(*answered, prompting)
+        outcome.say_where_broken(*answered, self.is_generated, prompting)
         return filtered
 
     @property

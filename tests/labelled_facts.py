@@ -11,9 +11,9 @@ _THINGS = "Mond Sonne Fluss Berg Stadt Brücke König Dichter Kirche Turm Hafen 
 _FACTS = ["rot", "blau", "alt", "neu", "lang", "kurz", "1849", "1912", "🌙 hell", "東京", "Überall", "наука"]
 
 
-def facts(number: int = 20, language: str = "de", annotations: str = "silver") -> list[dict[str, Any]]:
+def facts(number: int = 20, language: str = "de", annotations: str = "silver", seed: int = 1) -> list[dict[str, Any]]:
     """Rows of JSON lines. Each answer has one hallucinated part, with a category, between parts that are borne out."""
-    draw = random.Random(1)
+    draw = random.Random(seed)
     rows = []
     for at in range(number):
         thing, other = draw.sample(_THINGS, 2)

@@ -23,7 +23,8 @@ def generate(
     """One `lm_eval` run over the sample; the folder its files are in."""
     run(
         [
-            *(command("lm_eval"), "--tasks", tasks, "--model", model, "--model_args", model_args, *options),
+            *(command("lm_eval"), "--tasks", tasks, "--model", model, *options),
+            *(("--model_args", model_args) if model_args else ()),
             *("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample", *metadata),
         ],
         folder.parent,

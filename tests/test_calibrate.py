@@ -24,7 +24,7 @@ def predicted(shared_once: SharedOnce) -> Path:
 @pytest.fixture(scope="module")
 def detected(shared_once: SharedOnce) -> Path:
     def evaluated(folder: Path) -> Path:
-        tasks = "mfava_detection_de_gold,mfava_detection_fi_silver,mfava_detection_de_gold_category"
+        tasks = "mfava_detection_de_gold,mfava_detection_de_silver,mfava_detection_de_gold_category"
         return generate(folder / "out", tasks=tasks, model="hallucination-detector", model_args="detector=lexical")
 
     return files_of(shared_once("mfava detected", evaluated))
@@ -38,18 +38,27 @@ def test_a_calibration_is_made_of_detection_runs(
     calibration = load(str(out))
     results = results_of(detected)["results"]
     assert calibration.detector["name"] == "lexical"
-    assert {code: list(kinds) for code, kinds in calibration.languages.items()} == {"de": ["gold"], "fi": ["silver"]}
-    for code, kind in (("de", "gold"), ("fi", "silver")):
-        entry, result = calibration.languages[code][kind], results[f"mfava_detection_{code}_{kind}"]
+    assert {code: list(kinds) for code, kinds in calibration.languages.items()} == {"de": ["gold", "silver"]}
+    for kind, entry in calibration.languages["de"].items():
+        result = results[f"mfava_detection_de_{kind}"]
         assert entry.precision == pytest.approx(result["precision,tags"])
         assert entry.recall == pytest.approx(result["recall,tags"])
         assert entry.documents is not None
-        assert entry.documents.shape == (3, 4)
+        assert entry.documents.shape == (7, 4)
+        assert (entry.clusters, entry.texts) == ((0, 1, 2, 3, 4, 5, 0), 6)  # two people marked one text
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == ["language", "docs", "precision", "recall", "f1", "FPR", "prevalence"]
-    assert printed[1].split()[:3] == ["de", "gold", "3"]
+    assert printed[1].split()[:3] == ["de", "gold", "7"]
     content = json.loads(out.read_text("utf-8"))["languages"]["de"]["gold"]
-    assert set(content) == {"source", "precision", "recall", "false_positive_rate", "prevalence", "documents"}
+    assert set(content) == {
+        "source",
+        "precision",
+        "recall",
+        "false_positive_rate",
+        "prevalence",
+        "documents",
+        "clusters",
+    }
 
 
 def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path: Path) -> None:
@@ -62,6 +71,11 @@ def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path
     results.write_text(json.dumps(changed), "utf-8")
     with pytest.raises(CalibrationError, match="these runs are of several detectors"):
         calibration_from_runs([detected, other])
+    few = generate(tmp_path / "few", tasks="mushroom_de", model="hallucination-detector", model_args="detector=lexical")
+    with pytest.raises(
+        CalibrationError, match=r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"
+    ):
+        calibration_from_runs([few])
     results.unlink()
     with pytest.raises(CalibrationError, match="the results file that was written with"):
         calibration_from_runs([other])
@@ -78,5 +92,5 @@ def test_a_calibration_on_what_was_learned_is_said_to_be_too_good(
     with caplog.at_level(logging.WARNING):
         calibration = calibration_from_runs([detected])
     assert "were trained on these documents, so this calibration is too good" in caplog.text
-    assert "3 documents only; a calibration of so few says little" in caplog.text
+    assert "7 documents only; a calibration of so few says little" in caplog.text
     assert "held-out" not in calibration.detector["version"]

@@ -125,6 +125,10 @@ def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(
             ),
         ),
         (("--tasks", "mfava_de", "--metadata", "mirror=sample,calibration=no.json"), "no.json"),
+        (
+            ("--tasks", "nomiracl_de", *SAMPLE, "--output_path", f"{__file__}/out"),
+            f"--output_path: nothing can be written to {__file__}/out: Not a directory",
+        ),
         (("--tasks", "nomiracl_de", *SAMPLE, "--model", "hfff"), "model hfff: ValueError: "),
         (("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay"), "model replay: replay: say where the answers are"),
         (

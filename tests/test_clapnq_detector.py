@@ -67,7 +67,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
 
 def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str) -> str:
     path = folder / "calibration.json"
-    counts = measured([[6, 2, 4, 8], [5, 2, 3, 20]], "by hand")
+    counts = measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")
     Calibration(
         {"name": "third", "version": "1", "licence": "", **detector}, {code: {"gold": counts} for code in languages}
     ).save(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +16,7 @@ import pytest
 
 from custom_metrics.paired_means import compare_means
 from custom_metrics.paired_shares import compare_shares
+from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.comparing import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.runs import read_runs
@@ -381,6 +384,70 @@ def test_a_damaged_file_is_an_error_and_a_cut_one_is_used(
 
 
 @pytest.mark.parametrize(
+    ("kept", "n", "note"),
+    [
+        (
+            0,
+            None,
+            r"the samples of .* have no row of the filter robust, only of strict: samples_nomiracl_de_.*\.jsonl was cut",
+        ),
+        (3, 3, r"3 of the 8 documents of .* have a row of the filter robust: samples_nomiracl_de_.*\.jsonl was cut"),
+    ],
+)
+def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(
+    two_models: Path, tmp_path: Path, kept: int, n: int | None, note: str
+) -> None:
+    """The harness writes the rows of one filter after those of the other."""
+    first, second = copied_models(two_models, tmp_path, ["nomiracl_de"])
+
+    def cut(rows: list[Row]) -> list[Row]:
+        return sorted(rows, key=lambda row: row["filter"] != "strict")[: 8 + kept]
+
+    change_samples(second, "nomiracl_de", cut)
+    options: dict[str, Any] = {"tasks": ["nomiracl_de"], "metrics": ["accuracy"]}
+    if n is None:
+        for given in ({}, {"filter_name": "robust"}):
+            with pytest.raises(Incomparable, match=f"nomiracl_de: {note}.*or say --filter strict"):
+                compared(first, second, **options, **given)
+        (refusal,) = compared(first, second, **options, refuse=False).refused
+        assert re.match(note, refusal.reason)
+    else:
+        found = compared(first, second, **options)
+        assert the(found, "accuracy", "nomiracl_de").n == n
+        assert re.search(note, " ".join(found.notes))
+    assert the(compared(first, second, **options, filter_name="strict"), "accuracy", "nomiracl_de").n == 8
+
+
+def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
+    folders = []
+    for threshold in (0.05, 0.95):
+        options = "--model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --log_samples".split()
+        metadata = ["mirror=sample", "detector=lexical", f"detector_args=threshold={threshold}", "calibration=none"]
+        folders.append(tmp_path / f"t{threshold}")
+        run([command("lm_eval"), *options, "--metadata", *metadata, "--output_path", folders[-1].name], tmp_path)
+    with pytest.raises(Incomparable, match=r"the detector differs: .*threshold 0.05.*threshold 0.95"):
+        compared(*folders)
+    (second,) = folders[1].glob("*/")
+
+    def without(results: Row) -> None:
+        del results["configs"]["clapnq_gold"]["metadata"]["provenance"]
+
+    change_results(second, without)
+    unknown = (
+        "nothing says which detector, version and threshold tagged the answers of lm-eval-grounded/baseline-answer"
+    )
+    found = compared(*folders)
+    assert {row.metric for row in found.differences} >= {"rougeL", "length"}
+    assert "hallucinated_share" not in {row.metric for row in found.differences}
+    assert f"hallucinated_share is not compared: {unknown}" in " ".join(found.notes)
+    with pytest.raises(Incomparable, match=f"the runs cannot be compared. hallucinated_share: {unknown}"):
+        compared(*folders, metrics=["hallucinated_share"])
+    (results,) = second.glob("results_*.json")
+    results.unlink()
+    assert "hallucinated_share" not in {row.metric for row in compared(*folders).differences}
+
+
+@pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"tasks": ["nomiracl_xx"]}, "no two runs have the task nomiracl_xx; they have nomiracl,"),
@@ -491,3 +558,22 @@ def test_a_judges_shares_are_compared_over_questions(tmp_path: Path) -> None:
     found = compared(one, other)
     row = the(found, "unread_rate", "clapnq_judge")
     assert (row.first_value, row.second_value, row.n, row.unit) == (pytest.approx(1 / 3), 0.0, 6, "questions")
+
+
+def test_what_is_not_measurable_has_no_value_and_its_difference_may(
+    two_models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files keep all of them."""
+    assert main(["compare", str(two_models), "--tasks", "nomiracl_de,nomiracl_ko,mfava_de"]) == 0
+    text = capsys.readouterr().out
+    rows = {" ".join(line.split()[:2]): " ".join(line.split()[3:]) for line in text.splitlines() if "↓" in line}
+    # one question of four against none, and against all: a difference may span 1 of the 2 from -1 to 1
+    assert rows["nomiracl_de error_rate"].startswith("0.000 not measurable not measurable [-0.699, +0.362]")
+    assert rows["nomiracl_de hallucination_rate"].startswith("1.000 0.000 +1.000 [+0.020, +1.000]")
+    assert rows["mfava_de rogan_gladen_rate"].startswith("not measurable not measurable not measurable - ")
+    assert "Not measurable: the 95 % bounds span more than half of the scale (--format json has the value)." in text
+    assert main(["compare", str(two_models), "--tasks", "mfava_de", "--format", "json"]) == 0
+    found = {row["metric"]: row for row in json.loads(capsys.readouterr().out)["differences"]}
+    corrected, detected = found["rogan_gladen_rate"], found["detected_rate"]
+    assert (corrected["first_value"], corrected["first_measurable"]) == (0.0, False)
+    assert (detected["first_measurable"], detected["second_measurable"]) == (True, True)

@@ -51,7 +51,7 @@ def test_a_correlation_of_rounded_numbers_is_not_beyond_1(factor: float) -> None
 
 
 def test_unequal_numbers_are_an_error() -> None:
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="3 numbers of the first quantity, but 2 of the second"):
         correlate([1, 2, 3], [1, 2])
 
 

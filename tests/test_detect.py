@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from custom_metrics.abstention import is_abstention
 from custom_metrics.spans import Span
 from custom_metrics.tagged_text import parse, render
-from detector_plugin.display import as_ansi, as_html, printable
+from detector_plugin.display import as_ansi, as_html
 from lm_eval_tasks.cli import main
 
 HOSTILE = 'Mars <script>alert("x")</script> & \x1b[2J\x9b1m {{ 7 * 7 }} "ende"'
@@ -26,18 +27,72 @@ def test_html_quotes_everything() -> None:
     assert "{{ 7 * 7 }}" in page
 
 
-def test_joiners_and_scripts_are_left_alone() -> None:
-    text = "می‌روم 👩‍🔬 हिन्दी عربي 中文\u3000字\tx\n"
-    assert printable(text) == text
-    assert printable("a\u202eb\x07\r") == "a\ufffdb\ufffd\ufffd"  # turned text, a bell, a carriage return
-
-
 def test_ansi_lets_no_control_through() -> None:
     shown = as_ansi(HOSTILE, [Span(0, 4, "entity")])
     assert shown.startswith("\x1b[4;31mMars\x1b[0m <script>")
     assert shown.count("\x1b") == 4  # ours: around the span and in the legend
     assert "\x9b" not in shown
     assert as_ansi("x", []) == "x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "calibrate det --check lexical",
+            "--check lexical reads that calibration alone, and writes none.",
+        ),
+        ("calibrate --check lexical -o x", "reads that calibration alone"),
+        ("train --recipe encoder", "train --detector lexical has no option --recipe"),
+        ("train --detector lexical --show", "train --detector lexical has no option --show"),
+        ("report runs -o a_file/report.html", "nothing can be written to a_file: it is no folder"),
+        ("report runs -o .", ". is a folder; name a file to write"),
+        ("report runs --format markdown -o a_file/x.md", "nothing can be written to a_file"),
+        ("report runs --png a_file", "nothing can be written to a_file"),
+        ("compare runs runs -o a_file/x", "nothing can be written to a_file"),
+        ("calibrate runs -o a_file/x", "nothing can be written to a_file"),
+        ("score runs -o a_file", "nothing can be written to a_file: it is no folder"),
+        ("leaderboard runs -o a_file/site", "nothing can be written to a_file/site: Not a directory"),
+        ("make mirror runs -o a_file/x", "nothing can be written to a_file"),
+        ("export clapnq -o a_file/x", "nothing can be written to a_file"),
+    ],
+)
+def test_what_a_command_cannot_do_is_said_before_the_work(
+    arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a_file").touch()  # there are no runs: to read them comes later
+    assert main(arguments.split()) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert ".part" not in error
+    assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
+
+
+def test_a_recipe_is_shown_without_naming_its_detector(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="recipes are for detectors of the extra hf")
+    assert main(["train", "--show"]) == 0
+    assert capsys.readouterr().out.startswith("recipe: encoder\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Das steht nicht in den Texten.",
+            "an abstention: it looks most like de and ro, and de reads it as",
+        ),
+        ("Das steht in den Texten.", "no abstention: it looks most like de and ro, and neither reads it as one ("),
+    ],
+)
+def test_which_of_two_readings_holds_is_said(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["abstention", text]) == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith(said)
+    assert sum("(tables: " in line for line in others) == 2
+    assert is_abstention(text) == first.startswith("an")
+    assert main(["abstention", text, "--language", "de"]) == 0
+    assert "looks" not in capsys.readouterr().out
 
 
 def test_detect_shows_one_answer(

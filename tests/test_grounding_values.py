@@ -150,4 +150,4 @@ def test_of_a_run_without_these_metrics_there_are_no_figures() -> None:
 def test_k_precision_is_of_answers_with_a_token() -> None:
     assert k_precision("a a b", ["a", "b b"]) == pytest.approx(2 / 3)
     assert k_precision("a", []) == 0
-    assert math.isnan(k_precision("東京", ["東京"]))
+    assert math.isnan(k_precision("。", ["東京"]))

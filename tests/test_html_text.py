@@ -54,6 +54,23 @@ def test_a_page_has_its_canonical_address_and_its_title_first() -> None:
     assert read_page(without.encode()) == WebPage("https://de.wikipedia.org/wiki/Ä", "T", "T\nx\ntail")
 
 
+@pytest.mark.parametrize(
+    ("address", "item"),
+    [
+        ("https://www.wikidata.org/wiki/Special:EntityPage/Q1653", "Q1653"),
+        ("https://www.wikidata.org/wiki/Q1653#sitelinks-wikipedia", "Q1653"),
+        ("https://www.wikidata.org/wiki/Special:EntityPage/P1653", ""),
+        ("https://www.wikidata.org/wiki/Special:EntityPage/Q0", ""),
+        ("https://example.org/https://www.wikidata.org/wiki/Q1653", ""),
+    ],
+)
+def test_a_page_has_the_item_that_its_menu_names(address: str, item: str) -> None:
+    body = "<p>x <a href='https://www.wikidata.org/wiki/Q1'>y</a></p>"
+    menu = f"<ul><li id='t-wikibase'><a href='{address}'>Item</a></li></ul>"
+    assert read_page(f"<body>{body}{menu}".encode()).item == item
+    assert read_page(f"<body>{body}".encode()).item == ""
+
+
 @pytest.mark.parametrize("content", [b"", b"  ", b"<!-- -->"])
 def test_what_holds_no_element_is_no_page(content: bytes) -> None:
     assert read_page(content) == WebPage("", "", "")

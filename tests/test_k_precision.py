@@ -14,6 +14,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from custom_metrics.aggregations import defined_mean
 from custom_metrics.grounding import k_precision, process_results, process_results_with_retrieval
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.rouge import rouge1, rouge1_of_all
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load
@@ -43,7 +44,6 @@ def published(answer: str, groundings: list[str]) -> float:
         ("", ["one"], NAN),
         (" \n", ["one"], NAN),
         ("。？！", ["one"], NAN),
-        ("ÉÀ", ["ÉÀ"], NAN),  # rouge_score's tokens are ASCII
         ("naïve", ["na ve"], 1.0),
     ],
 )
@@ -51,6 +51,41 @@ def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str],
     assert k_precision(answer, groundings) == pytest.approx(share, nan_ok=True, abs=0)
     if not math.isnan(share):
         assert k_precision(answer, groundings) == published(answer, groundings)
+
+
+@pytest.mark.parametrize(
+    ("answer", "groundings", "language", "share"),
+    [
+        ("Башня построена в 1889 году.", ["В 1889 году была построена башня"], "ru", 5 / 5),
+        ("Башня построена в 1890 году.", ["В 1889 году была построена башня"], None, 4 / 5),
+        ("Das Boot, у реки Нева", ["у реки"], None, 2 / 5),  # Latin letters are fewer
+        ("東京は日本の首都です。", ["日本の首都は東京です。"], "ja", 1.0),
+        ("東京は日本の首都です。", ["日本の首都は京都です。"], None, 5 / 6),
+        ("北京是中国的首都。", ["中国的首都是上海"], None, 4 / 5),
+        ("北京是中国的首都。", ["中国的首都是上海"], "zh", 4 / 5),
+        ("서울은 한국의 수도입니다", ["한국의 수도입니다: 서울"], "ko", 2 / 3),
+        ("القاهرة عاصمة مصر", ["مصر، عاصمة"], "ar", 2 / 3),
+        ("दिल्ली भारत की राजधानी है।", ["भारत की राजधानी"], "hi", 3 / 5),
+        ("ÉÀ", ["éà"], None, 1.0),
+        ("ÉÀ", ["éà"], "en", NAN),  # rouge_score's tokens are ASCII
+        ("東京", ["東京"], "en", NAN),
+        ("1889.", ["1889"], "ru", 1.0),
+        ("。", ["。"], "ja", NAN),
+        ("Башня", [], "ru", 0.0),
+    ],
+)
+def test_where_rouge_score_has_no_tokens_the_words_of_the_language_count(
+    answer: str, groundings: list[str], language: str | None, share: float
+) -> None:
+    assert k_precision(answer, groundings, language) == pytest.approx(share, nan_ok=True)
+
+
+@pytest.mark.parametrize("language", ["th", None])
+def test_a_script_without_spaces_and_segmenter_is_refused(language: str | None) -> None:
+    with pytest.raises(UsageError, match=f"none to be found in language {language!r}: its script has no spaces"):
+        k_precision("กรุงเทพเป็นเมืองหลวง", ["กรุงเทพ"], language)
+    with pytest.raises(TypeError, match="groundings is one text"):
+        k_precision("one", "one two")
 
 
 @pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
@@ -86,7 +121,7 @@ def test_people_stay_with_the_passage(hub: str) -> None:
 @settings(deadline=None, max_examples=200)
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
 def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[str]) -> None:
-    value = k_precision(answer, groundings)
+    value = k_precision(answer, groundings, "en")
     if math.isnan(value):
         assert published(answer, groundings) == 0.0  # rouge_score's 0/0
     else:

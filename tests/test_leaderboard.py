@@ -18,6 +18,8 @@ from lm_eval_tasks.commands.work.comparing import compare_runs
 from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
 from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.source_errors import MissingSource
+from tests.conftest import command
+from tests.conftest import run as lm_eval
 
 HOSTILE = [
     '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
@@ -57,7 +59,10 @@ def tables(page: Any, family: str) -> list[Any]:
 
 def cells(table: Any) -> dict[str, dict[str, tuple[float, str, str]]]:
     """Model to column to value, rank and bounds."""
-    columns = [head.text.strip() for head in table.xpath("./thead/tr/th")][1:]
+    columns = [
+        re.sub(r" ?(higher|lower) is better|,.*", "", " ".join(head.text_content().split()))
+        for head in table.xpath("./thead/tr/th")
+    ][1:]
     return {
         row.xpath("string(./th//bdi)"): {
             column: (
@@ -82,21 +87,28 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
     assert [heading.text.strip() for heading in page.iter("h2")] == ["clapnq_gold", "clapnq_rag", "mfava", "nomiracl"]
     runs = {run.model: run for run in read_runs([folder])}
 
-    hallucination, error = tables(page, "nomiracl")
-    assert (hallucination.find("caption/span").text.strip(), error.find("caption/span").text.strip()) == (
-        "hallucination_rate, robust",
-        "error_rate, robust",
-    )
-    found = cells(hallucination)
+    (both,) = tables(page, "nomiracl")
+    assert both.find("caption/span").text.strip() == "hallucination_rate and error_rate, robust"
+    columns = [head.text_content().split() for head in both.xpath("./thead/tr/th")][1:]
+    assert [column[:2] for column in columns[:4]] == [
+        *(["mean", "hallucination_rate"], ["mean", "error_rate"]),
+        *(["ar", "hallucination_rate"], ["ar", "error_rate"]),
+    ]
+    assert len(columns) == 2 * (1 + 18)
+    found = cells(both)
     assert [*found] == ["lm-eval-grounded/baseline-lexical", "lm-eval-grounded/baseline-answer"]  # the best first
-    assert len(found["lm-eval-grounded/baseline-answer"]) == 1 + 18
+    unknown = both.xpath(".//td/span/text()")
+    assert "not measurable (5 to 70 %)" in unknown  # one question of four
     for model, run in runs.items():
-        figure = run.tasks["nomiracl_de"].figures["robust"]["hallucination_rate"]
-        value, _, bounds = found[model]["de"]
-        assert value == figure["value"]
-        assert bounds == f"[{figure['low']:.3f}, {figure['high']:.3f}]"
-        mean = run.group_results["nomiracl"]["hallucination_rate,robust"]
-        assert found[model]["mean"][0] == pytest.approx(mean)
+        for metric in ("hallucination_rate", "error_rate"):
+            known = run.tasks["nomiracl_de"].figure(metric, "robust")
+            if known.high - known.low <= 0.5:
+                value, _, bounds = found[model][f"de {metric}"]
+                assert (value, bounds) == (known.value, f"[{known.low:.3f}, {known.high:.3f}]")
+            else:
+                assert f"de {metric}" not in found[model]
+            mean = run.group_results["nomiracl"][f"{metric},robust"]
+            assert found[model][f"mean {metric}"][0] == pytest.approx(mean)
 
     (gold,) = tables(page, "clapnq_gold")
     assert [head.text.strip() for head in gold.xpath("./thead/tr/th")] == [
@@ -105,6 +117,7 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
         "recall",
         "rougeLp",
         "unanswerable_accuracy",
+        "answerable_abstention_rate",
     ]
     assert "sample" in page.text_content()
 
@@ -121,10 +134,43 @@ def test_two_models_share_a_rank_where_compare_tells_nothing(folder: Path, tmp_p
             continue
         models = [runs[row.first].model, runs[row.second].model]
         ranks = [found[model][row.metric][1].removeprefix("#rank ") for model in models]
-        expected = ["1", "1"] if row.p >= 0.05 else ["1", "2"] if row.difference > 0 else ["2", "1"]
+        expected = (
+            ["1", "1"] if row.p >= 0.05 else ["1", "2"] if (row.difference > 0) == row.higher_is_better else ["2", "1"]
+        )
         assert ranks == expected, row.metric
         seen.add(tuple(sorted(expected)))
     assert seen == {("1", "1"), ("1", "2")}
+
+
+def test_a_run_that_declines_everything_is_marked_and_leads_nowhere(folder: Path, tmp_path: Path) -> None:
+    """Best by one rate and worst by the other: no rank, no green, behind the others, with the reason beside its name."""
+    arguments = (
+        "--model",
+        "grounded-baseline",
+        "--model_args",
+        "strategy=abstain",
+        "--tasks",
+        "nomiracl_de,clapnq_gold",
+    )
+    output = ("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample")
+    lm_eval([command("lm_eval"), *arguments, *output], tmp_path)
+    page = page_of(write_leaderboard(folder, tmp_path / "site").index)
+    (gold,) = tables(page, "clapnq_gold")
+    found = cells(gold)
+    name = "lm-eval-grounded/baseline-abstain"
+    assert [*found][-1] == name
+    assert {column: rank for column, (_, rank, _) in found[name].items()} == dict.fromkeys(found[name], "")
+    assert found[name]["unanswerable_accuracy"][0] == found[name]["answerable_abstention_rate"][0] == 1.0
+    row = gold.xpath(f".//tr[th//bdi='{name}']")[0]
+    assert [mark.text_content() for mark in row.find_class("mark")] == [
+        "Doubt: it declines every question",
+        "Doubt: all its answers are equal",
+    ]
+    assert row.find_class("first") == []
+    others = gold.xpath(f".//tr[th//bdi!='{name}']")
+    assert [other.find_class("mark") for other in others] == [[], []]
+    own = page_of(tmp_path / "site" / row.xpath("./th//a/@href")[0]).text_content()
+    assert "No rank: it declines every question" in own
 
 
 def test_a_page_loads_nothing_and_says_what_a_screen_reader_needs(folder: Path, tmp_path: Path) -> None:
@@ -163,7 +209,7 @@ def test_a_row_leads_to_its_run_and_to_a_report_that_lies_beside(folder: Path, t
     details = page_of(index.parent / own)
     assert details.xpath("string(//h1)") == "lm-eval-grounded/baseline-answer"
     assert "answerable questions with a gold answer" in details.text_content()
-    assert len(page.xpath("//a[text()='report']")) == 6  # in each table that this run is in
+    assert len(page.xpath("//a[text()='report']")) == 5  # in each table that this run is in
 
 
 def test_reports_are_written_for_runs_without_one(folder: Path, tmp_path: Path) -> None:

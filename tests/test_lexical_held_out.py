@@ -110,6 +110,17 @@ def test_probabilities_are_calibrated_in_languages_never_seen(
     assert held_out_figures["all", "all"]["ece"] <= 0.05
 
 
+@pytest.mark.slow("reads thousands of copies of the mirror's references")
+def test_absent_names_and_numbers_in_copies_of_languages_never_seen(hub: str) -> None:
+    """`python -m tests.benchmarks.swapped` prints the table. What is not seen stays unseen: a name from elsewhere."""
+    from tests.benchmarks import swapped
+
+    for source, row in swapped.table(hub, most=60).items():
+        assert row.absent_names >= 0.8, source
+        assert row.absent_numbers >= 0.9, source
+        assert row.false_alarms <= 0.01, source
+
+
 @pytest.mark.slow("trains on every annotated answer of the mirror")
 def test_the_shipped_weights_are_those_of_the_public_data(
     hub: str, read_once: Callable[..., features.Matrix], monkeypatch: pytest.MonkeyPatch

@@ -31,13 +31,19 @@ def share(count: int, n: int) -> Figure:
             [Figure(0.5, 0.2, 1.1, 0.03, 4), Figure(0.7, 0.3, 1.5, 0.04, 6)],
             Figure(0.6, 0.6 - 1.959964 * 0.025, 0.6 + 1.959964 * 0.025, 0.025, 10),
         ),
-        # the same without a standard error: sqrt(0.3^2 + 0.4^2) / 2 below, sqrt(0.6^2 + 0.8^2) / 2 above
+        # the same without a standard error: sqrt(0.06^2 + 0.08^2) / 2 below, sqrt(0.12^2 + 0.16^2) / 2 above
         (
-            [Figure(0.5, 0.2, 1.1, 0.03, 4), Figure(0.7, 0.3, 1.5, NAN, 6)],
-            Figure(0.6, 0.35, 1.1, NAN, 10),
+            [Figure(0.5, 0.44, 0.62, 0.03, 4), Figure(0.7, 0.62, 0.86, NAN, 6)],
+            Figure(0.6, 0.55, 0.7, NAN, 10),
         ),
-        # a rate that was cut off at 0 and can be anything, in each of two languages
-        ([Figure(0.0, 0.0, 1.0, NAN, 5)] * 2, Figure(0.0, 0.0, math.sqrt(2) / 2, NAN, 10)),
+        # rates that were cut off at 0: known to a third, they average out; where they can be anything, nothing does
+        ([Figure(0.0, 0.0, 0.3, NAN, 5)] * 9, Figure(0.0, 0.0, 0.1, NAN, 45)),
+        ([Figure(0.0, 0.0, 1.0, NAN, 5)] * 18, Figure(0.0, 0.0, 1.0, NAN, 90)),
+        # (sqrt(0.3^2 + 0.4^2) + 1) / 3 above
+        (
+            [Figure(0.0, 0.0, 0.3, NAN, 5), Figure(0.0, 0.0, 0.4, NAN, 5), Figure(0.0, 0.0, 1.0, NAN, 5)],
+            Figure(0.0, 0.0, 0.5, NAN, 15),
+        ),
         # skewed bounds: never further out than the mean of the strata's
         ([Figure(0.1, 0.09, 0.5, 0.1, 5)] * 2, Figure(0.1, 0.09, 0.1 + 1.959964 * 0.1 / math.sqrt(2), 0.0707107, 10)),
         ([Figure(0.5, n=3), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 6)),

@@ -9,7 +9,9 @@ from types import ModuleType
 
 import lm_eval
 import pytest
+from lm_eval.api.registry import get_model
 
+from custom_metrics.options import refuse_unknown
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import metadata
 from lm_eval_tasks.clapnq import dataset as clapnq
@@ -82,6 +84,17 @@ def test_model_arguments_and_keys_of_other_tasks_are_left_alone() -> None:
     assert {"pretrained", "tensor_parallel_size", "base_url", "mem_fraction_static", "top_p"} <= theirs
     assert len(theirs) > 350
     metadata.refuse_misspelt(dict.fromkeys(theirs, 1), ALL, "some_task")
+
+
+@pytest.mark.parametrize("model", ["hf", "vllm", "sglang", "local-chat-completions", "openai-completions"])
+def test_arguments_of_a_prompted_model_are_no_mistakes(model: str) -> None:
+    """As options of the detector ``llm``, which hands them to a class that takes any."""
+    try:
+        kind = get_model(model)
+    except Exception as error:  # the harness's own
+        pytest.skip(f"needs the library of {model}: {error}")
+    listed = [line for line in ARGUMENTS.read_text("utf-8").splitlines() if not line.startswith("#")]
+    refuse_unknown(model, " ".join(listed).split(), kind)
 
 
 def test_our_own_keys_are_far_enough_from_one_another() -> None:

@@ -75,7 +75,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     calibration = tmp_path / "third.json"
     Calibration(
         {"name": "third", "version": "1", "licence": "CC0"},
-        {"de": {"silver": measured([[6, 2, 4, 8], [5, 2, 3, 20]], "by hand")}},
+        {"de": {"silver": measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")}},
     ).save(calibration)
     metadata = {**SAMPLE, "detector": "third", "calibration": str(calibration)}
     got = harness(["mfava_de"], "grounded-baseline", "strategy=lexical", metadata=metadata)
@@ -115,7 +115,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
         "detector_version": "1",
         "annotations": "silver",
         "source": "by hand",
-        "answers": 2,
+        "answers": 6,
         **{
             "precision": round(11 / 15, 6),
             "recall": round(11 / 18, 6),
@@ -167,7 +167,9 @@ def test_a_doubtful_estimate_is_said_to_be_one(
     warning: str,
 ) -> None:
     path = tmp_path / f"{documents[0][0]}.json"
-    Calibration({"name": "third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents, "")}}).save(path)
+    Calibration({"name": "third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}).save(
+        path
+    )
     with caplog.at_level(logging.WARNING):
         harness(
             ["mfava_de"],
@@ -184,7 +186,7 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
 ) -> None:
     path = tmp_path / "c.json"
     Calibration(
-        {"name": "third", "version": "0", "licence": ""}, {"fi": {"silver": measured([[6, 2, 4, 8]], "")}}
+        {"name": "third", "version": "0", "licence": ""}, {"fi": {"silver": measured([[6, 2, 4, 8]] * 5, "")}}
     ).save(path)
     with pytest.raises(CalibrationError, match="it is of detector 'third', and the detector in use is 'lexical'"):
         dataset.load("de", calibration=str(path), mirror="sample")
@@ -209,7 +211,7 @@ def test_a_model_is_known_by_its_version_under_any_name_or_path(
     """Measured under its name on the hub, used from a folder; another model's errors are not taken for its own."""
     path = tmp_path / f"{version}.json"
     Calibration(
-        {"name": "org/third", "version": version, "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]], "")}}
+        {"name": "org/third", "version": version, "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]] * 5, "")}}
     ).save(path)
     metadata = {**SAMPLE, "detector": "/models/third", "calibration": str(path)}
     with caplog.at_level(logging.WARNING):
@@ -265,13 +267,18 @@ def test_damaged_calibrations(tmp_path: Path, content: str, message: str) -> Non
 def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
     saved = Calibration(
         {"name": "x", "version": "1", "licence": "MIT"},
-        {"de": {"gold": measured([[1, 2, 3, 4], [0, 0, 0, 9]], "t"), "silver": measured([[0, 0, 1, 1]], "s")}},
+        {
+            "de": {
+                "gold": measured([[1, 2, 3, 4], *[[0, 0, 0, 9]] * 4], "t"),
+                "silver": measured([[0, 0, 1, 1]] * 5, "s"),
+            }
+        },
         note="n",
     )
     saved.save(tmp_path / "a" / "c.json")
     loaded = load(str(tmp_path / "a" / "c.json"))
     assert loaded.to_json() == saved.to_json()
-    assert loaded.languages["de"]["gold"].counts == (1, 2, 3, 13)
+    assert loaded.languages["de"]["gold"].counts == (1, 2, 3, 40)
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["c.json"]
 
 
@@ -355,9 +362,9 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
 
 def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    Calibration({"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]], "")}}).save(
-        path
-    )
+    Calibration(
+        {"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]] * 5, "")}}
+    ).save(path)
     options = {"pretrained": "Q", "model": "local-chat-completions"}
     assert detector_settings.calibration_of("llm", options, str(path)) == load(str(path)).identity
     with pytest.raises(CalibrationError, match="of detector 'llm:Q', and the detector in use is 'llm:R'"):

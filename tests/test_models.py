@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval.api.registry import get_model
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.baseline import GroundedBaseline, LexicalReader, split_sentences, terms
 from lm_eval_tasks.models.replay import Replay
@@ -95,6 +98,44 @@ def test_sentences_end_at_the_marks_of_their_script() -> None:
 def test_what_the_baseline_cannot_do_it_says(arguments: dict[str, Any], document: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GroundedBaseline(**arguments).answer(document)
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        (
+            "grounded-baseline",
+            "strat=lexical",
+            "grounded-baseline: no option 'strat'; did you mean 'strategy'? There are strategy, threshold, sentences",
+        ),
+        ("replay", "paht=x", "replay: no option 'paht'; did you mean 'path'? There are path, model, "),
+        (
+            "hallucination-detector",
+            "detectr=lexical",
+            "hallucination-detector: no option 'detectr'; did you mean 'detector'?",
+        ),
+        ("hallucination-detector", "detector=lexicl", "detector lexicl: there is no such detector"),
+        (
+            "hallucination-detector",
+            "threshhold=0.4",
+            "detector lexical: no option 'threshhold'; did you mean 'threshold'?",
+        ),
+    ],
+)
+def test_an_option_that_a_model_does_not_have(model: str, arguments: str, message: str) -> None:
+    harness_gives = {"batch_size": 1, "device": "cuda:0", "max_batch_size": None}
+    for make in (
+        lambda kind: kind.create_from_arg_string(arguments, harness_gives),
+        lambda kind: kind.create_from_arg_obj(dict([arguments.split("=")]), harness_gives),
+    ):
+        with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+            make(get_model(model))
+
+
+@pytest.mark.parametrize("model", ["grounded-baseline", "hallucination-detector"])
+def test_what_the_harness_gives_to_every_model_is_no_mistake(model: str) -> None:
+    given = {"batch_size": "auto", "device": "cuda:1", "max_batch_size": 8}
+    get_model(model).create_from_arg_obj({"trust_remote_code": True, "batch_size": 2}, given)
 
 
 def test_likelihoods_are_refused() -> None:

@@ -255,7 +255,7 @@ def test_other_texts_are_kept_under_another_name() -> None:
         for page in read_pages(archive).by_address.values():
             texts.update(page.text.encode())
     texts.update("".join(read_page(html(body).encode()).text for body, _ in LINES).encode())
-    assert (pages._FORM, texts.hexdigest()[:16]) == ("1", "0eaa5a84bb77ae46")
+    assert (pages._FORM, texts.hexdigest()[:16]) == ("2", "0eaa5a84bb77ae46")
 
 
 @pytest.mark.parametrize(("language", "number"), [("de", 199), ("es", 50), ("fi", 200), ("it", 50)])
@@ -264,8 +264,9 @@ def test_real_archives(hub: str, language: str, number: int) -> None:
     found = open_pages(Path(hub, f"github/Helsinki-NLP/mu-shroom/data/url-pages/{language}.tar.gz"))
     assert len(found.by_address) == number
     assert found.left_out == ({"pages of an address that another page has": 1} if language == "de" else {})
+    assert len({page.item for page in found.by_address.values()} - {""}) == number
     edit = {"de": "Bearbeiten", "es": "editar", "fi": "muokkaa", "it": "modifica"}[language]
-    for address, (title, text) in found.by_address.items():
+    for address, (title, text, _) in found.by_address.items():
         assert address.startswith(f"https://{language}.wikipedia.org/wiki/")
         lines = text.split("\n")
         assert title == lines[0] != ""

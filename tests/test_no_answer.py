@@ -384,7 +384,7 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
                     text = final_answer(row["response"])
                     kinds[no_answer(text, question) or no_answer(behind_prompt(text, question)) or "asks back"] += 1
     assert (total, asked) == (48_631, 41_591)
-    assert kinds == {"asks back": 2739, "empty": 158, "failure": 33, "prompt": 144, "loop": 80, "noise": 12}
+    assert kinds == {"asks back": 2892, "empty": 158, "failure": 33, "prompt": 144, "loop": 80, "noise": 12}
 
 
 @pytest.mark.xdist_group("phrase tables")  # one worker reads all of them

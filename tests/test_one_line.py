@@ -57,6 +57,13 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
             id="an unknown value",
         ),
         pytest.param(
+            "nomiracl_de",
+            "mirror=sample --output_path a_file/out",
+            "lm_eval: error: nothing can be written to a_file/out/baseline-abstain: Not a directory",
+            "",
+            id="an output folder that cannot be written",
+        ),
+        pytest.param(
             "mfava_de",
             "mirror=sample,detector=nobody/has-this",
             "lm_eval: error: ",
@@ -69,7 +76,8 @@ def test_an_error_of_ours_is_one_line(
     tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path, fresh: bool
 ) -> None:
     metadata = metadata.format(mirror=mirror_without_corpus)
-    said = failed(tmp_path, "--tasks", tasks, "--metadata", metadata, fresh=fresh).stderr
+    (tmp_path / "a_file").touch()
+    said = failed(tmp_path, "--tasks", tasks, "--metadata", *metadata.split(), fresh=fresh).stderr
     assert "Traceback" not in said
     last = said.splitlines()[-1]
     assert last.startswith(begin)

@@ -51,7 +51,7 @@ def test_it_is_checked_before_it_is_loaded() -> None:
     check_detector("shouting", '{"least": 3}')
     check_detector("served", '{"model": "m"}')
     assert loaded() == []
-    with pytest.raises(UnusableDetector, match=r"^detector shouting: .*unexpected keyword argument 'colour'"):
+    with pytest.raises(UnusableDetector, match=r"^detector shouting: no option 'colour'; there are least, device$"):
         check_detector("shouting", '{"colour": "red"}')
     with pytest.raises(UnusableDetector, match=r"^detector served: model=NAME is missing$"):
         check_detector("served", "{}")
@@ -90,11 +90,51 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
     there = r"absent, broken, lexical, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
     with pytest.raises(UnusableDetector, match=rf"^name a detector: {there}, or the name or path of a Hugging Face"):
         load_detector(" ")
-    pytest.importorskip("torch", reason="models of the hub need the extra hf")
-    with pytest.raises(
-        UnusableDetector, match=rf"^detector shoutin: .*Detectors with a name of their own are {there}\."
-    ):
-        load_detector("shoutin")
+    for name, near in (("shoutin", "; did you mean 'shouting'? There are"), ("xyz", "; there are")):
+        with pytest.raises(UnusableDetector, match=rf"^detector {name}: there is no .*{re.escape(near)} {there}, and "):
+            load_detector(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        (
+            "lexicl",
+            {},
+            "lexicl: there is no such detector, and no folder of that name; did you mean 'lexical'? There are ",
+        ),
+        (
+            "LLM",
+            {},
+            "LLM: there is no such detector, and no folder of that name; did you mean 'llm'? There are lexical, llm",
+        ),
+        (
+            "lexical",
+            {"threshhold": 0.4},
+            "lexical: no option 'threshhold'; did you mean 'threshold'? There are threshold, ",
+        ),
+        ("lexical", {"colour": 1}, "lexical: no option 'colour'; there are threshold, held_out, weights, spans"),
+        ("llm", {"pretrained": "x", "max_gen_tok": 9}, "llm: no option 'max_gen_tok'; did you mean 'max_gen_toks'?"),
+        (
+            "llm",
+            {"pretrained": "x", "num_concurent": 9},
+            "llm, model local-chat-completions: no option 'num_concurent'; did you mean 'num_concurrent'?",
+        ),
+        (
+            "org/x",
+            {"threshhold": 0.4},
+            "org/x: no option 'threshhold'; did you mean 'threshold'? There are attention, ",
+        ),
+        ("org/x", {"engine": "vllm", "treshold": 0.4}, "org/x: no option 'treshold'; did you mean 'threshold'?"),
+    ],
+)
+def test_what_is_misspelt_is_said_before_any_library_is_asked_for(
+    name: str, options: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for attempt in (lambda: load_detector(name, **options), lambda: check_detector(name, json.dumps(options))):
+        with pytest.raises(UnusableDetector, match=f"^detector {re.escape(said)}"):
+            attempt()
 
 
 @pytest.mark.usefixtures("theirs")
@@ -170,7 +210,7 @@ def test_a_calibration_is_held_against_its_name(tmp_path: Path) -> None:
     assert not has_package("somebody/model")
     described = {"name": "shouting", "version": "7", "licence": "MIT"}
     file = tmp_path / "shouting.json"
-    CalibrationFile(described, {"de": {"gold": measured([[1, 1, 1, 5]], "mine")}}).save(file)
+    CalibrationFile(described, {"de": {"gold": measured([[1, 1, 1, 5]] * 5, "mine")}}).save(file)
     found = settings_of("mfava_de", "shouting", "least=4", str(file))
     assert found["detector_args"] == '{"least": 4}'
     assert found["calibration"].startswith("shouting.json@")

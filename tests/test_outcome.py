@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval.models.dummy import DummyLM
 
+from custom_metrics.broken_run import Prompting
+from lm_eval_tasks.commands.work.reporting.broken import signs_of_run
+from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.outcome import not_copies, unread
+from lm_eval_tasks.runs import read_runs
+from tests.logged_runs import generate
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": "sample"}
@@ -28,12 +34,85 @@ def test_a_model_that_answers_a_detection_task_is_told_apart(
     got = harness([task], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
     total = got["results"][task]["sample_len"]
     (line,) = lines(caplog)
-    assert line == (
+    assert line == (  # no word of a prompt: a baseline reads none
         f"{task}: {total} of {total} replies are not the given answer with tags, and count as if nothing were flagged, so "
-        "the figures say nothing of a detector; this task wants a detector (--model hallucination-detector), or a language "
-        "model that gives the answer back: with --apply_chat_template, and max_gen_toks enough for its whole reply "
-        "(reasoning included)"
+        "the figures say nothing of a detector; this task wants a detector (--model hallucination-detector)"
     )
+
+
+@pytest.mark.parametrize(
+    ("prompting", "hint"),
+    [
+        (Prompting(), "with --apply_chat_template, and max_gen_toks enough for its whole reply (reasoning included)"),
+        (Prompting(chat_template=True), "with max_gen_toks enough for its whole reply (reasoning included)"),
+        (Prompting(here=False), ""),
+    ],
+)
+def test_a_hint_is_what_the_run_did_not_do(prompting: Prompting, hint: str) -> None:
+    copies, ratings = not_copies([({"answer": "Rome."}, "?")], prompting), unread("rating", ["unread"], prompting)
+    assert copies is not None
+    assert ratings is not None
+    if hint:
+        assert copies.endswith(
+            f"(--model hallucination-detector), or a language model that gives the answer back: {hint}"
+        )
+        assert ratings.endswith(
+            f"which leaves none to compute from; a judge has to follow instructions: run one {hint}"
+        )
+    else:
+        assert copies.endswith("(--model hallucination-detector)")
+        assert ratings.endswith("which leaves none to compute from")
+
+
+UNTUNED = "a model that is not tuned to follow instructions."
+APART = "strict and robust differ on 8 of 8 answers: they are not in the prompt's own words"
+HINTS = [  # model, whether a chat template is applied, the end of the line
+    ("dummy", False, f"{APART}. Usual reasons: a missing --apply_chat_template, or {UNTUNED}"),
+    ("dummy", True, f"{APART}. Usual reasons: {UNTUNED}"),
+    ("replay", False, f"{APART}."),
+    ("replay", True, f"{APART}."),
+]
+
+
+@pytest.mark.parametrize(("model", "chat", "line"), HINTS)
+def test_the_log_gives_no_hint_that_the_run_rules_out(
+    model: str,
+    chat: bool,
+    line: str,
+    harness: Harness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, turns, **_: str(turns))
+    answers = tmp_path / "answers.jsonl"
+    docs = load("de", mirror="sample")["evaluation"]
+    answers.write_text("".join(json.dumps({"query_id": doc["query_id"], "response": "lol"}) + "\n" for doc in docs))
+    arguments = f"path={answers}" if model == "replay" else ""
+    harness(["nomiracl_de"], model, arguments, metadata=SAMPLE, apply_chat_template=chat)
+    assert lines(caplog) == [f"nomiracl_de: {line}"]
+
+
+def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None:
+    """It knows what the results file says."""
+    prompted = generate(tmp_path / "dummy", tasks="nomiracl_de", model="dummy", model_args="")
+    replayed = generate(tmp_path / "replay", tasks="nomiracl_de", model="replay", model_args=f"path={prompted}")
+
+    def said(folder: Path) -> str:
+        (task,) = read_runs([folder])[0].tasks.values()
+        return signs_of_run(task).faults
+
+    assert (said(prompted), said(replayed)) == tuple(HINTS[at][2].removesuffix(".") for at in (0, 2))
+    (path,) = prompted.glob("results_*.json")
+    results = json.loads(path.read_text("utf-8"))
+    for recorded in ({"chat_template_sha": "ab"}, {"chat_template_sha": None}):
+        results |= recorded
+        path.write_text(json.dumps(results), "utf-8")
+        assert said(prompted) == HINTS[1 if recorded["chat_template_sha"] else 0][2].removesuffix(".")
+    # of a service that holds the template itself, the harness records none, but what was asked for
+    results["configs"]["nomiracl_de"]["metadata"]["provenance"]["run"]["apply_chat_template"] = True
+    path.write_text(json.dumps(results), "utf-8")
+    assert said(prompted) == HINTS[1][2].removesuffix(".")
 
 
 @pytest.mark.parametrize("task", ["mfava_detection_de_gold", "mushroom_zh"])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.paired_means import bounds_and_p, pivots_of
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, detector_errors, linearised
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, linearised
 from custom_metrics.paired_shares import mcnemar, stratified_mcnemar, tango
+from custom_metrics.random_effects import detector_errors
 
 COMPARISONS = 2000
 SIZES = pytest.mark.parametrize("documents", [100, 500])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
 from custom_metrics import significance_ranks
+from custom_metrics.correlations import correlate
 from custom_metrics.hallucination import estimate
 from custom_metrics.multiple_comparisons import holm
 from custom_metrics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
 from custom_metrics.paired_means_of_many import p_of_means
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, detector_errors, linearised
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, linearised
 from custom_metrics.paired_shares import compare_share_groups, compare_shares, mcnemar, stratified_mcnemar, tango
+from custom_metrics.random_effects import detector_errors
 from custom_metrics.significance_ranks import all_pairs, ranks
 
 NAN = math.nan
@@ -132,6 +134,35 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
 def test_documents_that_one_model_lacks_are_no_pair() -> None:
     found = compare_shares([1, 1, 0, NAN, 1], [0, 1, 0, 1, NAN])
     assert (found.n, found.first, found.second) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("compare", "message"),
+    [
+        (lambda: compare_shares([0.3, 0.2, 1], [0, 0, 1]), "the first model's values are 1 .* or 0 .*, not 0.3"),
+        (lambda: compare_shares([0, 0, 1], [0, NAN, 2]), "the second model's values are 1 .*, not 2; compare means"),
+        (lambda: compare_shares([0, 1], [1]), "the first model has values of 2 documents, the second of 1"),
+        (lambda: compare_shares(["a"], [1]), "the first model's values are not all numbers"),
+        (lambda: compare_share_groups([([1, 0], [0, 1]), ([1], [0.5])]), "the second model's values are 1"),
+        (lambda: compare_means([0.5, 1], [1]), "values of 2 documents, the second of 1; both are of the same"),
+        (lambda: compare_means([1, None], [{}, 2]), "the second model's values are not all numbers"),
+        (lambda: compare_means([[1.0, 2.0]], [[2.0, 1.0]]), r"one number a document, not of shape \(1, 2\)"),
+        (lambda: compare_mean_groups([([1], [2]), ([1, 2], [3])]), "the first model has values of 2 documents"),
+        (lambda: compare_ratios([([[1, 2]], [[1, 2], [0, 3]])]), "values of 1 documents, the second of 2"),
+        (lambda: compare_ratios([([1, 2], [2, 3])]), r"2 numbers, or lists of 2, a document, not of shape \(2,\)"),
+        (lambda: compare_rates([RateStratum(articles(1), articles(1)[1:])], RATES[0]), "values of .* documents"),
+        (lambda: compare_rates([], "rate"), "unknown rate 'rate'; known are detected_rate, estimated_rate, rogan"),
+        (lambda: all_pairs([np.array([[0.5, 1.0]])], share=True), "values of a share are 1 or 0"),
+        (lambda: all_pairs([np.ones((3, 2)), np.ones((3, 3))]), "every language has values of the same models"),
+        (lambda: holm([0.5, 1.5]), "p values are between 0 and 1"),
+        (lambda: correlate([1, 2], [1]), "2 numbers of the first quantity, but 1 of the second"),
+        (lambda: detector_errors(np.array([[1, 2, 3]])), "word counts are four numbers a document"),
+        (lambda: detector_errors(np.array([[1, 2, 3, -1]])), "word counts are four numbers a document"),
+    ],
+)
+def test_values_of_another_form_are_an_error_in_words(compare: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare()
 
 
 def test_no_document_in_common_is_no_difference() -> None:
@@ -281,8 +312,10 @@ def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
     alone = estimate(first, CALIBRATION[:6]).estimated
     detected, estimated, rogan = (compare_rates([RateStratum(first, second, errors)], rate) for rate in RATES)
     assert estimated.high - estimated.low < (alone.high - alone.low) / 2
-    assert detected.p == pytest.approx(estimated.p) == pytest.approx(rogan.p)
-    assert detected.p < 0.05
+    assert detected.p == pytest.approx(estimated.p)
+    assert (
+        detected.p < rogan.p < 0.05
+    )  # by some draws, what either model has flagged is no more than the detector's slips
     for found in (detected, estimated, rogan):
         assert found.low > 0
 

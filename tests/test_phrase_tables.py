@@ -17,9 +17,9 @@ pytestmark = pytest.mark.xdist_group("phrase tables")  # one worker reads all of
 NEEDED = ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "yes", "no", "present")
 
 
-def test_all_tables_fit_three_hundred_kilobytes_and_none_is_over_sixteen() -> None:
+def test_all_tables_fit_330_kilobytes_and_none_is_over_sixteen() -> None:
     sizes = {language: len(FOLDER.joinpath(f"{language}.yaml").read_bytes()) for language in LANGUAGES}
-    assert sum(sizes.values()) <= 300_000
+    assert sum(sizes.values()) <= 330_000
     assert {language: size for language, size in sizes.items() if size > 16_000} == {}
 
 

@@ -162,7 +162,7 @@ LOADED = [
     pytest.param(
         lambda mirror: load_detection("de", mirror=mirror),
         ["combined_gold_languages.json"],
-        {"answers": 3},
+        {"answers": 7},
         {"language": "de", "annotations": "gold"},
         id="mfava detection",
     ),

@@ -100,13 +100,13 @@ def test_what_a_results_file_says_of_a_task(tmp_path: Path) -> None:
     ]
     assert vars(task.settings) == {
         **{"template": "ab", "shots": 2, "chat_template": "cd", "system_instruction": "Be brief."},
-        **{"generation": {"until": ["."]}, "limit": 3.0},
+        **{"generation": {"until": ["."]}, "limit": 3.0, "prompting": (True, True)},
     }
     assert (bare.benchmark, bare.language, bare.version, bare.filters) == ("", "", None, ("none",))
     assert (bare.detector, bare.not_comparable, bare.figures, bare.metrics, bare.provenance) == ({}, [], {}, (), {})
     assert vars(bare.settings) == {
         **{"template": "", "shots": 0, "chat_template": "cd", "system_instruction": "Be brief."},
-        **{"generation": {}, "limit": None},
+        **{"generation": {}, "limit": None, "prompting": (True, True)},
     }
 
 

@@ -96,7 +96,7 @@ TURN = "\n\nQUESTION:\nWo liegt Berlin?\nOUTPUT: Nein."  # the answer's end, as 
 WITH_DOCUMENT = [
     # response, language, passages, label with the question and the passages, label without them
     ("Wo liegt Berlin? Nein.", "de", PASSAGES, NO_ANSWER, ANSWER),
-    ("[3] Paris: The capital.\nOUTPUT: Nein.", "de", PASSAGES, NO_ANSWER, ANSWER),  # the passage after the two
+    ("[3] Paris: The capital.\nOUTPUT: Nein.", "de", PASSAGES, NO_ANSWER, NO_ANSWER),  # the passage after the two
     ("[3] Bonn: klein" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
     ("Wo liegt Berlin?" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
     ("ის აქ არის და იქ", "de", PASSAGES, INVALID, ANSWER),  # Georgian: a script of neither
@@ -115,10 +115,12 @@ def test_a_label_goes_by_the_question_and_the_passages(
 @pytest.mark.parametrize(
     ("response", "language", "label"),
     [
-        # a text that begins with the prompt's phrase has said so, whatever follows and however it is marked
-        ("I don't know the exact date, but context 5 says it was in 1921.", "en", NO_ANSWER),
-        ("I don’t know the exact date, but context 5 says it was in 1921.", "en", NO_ANSWER),
-        ("**I don't know** the exact date, but context 5 says it was in 1921.", "en", NO_ANSWER),
+        # a text that begins with the prompt's phrase has said so, however it is marked, unless it turns round at once
+        ("I don't know the exact date, but context 5 says it was in 1921.", "en", ANSWER),
+        ("I don’t know the exact date, but context 5 says it was in 1921.", "en", ANSWER),
+        ("**I don't know** the exact date, but context 5 says it was in 1921.", "en", ANSWER),
+        ("I don't know (the question asks about Pisa, but context 5 is about Lucca).", "en", NO_ANSWER),
+        ("**I don't know**. Context 5 names another year.", "en", NO_ANSWER),
         # the first of both phrases counts, and the first time it is said
         ("Yes, answer is present in [1]. I don't know about [2]. Yes, answer is present in [3].", "en", ANSWER),
         ("Well, I don't know. Yes, answer is present in none of them.", "en", NO_ANSWER),

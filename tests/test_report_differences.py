@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from lxml import html
 
+from custom_metrics.units import Unit
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.reporting.differences import Differences, differences
 from lm_eval_tasks.commands.work.reporting.headlines import headlines
-from lm_eval_tasks.commands.work.reporting.numbers import Unit
 from lm_eval_tasks.commands.work.reporting.points import points
 from lm_eval_tasks.commands.work.reporting.published import published_tables
 from lm_eval_tasks.runs import read_runs
+from tests.logged_runs import generate
 from tests.report_runs import changed
 
 ANSWER, LEXICAL = (f"lm-eval-grounded/baseline-{name}" for name in ("answer", "lexical"))
@@ -167,9 +168,28 @@ def test_plots_as_files(two_models: Path, tmp_path: Path, capsys: pytest.Capture
     assert len(written) > 3
 
 
-def test_bounds_wider_than_a_hundred_points_are_said_to_say_nothing(found: Differences) -> None:
+def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
+    two_models: Path, tmp_path: Path
+) -> None:
+    """One that declines everything makes up less than any other."""
+    abstaining = generate(tmp_path, tasks="nomiracl_de,clapnq_gold", model_args="strategy=abstain")
+    runs = read_runs([two_models / "baseline-answer", abstaining])
+    found = differences(runs, headlines(runs))
+    assert found is not None
+    (row,) = [row for row in found.metrics if row.metric == "unanswerable_accuracy"]
+    assert row.main[0].better == "lm-eval-grounded/baseline-abstain"  # the table has what was computed
+    assert [said.text for said in found.verdicts["clapnq_gold", "unanswerable_accuracy"]] == [
+        "baseline-abstain answers every question alike, and is said to be better than no other model."
+    ]
+
+
+def test_a_difference_whose_bounds_span_more_than_half_of_its_scale_has_no_point(found: Differences) -> None:
     rows = [row for metric in found.metrics for row in (*metric.main, *metric.languages)]
-    wide = {row.task: row.bounds for row in rows if row.wide}
-    assert wide["nomiracl_ko"] == "\N{MINUS SIGN}95.4 to +10.7 points"  # four questions
-    assert not any(row.wide and row.significant for row in rows)
-    assert not any(row.wide for metric in found.metrics for row in metric.main)
+    unknown = {row.task: (row.bounds, row.drawn) for row in rows if row.difference == "not measurable"}
+    bounds, drawn = unknown["nomiracl_ko"]
+    assert bounds == "\N{MINUS SIGN}95.4 to +10.7 points"  # four questions
+    assert drawn is not None
+    assert drawn[1] is None
+    assert not any(row.difference == "not measurable" and row.significant for row in rows)
+    values = {row.task: (row.first_value, row.second_value) for metric in found.metrics for row in metric.languages}
+    assert values["nomiracl_ko"] == ("0.0 %", "not measurable")

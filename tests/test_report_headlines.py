@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from custom_metrics.figures import Figure
+from custom_metrics.units import is_measurable, unit_of, without_point
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt
-from lm_eval_tasks.commands.work.reporting.families import families, figure_of
+from lm_eval_tasks.commands.work.reporting.families import families
 from lm_eval_tasks.commands.work.reporting.headlines import Headline, headlines, headlines_of
-from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, unit_of
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, with_bounds
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
@@ -91,9 +92,9 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
             "lexical",
             "mfava",
             "rogan_gladen_rate",
-            "0.0 % [0.0 to 70.7 %]",
-            "About 0.0 % of the words that it writes are made up, as corrected for the detector's errors (Rogan-Gladen); "
-            "the detector flagged 1.0 % (18 answers; 95 % bounds 0.0 to 70.7 %; mean over 2 of 30 languages: de, ar).",
+            "not measurable (0 to 100 %)",
+            "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 1.0 %; 18 "
+            "answers; mean over 2 of 30 languages: de, ar.",
         ),
     ],
 )
@@ -128,7 +129,7 @@ def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
     assert one.filter == "robust"
     assert one.figure.value == pytest.approx(lexical.group_results["nomiracl"]["hallucination_rate,robust"])
     assert [*one.languages] == [lexical.tasks[name].language for name in lexical.groups["nomiracl"]]
-    assert one.languages["zh"] == figure_of(lexical.tasks["nomiracl_zh"], "hallucination_rate", "robust")
+    assert one.languages["zh"] == lexical.tasks["nomiracl_zh"].figure("hallucination_rate", "robust")
     assert one.beside["invalid_rate"].value == 0
 
 
@@ -154,8 +155,7 @@ def test_a_broken_run_is_said_where_answers_show_it(two_models: Path, tmp_path: 
     samples.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     one = only(headlines(read_runs([folder])), "rogan_gladen_rate")
 
-    assert doubts(one)["broken"].startswith("the run looks broken (9 of 9 answers are no answers (9 empty).")
-    assert doubts(one)["broken"].endswith(", in 1 of 2 languages: de)")
+    assert doubts(one)["broken"].startswith("the run looks broken (9 of 9 answers are no answers (9 empty), in 1 of 2")
     assert "broken" not in doubts(only(headlines(read_runs([folder]), read=None), "rogan_gladen_rate"))
 
 
@@ -168,6 +168,11 @@ def rates(rate: float, low: float, high: float, detected: float = 0.5, n: int = 
     return {"rogan_gladen_rate": figure(rate, low, high, n), "detected_rate": figure(detected, 0, 1, n)}
 
 
+def nomiracl(hallucination: tuple[int, int], error: tuple[int, int]) -> TaskRun:
+    figures = {"hallucination_rate": share(*hallucination), "error_rate": share(*error)}
+    return task("nomiracl_de", {"robust": figures}, "de")
+
+
 @pytest.mark.parametrize(
     ("tasks", "metric", "found"),
     [
@@ -175,10 +180,7 @@ def rates(rate: float, low: float, high: float, detected: float = 0.5, n: int = 
         (
             [task("clapnq_gold", {"rougeL": figure(0.4, 0.1, 0.7, n=9)})],
             "rougeL",
-            {
-                "few": "fewer than ten questions (9)",
-                "wide": "its bounds, 0.100 to 0.700, are so wide that it says next to nothing",
-            },
+            {"few": "fewer than ten questions (9)"},
         ),
         ([task("clapnq_gold", {"rougeL": figure(0.4)})], "rougeL", {"unbounded": "the results have no bounds for it"}),
         (
@@ -217,6 +219,23 @@ def rates(rate: float, low: float, high: float, detected: float = 0.5, n: int = 
                 "invalid": "many answers are Invalid, and in no denominator (42 of 200)",
                 "readings": "the strict reading of the same answers gives another number (10.0 %, not 30.0 %)",
             },
+        ),
+        (  # one of the two says all: a run that declines, or claims, whatever it is asked
+            [nomiracl(hallucination=(0, 30), error=(20, 20))],
+            "hallucination_rate",
+            {"alike": "it declines every question (50)"},
+        ),
+        (
+            [nomiracl(hallucination=(30, 30), error=(0, 20))],
+            "error_rate",
+            {"alike": "it claims to see an answer to every question (50)"},
+        ),
+        ([nomiracl(hallucination=(0, 30), error=(19, 20))], "hallucination_rate", {}),
+        ([nomiracl(hallucination=(0, 5), error=(4, 4))], "error_rate", {"few": "fewer than ten questions (4)"}),
+        (
+            [task("clapnq_gold", {"unanswerable_accuracy": share(9, 9), "answerable_abstention_rate": share(9, 9)})],
+            "unanswerable_accuracy",
+            {"few": "fewer than ten questions (9)", "alike": "it declines every question (18)"},
         ),
         ([task("mfava_de", rates(0.5, 0.4, 0.6), "de", TAGGED)], "rogan_gladen_rate", {}),
         (
@@ -295,14 +314,14 @@ def test_a_doubt_of_a_mean_says_in_which_languages_it_holds() -> None:
 
 def test_a_language_without_a_rate_is_said_and_not_counted_as_0() -> None:
     tasks = [
-        task("nomiracl_de", {"robust": {"error_rate": share(5, 10)}}, "de"),
+        task("nomiracl_de", {"robust": {"error_rate": share(10, 20)}}, "de"),
         task("nomiracl_sw", {"robust": {}}, "sw"),
     ]
     one = of(tasks, "error_rate")
 
     assert one.figure.value == 0.5
     assert one.says.endswith(
-        "(5 of 10 questions; 95 % bounds 23.7 to 76.3 %; mean over 1 of 18 languages: de, undefined in sw)."
+        "(10 of 20 questions; 95 % bounds 29.9 to 70.1 %; mean over 1 of 18 languages: de, undefined in sw)."
     )
     assert doubts(one)["undefined"].endswith("(in 1 of 2 languages: sw)")
     undefined = of(tasks, "hallucination_rate")
@@ -383,3 +402,37 @@ def test_comparisons_of_a_judge_name_the_systems() -> None:
 def test_numbers(metric: str, value: float, text: str) -> None:
     assert shown(value, unit_of(metric)) == text
     assert bounds(Figure(value), unit_of(metric)) == ""
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "shown_as"),
+    [
+        ("rogan_gladen_rate", 0.0, 1.0, "not measurable (0 to 100 %)"),
+        ("error_rate", 0.2, 0.7, "25.0 % [20.0 to 70.0 %]"),  # half is not more than half
+        ("error_rate", 0.199, 0.7, "not measurable (20 to 70 %)"),
+        ("estimated_rate", 0.2, 1.3, "not measurable (20 to 130 %)"),  # it can exceed 1, its scale does not
+        ("rougeL", 0.1, 0.7, "not measurable (0.100 to 0.700)"),
+        ("rho", -0.4, 0.5, "0.250 [-0.400 to 0.500]"),  # from -1 to 1
+        ("rho", -0.6, 0.5, "not measurable (-0.600 to 0.500)"),
+        ("faithfulness", 1.5, 3.0, "0.25 [1.50 to 3.00]"),  # from 1 to 4
+        ("faithfulness", 1.4, 3.0, "not measurable (1.40 to 3.00)"),
+        ("length", 1.0, 900.0, "0 [1 to 900]"),  # no end, no half
+        ("hallucinated_words", 0.0, 90.0, "0 [0 to 90]"),
+        ("error_rate", math.nan, math.nan, "25.0 %"),
+    ],
+)
+def test_where_bounds_span_more_than_half_there_is_no_point(
+    metric: str, low: float, high: float, shown_as: str
+) -> None:
+    figure, unit = Figure(0.25, low, high, 0.1, 7), unit_of(metric)
+    assert with_bounds(figure, unit) == shown_as
+    drawn = without_point(figure, unit)
+    assert is_measurable(figure, unit) is (not math.isnan(drawn.value)) is ("not measurable" not in shown_as)
+    assert (drawn.low, drawn.high, drawn.n) == pytest.approx((low, high, 7), nan_ok=True)
+
+
+def test_a_sentence_says_bounds_where_a_number_beside_it_is_not_measurable() -> None:
+    figures = {"f1": figure(0.5, 0.4, 0.6), "precision": figure(0.4, 0.3, 0.5), "recall": figure(0.7, 0.2, 0.9)}
+    assert only(headlines_of(run("m", [task("mushroom_de", figures, "de")])), "f1").says.startswith(
+        "It finds 0.200 to 0.900 of the hallucinated words, and 0.400 of what it flags"
+    )

@@ -210,9 +210,6 @@ def test_a_label_without_room_is_shorter_or_left_out() -> None:
         (["a/x", "b/y"], ["x", "y"]),
         (["a/x", "b/x"], ["a/x", "b/x"]),
         (["a/", "b\x00"], ["a/", "b\ufffd"]),
-        (["a/replay-out-gpt-4-0a1b2c", "a/replay-out-llama-2-3d4e5f", "m/llama"], ["gpt-4", "llama-2", "llama"]),
-        (["a/replay-out-gpt-4-0a1b2c"], ["out-gpt-4"]),
-        (["a/replay-out-0a1b2c", "a/replay-out-3d4e5f"], ["replay-out-0a1b2c", "replay-out-3d4e5f"]),
         ([], []),
     ],
 )

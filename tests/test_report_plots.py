@@ -87,24 +87,24 @@ def test_rates_of_the_sample(two_models: Path) -> None:
     assert len(rows) == 2 * (18 + 1)
     assert all(len(row) == len(plot.columns) for row in plot.rows)
     assert plot.columns[:4] == ("model", "language", "hallucination_rate", "hallucination_rate_low")
-    assert rows["lm-eval-grounded/baseline-lexical", "de"] == pytest.approx(
-        (0, *wilson(0, 4), 4, 0.25, *wilson(1, 4), 4)
-    )
+    assert rows["lm-eval-grounded/baseline-lexical", "de"] == (0, *wilson(0, 4), 4, "not measurable", *wilson(1, 4), 4)
+    assert "Not drawn, because its bounds span more than half of the scale: de of lm-eval-grounded/" in plot.caption
+    assert plot.caption.endswith(" and 1 more.")
     assert rows["lm-eval-grounded/baseline-lexical", "mean"][0:8:4] == pytest.approx((15 / 72, 12 / 72))
     assert rows["lm-eval-grounded/baseline-lexical", "mean"][3:8:4] == (72, 72)
     assert plot.rows[18][1] == "mean"
 
 
 def test_a_rate_that_is_not_defined_is_no_number_and_is_said() -> None:
-    (plot, _) = plots_of([run("m", [task("nomiracl_sw", {"robust": {"error_rate": share(1, 2)}}, "sw")])])
+    (plot, _) = plots_of([run("m", [task("nomiracl_sw", {"robust": {"error_rate": share(1, 20)}}, "sw")])])
 
-    assert plot.rows == (("m", "sw", None, None, None, 0, 0.5, *wilson(1, 2), 2),)
+    assert plot.rows == (("m", "sw", None, None, None, 0, 0.05, *wilson(1, 20), 20),)
     assert plot.caption.endswith("Not drawn, because a rate is undefined: sw of m.")
     assert nomiracl_rates.points(family(task("nomiracl_sw", {"robust": {}}, "sw")))[0].error.n == 0
 
 
 def test_a_language_that_one_model_lacks() -> None:
-    rate = {"robust": {"hallucination_rate": share(1, 4), "error_rate": share(0, 4)}}
+    rate = {"robust": {"hallucination_rate": share(10, 40), "error_rate": share(0, 4)}}
     runs = [
         run("a", [task("nomiracl_de", rate, "de"), task("nomiracl_ar", rate, "ar")]),
         run("b", [task("nomiracl_de", rate, "de")]),
@@ -145,11 +145,31 @@ def test_rates_of_mfava_side_by_side() -> None:
     assert "rest on pooled annotations" in plot.caption
 
 
+def test_what_is_not_measurable_has_a_line_and_no_mark() -> None:
+    pytest.importorskip("matplotlib")
+    tasks = [
+        task(
+            f"mfava_{code}", {"detected_rate": figure(0.1, 0.05, 0.2), "rogan_gladen_rate": figure(0.0, 0.0, 1.0)}, code
+        )
+        for code in ("de", "fr", "it", "es")
+    ]
+    plots = by_name([run("m", tasks)])
+    rows = {row[1]: row[4:] for row in plots["mfava_rates"].rows}
+    assert rows["de"] == (0.1, 0.05, 0.2, 100, None, None, None, 0, "not measurable", 0.0, 1.0, 100)
+    assert rows["mean"][-4:] == ("not measurable", 0.0, 1.0, 400)
+    assert plots["mfava_languages"].svg.count(">?<") == 5
+    (axes,) = plots["mfava_rates"].draw().axes
+    marks = [len(line.get_xdata()) for line in axes.lines if line.get_linestyle() == "None"]
+    assert marks == [5, 0, 0]  # detected, estimated, Rogan-Gladen
+    # nor is it a point of a correlation
+    assert "(n = 0)" in plots["mfava_resources"].caption
+
+
 def test_correlations_with_resources_and_length() -> None:
     tasks = [
         task(
             f"mfava_{code}",
-            {"rogan_gladen_rate": figure(0.1 * place, 0, 1), "response_words": figure(100.0 - place * place)},
+            {"rogan_gladen_rate": figure(0.1 * place, 0, 0.5), "response_words": figure(100.0 - place * place)},
             code,
         )
         for place, code in enumerate(("sd", "eu", "fi", "de"), 1)  # from few pages to many

@@ -142,11 +142,12 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     assert main(["reproduce", str(file), "--mirror", str(mirror)]) == 1
     printed = capsys.readouterr().out
     what = "miracl/nomiracl@ecd08778d042 data/german/corpus.jsonl.gz"
-    assert f"differs   {what}\n            sha256 there: {before}\n            sha256 here:  {after}\n" in printed
-    assert "not here  PrimeQA/clapnq_passages@main passages.tsv\n" in printed
+    sums = f"#             sha256 there: {before}\n#             sha256 here:  {after}\n"
+    assert f"# differs   {what}\n{sums}" in printed
+    assert "# not here  PrimeQA/clapnq_passages@main passages.tsv\n" in printed
     assert "; 1 differs; 2 not here\n" in printed
     assert printed.splitlines()[-1] == (
-        "What is not here: lm-eval-grounded sources --fetch 'PrimeQA/clapnq_passages/passages.tsv' "
+        "# What is not here: lm-eval-grounded sources --fetch 'PrimeQA/clapnq_passages/passages.tsv' "
         f"'miracl/nomiracl/data/german/topics/test.relevant.tsv' --into {mirror}"
     )
     found = reproduce(file, "clapnq_rag", str(mirror))
@@ -371,6 +372,51 @@ def _documents() -> Any:
     from lm_eval_tasks.nomiracl.dataset import load
 
     return load("de", mirror="sample")["evaluation"]
+
+
+FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"
+
+
+def with_foreign(value: Any, keep: tuple[str, ...] = ()) -> Any:
+    """The same with every text, and every name of a task or file, made foreign."""
+    if isinstance(value, dict):
+        return {key: part if key in keep else with_foreign(part, keep) for key, part in value.items()}
+    if isinstance(value, list):
+        return [with_foreign(part, keep) for part in value]
+    return f"{value}{FOREIGN}" if isinstance(value, str) else value
+
+
+def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = results_below(world / "out")
+    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
+    results["n-samples"]["hellaswag"] = {}
+    for config in results["configs"].values():
+        config["metadata"].setdefault("provenance", {})["not_comparable"] = ["the corpus is smaller"]
+    results["config"]["model_sha"] = "c0ffee"
+    hostile = with_foreign(results, keep=("read_from", "host"))
+    for section in ("configs", "n-samples", "results"):
+        hostile[section] = {f"{name}{FOREIGN}": part for name, part in hostile[section].items()}
+    changed = tmp_path / file.name
+    changed.write_text(json.dumps(hostile), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", str(changed)]) == 1
+    script = capsys.readouterr().out
+    assert script.isprintable() or not [c for c in script if not c.isprintable() and c != "\n"]
+    assert [line for line in script.splitlines() if line.startswith("# ") and "touch canary" in line]
+    # A harness that runs nothing: all else that the shell runs would be the file's.
+    (tmp_path / "bin").mkdir()
+    stub = tmp_path / "bin" / "lm_eval"
+    stub.write_text("#!/bin/sh\necho ran\n")
+    stub.chmod(0o755)
+    for flags, said in (([], "ran\n"), (["-n"], "")):
+        done = subprocess.run(
+            ["sh", *flags], input=script, text=True, cwd=tmp_path, capture_output=True, check=False,
+            env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"},
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+    assert not (tmp_path / "canary").exists()
 
 
 OF_ANOTHER = {"results": {}, "configs": {"hellaswag": {"metadata": {"version": 1.0}}}, "config": {"model": "hf"}}

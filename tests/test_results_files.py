@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -18,6 +19,7 @@ from lm_eval.utils import make_table
 
 from custom_metrics.aggregations import defined_mean
 from custom_metrics.carried import Carried
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import harness_results
 from lm_eval_tasks.harness_results import NotDefined, Row, as_written
 from lm_eval_tasks.models.names import name_of
@@ -242,26 +244,61 @@ def test_a_harness_that_cannot_be_extended_writes_no_nan(monkeypatch: pytest.Mon
     assert str(sum([NotDefined(), NotDefined()]) / 2) == "N/A"  # type: ignore[call-overload]
 
 
+# --------------------------------------------------------------------------------------------------- where they will lie
+
+
+@pytest.mark.parametrize(
+    ("output", "model", "tried"),
+    [("out", None, "out"), ("out", "org__m", "out/org__m"), ("out/some.json", "m", "out"), ("some.json", None, ".")],
+)
+def test_the_folder_that_is_tried_is_the_harnesss(output: str, model: str | None, tried: str) -> None:
+    assert harness_results.output_folder(output, model) == Path(tried)
+
+
+def test_a_folder_is_tried_once_before_the_first_request_and_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    tried: list[Path] = []
+    check = harness_results.check_writable
+    monkeypatch.setattr(harness_results, "check_writable", lambda folder: (tried.append(folder), check(folder)))
+
+    def ran(tasks: list[str], output: str | None) -> list[Path]:
+        tried.clear()
+        tracker = EvaluationTracker(output_path=output)
+        options = {"metadata": {"mirror": "sample"}, "evaluation_tracker": tracker, "limit": 1}
+        evaluate(tasks, "grounded-baseline", "strategy=abstain", **options)
+        return tried
+
+    assert ran(["nomiracl_de", "clapnq_gold"], str(tmp_path / "new" / "out")) == [tmp_path / "new/out/baseline-abstain"]
+    assert not (tmp_path / "new").exists()
+    assert ran(["nomiracl_de"], None) == []
+    (tmp_path / "a_file").touch()
+    with pytest.raises(UsageError, match=r"^nothing can be written to .*a_file/baseline-abstain: Not a dir"):
+        ran(["nomiracl_de"], str(tmp_path / "a_file"))
+
+
 # ------------------------------------------------------------------------------------------------------ names of models
 
 
 @pytest.mark.parametrize(
     ("model", "model_args", "name"),
     [
-        ("grounded-baseline", {"strategy": "abstain"}, "baseline-abstain"),
-        ("grounded-baseline", "strategy=lexical,batch_size=4", "baseline-lexical"),
-        ("grounded-baseline", None, "baseline-lexical"),
-        ("grounded-baseline", {"strategy": "lexical", "threshold": 0.3}, r"baseline-lexical-[0-9a-f]{6}"),
-        ("replay", {"path": "answers/gpt-4.jsonl.gz"}, r"replay-gpt-4-[0-9a-f]{6}"),
-        ("replay", {"path": "de.jsonl", "model": "org/Orca 2"}, r"replay-de-org_Orca_2-[0-9a-f]{6}"),
-        ("hallucination-detector", {"detector": "lexical"}, "detector-lexical"),
-        ("hallucination-detector", {"detector": "org/some-model"}, r"detector-some-model-[0-9a-f]{6}"),
-        ("hallucination-detector", {"held_out": True}, r"detector-lexical-[0-9a-f]{6}"),
+        ("grounded-baseline", {"strategy": "abstain"}, "lm-eval-grounded/baseline-abstain"),
+        ("grounded-baseline", "strategy=lexical,batch_size=4", "lm-eval-grounded/baseline-lexical"),
+        ("grounded-baseline", None, "lm-eval-grounded/baseline-lexical"),
+        (
+            "grounded-baseline",
+            {"strategy": "lexical", "threshold": 0.3},
+            r"lm-eval-grounded/baseline-lexical-[0-9a-f]{6}",
+        ),
+        ("hallucination-detector", {"detector": "lexical"}, "lm-eval-grounded/detector-lexical"),
+        ("hallucination-detector", {"detector": "org/some"}, r"lm-eval-grounded/detector-some-[0-9a-f]{6}"),
+        ("hallucination-detector", {"held_out": True}, r"lm-eval-grounded/detector-lexical-[0-9a-f]{6}"),
     ],
 )
 def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_args: Any, name: str) -> None:
-    import re
-
     found = name_of(model, model_args)
     assert found is not None
     assert re.fullmatch(name, found)
@@ -270,11 +307,86 @@ def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_arg
 def test_two_settings_never_share_a_name() -> None:
     settings: list[tuple[str, dict[str, Any]]] = [
         *(("grounded-baseline", {"strategy": "lexical", "threshold": t}) for t in (0.3, 0.4)),
-        *(("replay", {"path": path}) for path in ("a/x.jsonl", "b/x.jsonl", "a/x.jsonl.gz")),
-        *(("replay", {"path": "a/x.jsonl", "model": model}) for model in ("a b", "a_b")),
         *(("hallucination-detector", {"detector": name}) for name in ("a/x", "b/x")),
     ]
     assert len({name_of(*setting) for setting in settings}) == len(settings)
+
+
+@pytest.mark.parametrize(
+    ("model_args", "name"),
+    [
+        ("path=gone/gpt-4.jsonl.gz", "gpt-4"),
+        ({"path": "stored"}, "stored"),
+        ({"path": "stored/*.jsonl"}, "stored"),
+        ({"path": "stored/plain.jsonl"}, "plain"),
+        ({"path": "stored/own.jsonl"}, "org/own"),
+        ({"path": "stored/upstream.jsonl"}, "one"),
+        ({"path": "stored/several.jsonl", "model": "org/Orca 2"}, "org/Orca 2"),
+        ({"path": "stored/several.jsonl"}, "several"),
+        ({"path": "stored/own.jsonl", "name": "mine"}, "mine"),
+        ({"path": "runs/first"}, "org/first"),
+        ({"path": "runs/first/samples_t_2026-01-01T00-00-00.1.jsonl"}, "org/first"),
+        ({"path": "runs"}, "runs"),  # of two models
+        ({"path": "runs/without"}, "without"),
+        ({"path": "stored/broken.jsonl"}, "broken"),
+    ],
+)
+def test_stored_answers_keep_the_name_of_their_model(
+    model_args: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = {
+        "plain": {"id": "1", "response": "x"},
+        "own": {"id": "1", "response": "x", "model": "org/own"},
+        "upstream": {"query_id": "1", "results": {"one": "x"}},
+        "several": {"query_id": "1", "results": {"one": "x", "two": "y"}},
+    }
+    (tmp_path / "stored").mkdir()
+    for stem, line in lines.items():
+        (tmp_path / "stored" / f"{stem}.jsonl").write_text(f"\n{json.dumps(line)}\n", "utf-8")
+    (tmp_path / "stored" / "broken.jsonl").write_text("[" * 100_000, "utf-8")
+    for run_of in ("first", "second", "without"):
+        folder = tmp_path / "runs" / run_of
+        folder.mkdir(parents=True)
+        (folder / "samples_t_2026-01-01T00-00-00.1.jsonl").touch()
+        results = {"results": {}, "configs": {}, "config": {"model": "hf"}, "model_name": f"org/{run_of}"}
+        if run_of != "without":
+            (folder / "results_2026-01-01T00-00-00.1.json").write_text(json.dumps(results), "utf-8")
+    assert name_of("replay", model_args) == name
+
+
+def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    def ran(model: str, model_args: str) -> tuple[str, str]:
+        tracker = EvaluationTracker(output_path=str(tmp_path))
+        got = evaluate(
+            ["nomiracl_de"],
+            model,
+            model_args,
+            log_samples=True,
+            evaluation_tracker=tracker,
+            metadata={"mirror": "sample"},
+            limit=2,
+        )
+        samples = got.pop("samples")
+        tracker.save_results_aggregated(results=got, samples=samples)
+        tracker.save_results_samples(task_name="nomiracl_de", samples=samples["nomiracl_de"])
+        general = tracker.general_config_tracker
+        assert (tmp_path / general.model_name_sanitized).is_dir()
+        return general.model_name, general.model_name_sanitized
+
+    name, folder = ran("grounded-baseline", "strategy=abstain")
+    assert (name, folder) == ("lm-eval-grounded/baseline-abstain", "baseline-abstain")
+    again, own = ran("replay", f"path={tmp_path / folder}")
+    assert again == name
+    assert re.fullmatch("baseline-abstain-[0-9a-f]{6}", own)
+    assert ran("replay", f"path={tmp_path / own}")[0] == name  # replayed again: neither name nor folder pile up
+    assert all(re.fullmatch("baseline-abstain(-[0-9a-f]{6})?", found.name) for found in tmp_path.iterdir())
+    assert ran("replay", f"path={tmp_path / own},name=org/other") == ("org/other", "org__other")
+    (results,) = (tmp_path / own).glob("results_*.json")
+    (answers,) = json.loads(results.read_text("utf-8"))["config"]["answers_from"]
+    assert answers["name"].startswith("samples_nomiracl_de_")
 
 
 @pytest.mark.parametrize("model", ["hf", "vllm", "dummy", "CUSTOM", None])

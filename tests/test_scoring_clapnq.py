@@ -29,7 +29,7 @@ def calibrated(folder: Path) -> None:
     from detector_plugin import calibration as calibrations
 
     ours = calibrations.load("lexical")
-    entry = calibrations.measured([[60, 20, 40, 400], [50, 30, 30, 500]], "by hand")
+    entry = calibrations.measured([[60, 20, 40, 400], [50, 30, 30, 500]] * 3, "by hand")
     calibrations.Calibration(ours.detector, {**ours.languages, "en": {"gold": entry}}).save(folder / "both.json")
 
 

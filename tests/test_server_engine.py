@@ -264,7 +264,7 @@ def test_servers_that_do_not_fit(
         ({"base_url": one.address, "max_length": 500}, "max_length=500, but the model reads 128 tokens at most"),
         ({"base_url": one.address, "in_flight": 0}, "option in_flight: 0 is not a whole number from 1"),
         ({"base_url": one.address, "retries": -1}, "option retries: -1 is not"),
-        ({"base_url": one.address, "quantization": "fp8"}, r"no option quantization; there are .*base_url.*timeout"),
+        ({"base_url": one.address, "quantization": "fp8"}, r"no option 'quantization'; there are .*base_url.*timeout"),
         (
             {"base_url": one.address, "attention": "causal"},
             "its attention is in both directions here, not causal: start",

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 import json
-import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from custom_metrics.figures import share_figure
+from custom_metrics.mean_of_strata import mean_of_shares
 from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
 from lm_eval_tasks.commands.work.leaderboard.entry import Entry, Measured, TaskEntry, entry_of
 from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
-from lm_eval_tasks.commands.work.leaderboard.standings import MEAN_COLUMN, sections_of
+from lm_eval_tasks.commands.work.leaderboard.standings import MEAN_COLUMN, Column, sections_of
 from lm_eval_tasks.runs import read_answers, read_runs
 from tests.changed_runs import written_samples
 from tests.many_runs import many_runs
 
+ERROR = Column("", "error_rate, robust", False)
 ASKED = {"documents": "d", "prompt": "p"}
 
 
 def task(
     language: str, numbers: list[float | None], conditions: dict[str, str] | None = None, **more: Any
 ) -> TaskEntry:
-    known = [number for number in numbers if number is not None]
-    value = sum(known) / len(known)
-    one = Measured("error_rate", "robust", "share", False, value, 0.1, 0.9, 0.05, len(known), np.array(numbers, float))
     return TaskEntry(
         task=f"nomiracl_{language}",
         benchmark="nomiracl",
         language=language,
         family="nomiracl",
         conditions=dict(ASKED if conditions is None else conditions),
-        measured=(one,),
+        measured=(rate("error_rate", numbers),),
         figures={},
         doubts=(),
         **more,
     )
+
+
+def rate(metric: str, numbers: list[float | None]) -> Measured:
+    figure = share_figure(numbers)
+    return Measured(metric, "robust", "share", False, *figure, True, np.array(numbers, float))
 
 
 def entry(model: str, *tasks: TaskEntry) -> Entry:
@@ -54,11 +59,10 @@ def test_models_that_cannot_be_told_apart_share_a_rank() -> None:
         [entry("bad", task("de", BAD)), entry("fair", task("de", FAIR)), entry("good", task("de", GOOD))]
     )
     (table,) = section.tables
-    assert (table.title, table.columns, table.higher_is_better) == ("", ("error_rate, robust",), (False,))
-    found = [(row.entry, row.cells["error_rate, robust"].rank) for row in table.rows]
+    assert (table.title, table.columns) == ("", (ERROR,))
+    found = [(row.entry, row.cells[ERROR].rank) for row in table.rows]
     assert found == [(2, 1), (1, 1), (0, 3)]
-    cell = table.rows[0].cells["error_rate, robust"]
-    assert (cell.value, cell.low, cell.high, cell.n) == (0.05, 0.1, 0.9, 40)
+    assert table.rows[0].cells[ERROR].figure == share_figure(GOOD)
 
 
 def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
@@ -70,16 +74,82 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
         ]
     )
     (table,) = section.tables
-    assert (table.title, table.columns) == ("error_rate, robust", (MEAN_COLUMN, "de", "fr"))
+    mean, german, french = table.columns
+    assert (table.title, *table.columns) == (
+        "error_rate, robust",
+        *(Column(name, "", False) for name in (MEAN_COLUMN, "de", "fr")),
+    )
     rows = {row.entry: row.cells for row in table.rows}
     assert [row.entry for row in table.rows] == [0, 1, 2]
-    assert (rows[0][MEAN_COLUMN].rank, rows[1][MEAN_COLUMN].rank) == (1, 2)
-    assert rows[1][MEAN_COLUMN].value == pytest.approx((35 / 40 + 4 / 40) / 2)
-    error = math.hypot(0.05, 0.05) / 2
-    assert rows[1][MEAN_COLUMN].high == pytest.approx(rows[1][MEAN_COLUMN].value + 1.959964 * error)
-    assert rows[1][MEAN_COLUMN].n == 80
-    assert {*rows[2]} == {"fr"}
-    assert {number: cells["fr"].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
+    assert (rows[0][mean].rank, rows[1][mean].rank) == (1, 2)
+    assert rows[1][mean].figure == mean_of_shares([share_figure(BAD), share_figure(FAIR)])
+    assert rows[1][mean].figure[:3] == pytest.approx((39 / 80, 0.418, 0.557), abs=5e-4)
+    assert {*rows[2]} == {french}
+    assert german in rows[1]
+    assert {number: cells[french].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_the_bounds_of_a_mean_stay_on_its_scale(value: float) -> None:
+    """As the report's: 0 of 400 in one language and 1 of 400 in the other is no rate below 0."""
+    one, other = [value] * 400, [value] * 399 + [1 - value]
+    (section,) = sections_of([entry("a", task("de", list(one)), task("fr", list(other)))])
+    figure = section.tables[0].rows[0].cells[section.tables[0].columns[0]].figure
+    assert 0 <= figure.low < figure.high <= 1
+    assert figure == mean_of_shares([share_figure(one), share_figure(other)])
+
+
+def test_what_is_bought_with_each_other_stands_side_by_side() -> None:
+    def both(language: str, hallucination: list[float | None], error: list[float | None]) -> TaskEntry:
+        measured = (rate("hallucination_rate", hallucination), rate("error_rate", error))
+        return replace(task(language, error), measured=measured)
+
+    (section,) = sections_of([entry("a", both("de", GOOD, BAD), both("fr", GOOD, BAD))])
+    (table,) = section.tables
+    assert table.title == "hallucination_rate and error_rate, robust"
+    assert [column[:2] for column in table.columns] == [
+        (place, metric) for place in ("mean", "de", "fr") for metric in ("hallucination_rate", "error_rate")
+    ]
+
+
+NONE: list[float | None] = [0.0] * 40
+
+
+def test_a_run_that_answers_every_question_alike_has_a_mark_and_no_rank() -> None:
+    """Of the others each is ranked as if it were not there."""
+    alike = {"alike": ("it declines every question",)}
+    (section,) = sections_of(
+        [
+            entry("abstains", task("de", NONE, **alike), task("fr", NONE, **alike)),
+            entry("good", task("de", GOOD), task("fr", GOOD, unread=("many answers are Invalid",))),
+            entry("fair", task("de", FAIR), task("fr", FAIR)),
+            entry("half", task("de", BAD), task("fr", NONE, **alike)),
+        ]
+    )
+    (table,) = section.tables
+    assert [row.entry for row in table.rows] == [1, 2, 3, 0]  # those that compete, best first
+    ranks = {row.entry: [row.cells[column].rank for column in table.columns] for row in table.rows}
+    assert ranks == {1: [1, 1, 1], 2: [2, 1, 1], 3: [3, 3, None], 0: [None, None, None]}
+    marked = {row.entry: [row.cells[column].marked for column in table.columns] for row in table.rows}
+    assert marked == {1: [True, False, True], 2: [False] * 3, 3: [True, False, True], 0: [True] * 3}
+    assert {row.entry: row.marks for row in table.rows} == {
+        0: ("it declines every question",),
+        1: ("many answers are Invalid (fr)",),
+        2: (),
+        3: ("it declines every question (fr)",),
+    }
+
+
+def test_what_is_not_measurable_has_no_rank_and_stands_behind() -> None:
+    def unknown(model: str, numbers: list[float | None], low: float, high: float) -> Entry:
+        measured = replace(rate("error_rate", numbers), low=low, high=high)
+        return entry(model, replace(task("de", numbers), measured=(measured,)))
+
+    (section,) = sections_of(
+        [unknown("unknown", NONE, 0.0, 1.0), unknown("bad", BAD, 0.5, 1.0), unknown("good", GOOD, 0.0, 0.2)]
+    )
+    rows = [(row.entry, row.cells[ERROR].rank, row.cells[ERROR].competes) for row in section.tables[0].rows]
+    assert rows == [(2, 1, True), (1, 2, True), (0, None, False)]
 
 
 def test_more_pairs_need_smaller_p() -> None:
@@ -87,9 +157,9 @@ def test_more_pairs_need_smaller_p() -> None:
     better: list[float | None] = [0.0] * 40
     worse: list[float | None] = [0.0] * 33 + [1.0] * 7
     (alone,) = sections_of([entry("a", task("de", better)), entry("b", task("de", worse))])
-    assert [row.cells["error_rate, robust"].rank for row in alone.tables[0].rows] == [1, 2]
+    assert [row.cells[ERROR].rank for row in alone.tables[0].rows] == [1, 2]
     (many,) = sections_of([entry("b", task("de", worse)), *(entry(f"a{n}", task("de", better)) for n in range(20))])
-    assert {row.cells["error_rate, robust"].rank for row in many.tables[0].rows} == {1}
+    assert {row.cells[ERROR].rank for row in many.tables[0].rows} == {1}
 
 
 @pytest.mark.parametrize("condition", ["documents", "prompt", "shots", "detector", "version"])
@@ -107,14 +177,14 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
     assert [section.number for section in found] == [1, 2]
     members = [sorted({row.entry for table in section.tables for row in table.rows}) for section in found]
     assert members == [[0, 2, 3], [1]]
-    assert all(row.cells["error_rate, robust"].rank is None for row in found[1].tables[0].rows)
+    assert all(row.cells[ERROR].rank is None for row in found[1].tables[0].rows)
 
 
 def test_a_run_whose_answers_are_unknown_stands_with_those_that_fit_otherwise() -> None:
     without = task("de", GOOD, {"prompt": "p"}, unranked="its answers were not logged (--log_samples)")
     (section,) = sections_of([entry("a", task("de", GOOD)), entry("b", task("de", BAD)), entry("c", without)])
     assert section.unranked == {2: "its answers were not logged (--log_samples)"}
-    ranks = {row.entry: row.cells["error_rate, robust"].rank for row in section.tables[0].rows}
+    ranks = {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows}
     assert ranks == {0: 1, 1: 2, 2: None}
 
 

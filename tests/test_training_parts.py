@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,18 +19,32 @@ from hypothesis import strategies as st
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
-from detector_plugin.labelled import LabelledAnswer, without_spans
+from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, without_spans
+from detector_plugin.texts import article_groups, text_groups
+from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training import recipe as recipes
-from detector_plugin.transformers.training.examples import IGNORED, LABELS, token_labels
+from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
 from detector_plugin.transformers.training.loss import HEAVIEST, balanced
-from detector_plugin.transformers.training.measuring import Row, best_threshold, calibration_of, over_languages, table
-from detector_plugin.transformers.training.splitting import Parts, article_groups, split
+from detector_plugin.transformers.training.measuring import (
+    MOST_WINDOWS,
+    TOO_LONG,
+    Row,
+    best_threshold,
+    calibration_of,
+    not_calibrated,
+    over_languages,
+    short_enough,
+    table,
+)
+from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split
 from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
+from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
 from lm_eval_tasks.labelled_answers import collections
 from lm_eval_tasks.labelled_lines import EMPTY, read_labelled_lines
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
 
 
@@ -43,21 +61,29 @@ def test_the_benchmarks_name_their_collections() -> None:
     seen: Counter[str] = Counter()
     documents, ingredients = read_data(["mfava-gold", "mushroom"], "sample", seen, ["de", "fi"])
     assert Counter((d.language, d.annotations) for d in documents) == {
-        ("de", "gold"): 3,
+        ("de", "gold"): 7,
         ("de", "real"): 3,
         ("fi", "real"): 3,
     }
-    assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 3), ("mushroom", 6)]
+    assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 7), ("mushroom", 6)]
     assert all(d.article.startswith("https://") and d.soft is not None for d in documents if d.annotations == "real")
 
 
 def test_lines_of_ones_own(tmp_path: Path) -> None:
     row = {"question": "q", "reference": "r", "answer": "ab c", "spans": [[0, 2, "entity"], [3, 4]], "language": "de"}
-    more = {"model": "m", "article": "a", "soft": [[0, 2, 0.5]], "annotations": "real", "anything": "else"}
+    more = {
+        "model": "m",
+        "article": "a",
+        "group": " g ",
+        "soft": [[0, 2, 0.5]],
+        "annotations": "real",
+        "anything": "else",
+    }
     path = write_lines(tmp_path / "own.jsonl", [row, {**row, **more}, {**row, "answer": " ", "spans": []}])
     seen: Counter[str] = Counter()
     plain, full = read_labelled_lines(path, seen)
     assert plain == LabelledAnswer("r", "ab c", "de", "silver", (Span(0, 2, "entity"), Span(3, 4)), "q")
+    assert (full.group, plain.group) == ("g", "")
     assert (full.model, full.article, full.annotations, full.soft) == ("m", "a", "real", (Span(0, 2, probability=0.5),))
     assert seen == {EMPTY: 1}
     with pytest.raises(MissingSource, match="no such file"):
@@ -72,11 +98,16 @@ def test_lines_of_ones_own(tmp_path: Path) -> None:
         ({"spans": None}, "spans is NoneType, not a list"),
         ({"spans": [[0, 9, "entity"]]}, "a span ends at 9, but the answer has 4 characters"),
         ({"spans": [[2, 1, "entity"]]}, "a span starts before it ends"),
+        ({"spans": [[1.5, 3]]}, r"a span is .*, got \[1.5, 3, 'hallucination'\]"),
+        ({"spans": [[1.0, 3, "entity"]]}, r"a span is .*, got \[1.0, 3, 'entity'\]"),
+        ({"spans": [[False, True]]}, r"a span is .*, got \[False, True"),
+        ({"soft": [[0, 1.5, 0.5]]}, r"a span is .*, got \[0, 1.5"),
         ({"spans": [[0, 1, "wrong"]]}, "category 'wrong' is none of entity"),
         ({"spans": [[0, 1, "entity", 1]]}, "not .start, end, category."),
         ({"soft": [[0, 1, 1.5]]}, "probability is between 0 and 1"),
         ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver"),
         ({"reference": None}, "reference is NoneType"),
+        ({"group": 7}, "group is int, not a text"),
     ],
 )
 def test_lines_that_are_no_labelled_answers(tmp_path: Path, change: dict[str, Any], why: str) -> None:
@@ -91,7 +122,7 @@ JSON = st.recursive(
     lambda value: st.lists(value, max_size=4) | st.dictionaries(st.text(max_size=3), value, max_size=2),
     max_leaves=8,
 )
-KEYS = ("question", "reference", "answer", "spans", "language", "model", "article", "soft", "annotations")
+KEYS = ("question", "reference", "answer", "spans", "language", "model", "article", "group", "soft", "annotations")
 
 
 @given(row=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=9), usual=st.booleans())
@@ -151,7 +182,7 @@ def test_languages_and_models_are_left_out_whole_and_their_articles_with_them() 
     parts = split(documents, 0, without=["org/b", "fi"])
     assert {d.answer for d in parts.left_out} == {"1", "3", "5", "7", "also by B", "x"}
     assert {d.answer for d in parts.learn} == {"2", "4", "6"}
-    assert parts.counts == {"not learned from: share their article with an answer that is left out": 1}
+    assert parts.counts == {GIVEN_UP: 1}
     assert {d.answer for d in split(documents, 0, without=["fi"]).left_out} == {"x"}
     with pytest.raises(UsageError, match=r"--without org/bb: no language, model or family.*did you mean org/b"):
         split(documents, 0, without=["org/bb"])
@@ -162,7 +193,195 @@ def test_languages_and_models_are_left_out_whole_and_their_articles_with_them() 
 def test_few_articles_are_split_all_the_same() -> None:
     parts = split([answer(str(n), str(n)) for n in range(3)], 0.1)
     assert [len(part) for part in (parts.learn, parts.choose, parts.measure)] == [1, 1, 1]
-    assert split([answer("1")], 0.2) == Parts([answer("1")], [], [], [])
+    texts = {"learn": 1, "choose": 0, "measure": 0, "left_out": 0}
+    assert split([answer("1")], 0.2) == Parts([answer("1")], [], [], [], texts=texts)
+
+
+# Split by text, over languages
+
+
+def _invented(number: int, language: str) -> str:
+    """A text whose numbers, and the names of some, are the same in every language, each of which has words of its own."""
+    draw = random.Random(number)
+    facts = [(draw.randrange(1000, 9999), "".join(draw.choices("bdfgklmnrstvaeiou", k=7))) for _ in range(12)]
+    return " ".join(
+        f"{language}word{draw.randrange(400)} {name.capitalize() + ('', 'ä')[at % 3 == 0]} {language}{at}x {year}."
+        for at, (year, name) in enumerate(facts)
+    )
+
+
+def _parallel(texts: int, languages: Sequence[str] = ("de", "fi", "tr"), **more: Any) -> list[LabelledAnswer]:
+    """Each text in each language, in each language's own order; of the last language half the texts are missing."""
+    documents = [
+        answer(f"{number} {language}", _invented(number, language), language, **more)
+        for language in languages
+        for number in range(texts // 2 if language == languages[-1] else texts)
+    ]
+    random.Random(0).shuffle(documents)
+    return documents
+
+
+def _number(document: LabelledAnswer) -> str:
+    return document.answer.split()[0]
+
+
+def test_translations_are_one_text_by_their_numbers_and_names() -> None:
+    documents = _parallel(100)
+    groups = text_groups(documents)
+    assert len(groups) == 100
+    assert sorted(Counter(len(group) for group in groups).items()) == [(2, 50), (3, 50)]
+    assert all(len({_number(document) for document in group}) == 1 for group in groups)
+    assert len(article_groups(documents)) == 250
+    # Numbers are the same in any digits; a single language has no translations.
+    arabic = answer("7 ar", _invented(7, "ar").translate({ord(str(n)): chr(0x660 + n) for n in range(10)}), "ar")
+    (group,) = (group for group in text_groups([*documents, arabic]) if arabic in group)
+    assert {_number(document) for document in group} == {"7"}
+    german = [replace(document, language="de") for document in documents]
+    assert len(text_groups(german)) == 250
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ({"group": "x"}, {"group": "x", "language": "fi"}, True),
+        ({"group": "x"}, {"group": "y", "language": "fi"}, False),
+        ({"group": TRANSLATED}, {"group": TRANSLATED, "language": "fi"}, False),
+        ({"reference": "equal"}, {"reference": "equal ", "language": "fi"}, True),
+        ({"article": "p"}, {"article": "p ", "language": "fi"}, True),
+        (
+            {"reference": "In 1849 and 1912"},
+            {"reference": "Vuosina 1849 ja 1912", "language": "fi"},
+            False,
+        ),  # too little
+        ({"reference": "1 " * 5000}, {"reference": "1 " * 5001, "language": "fi"}, False),
+        ({"reference": "9" * 10_000}, {"reference": "9" * 10_000 + "x", "language": "fi"}, False),
+        ({"reference": ""}, {"reference": "\0\ud800", "language": "fi"}, False),
+    ],
+)
+def test_what_makes_one_text_of_two(first: dict[str, Any], second: dict[str, Any], same: bool) -> None:
+    documents = [answer("a", **{"reference": "r1", **first}), answer("b", **{"reference": "r2", **second})]
+    assert (len(text_groups(documents)) == 1) is same
+
+
+def test_a_text_falls_on_one_side_in_all_its_languages() -> None:
+    documents = _parallel(100)
+    parts = split(documents, 0.2)
+    numbers = [{_number(one) for one in part} for part in (parts.learn, parts.choose, parts.measure)]
+    assert [len(part) for part in numbers] == [80, 10, 10]
+    assert len(set.union(*numbers)) == 100
+    assert parts.texts == {"learn": 80, "choose": 10, "measure": 10, "left_out": 0}
+    assert parts.translated == 0
+    again = split(documents[::-1], 0.2)
+    assert {one.answer for one in again.measure} == {one.answer for one in parts.measure}
+
+
+def test_what_is_left_out_takes_its_translations_along() -> None:
+    documents = _parallel(100)  # de 100, fi 100, tr 50
+    parts = split(documents, 0.2, without=["tr"])
+    # All of tr's texts are in de and fi: 100 of their 200 answers, which is as many as may be given up.
+    assert {_number(one) for one in parts.left_out} == {str(number) for number in range(50)}
+    others = {_number(one) for part in (parts.learn, parts.choose, parts.measure) for one in part}
+    assert others == {str(number) for number in range(50, 100)}
+    assert parts.counts == {GIVEN_UP: 100}
+    # fi has every text: half are measured, of the other half the other languages are learned from.
+    parts = split(documents, 0.2, without=["fi"])
+    left_out = {_number(one) for one in parts.left_out}
+    others = {_number(one) for part in (parts.learn, parts.choose, parts.measure) for one in part}
+    assert left_out.isdisjoint(others)
+    assert {one.language for one in parts.left_out} == {"fi"}
+    assert len(left_out) + len(others) == 100
+    assert parts.counts[GIVEN_UP] in (74, 75)
+    assert parts.counts[NOT_MEASURED] == len(others)
+    assert (len(parts.left_out), parts.translated) == (parts.texts["left_out"], 0)
+
+
+def test_translations_are_kept_where_that_is_asked_for() -> None:
+    documents = _parallel(100)
+    parts = split(documents, 0.2, without=["fi"], keep_translations=True)
+    assert len(parts.left_out) == 100
+    learned = {_number(one) for part in (parts.learn, parts.choose) for one in part}
+    assert parts.translated == len(learned) == 90
+    assert {_number(one) for one in parts.measure}.isdisjoint(learned)
+    # One article is given up even so.
+    own = [answer("1", "r", article="p"), answer("2", "r2", article="p", model="m"), answer("3", "r3")]
+    parts = split(own, 0, without=["m"], keep_translations=True)
+    assert ([one.answer for one in parts.learn], parts.counts) == (["3"], {GIVEN_UP: 1})
+
+
+def test_nothing_can_be_measured_that_all_are_about() -> None:
+    documents = [answer(language, language, language, group="x") for language in ("de", "fi", "tr")]
+    with pytest.raises(UsageError, match=r"nothing is left to measure without fi, .*--keep-translations measures it"):
+        split(documents, 0, without=["fi"])
+    assert [one.answer for one in split(documents, 0, without=["fi"], keep_translations=True).left_out] == ["fi"]
+
+
+def test_translations_of_which_text_nobody_can_say_are_on_no_side() -> None:
+    lone = [answer("lone", "nothing to go by", "ar", group=TRANSLATED)]
+    placed = [answer("7 ar", _invented(7, "ar"), "ar", group=TRANSLATED)]
+    parts = split([*_parallel(100), *lone, *placed], 0.2)
+    everywhere = {one.answer for part in (parts.learn, parts.choose, parts.measure) for one in part}
+    assert ("lone" in everywhere, "7 ar" in everywhere, parts.counts) == (False, True, {UNPLACED: 1})
+    assert split([*lone, answer("1", language="ar")], 0).counts == {}  # one language: no translations
+
+
+@pytest.mark.parametrize("unit", ["1849 Kemijoki ", "{} Name{} ", "1 "])
+def test_texts_are_told_apart_in_linear_time(unit: str) -> None:
+    def parallel(size: int) -> list[LabelledAnswer]:
+        half = "".join(unit.replace("{}", str(at)) for at in range(size))
+        return [answer("a", f"{half} de", "de"), answer("b", f"{half} fi", "fi"), answer("c", f"{half} tr", "tr")]
+
+    assert exponent(text_groups, parallel, 500) < LINEAR
+
+    def many(size: int) -> list[LabelledAnswer]:
+        return [answer("", f"{unit * 3} {at} {at + 1} name{at}", ("de", "fi")[at % 2]) for at in range(size)]
+
+    assert exponent(text_groups, many, 200) < LINEAR
+
+
+@pytest.fixture(scope="module")
+def public(hub: str) -> Mapping[str, list[LabelledAnswer]]:
+    """The documents of the recipes, by the recipe's data, and Mu-SHROOM's alone."""
+    names = {recipes.read(name).values["data"] for name in ("encoder", "paper-multi")} | {"mushroom"}
+    return {name: read_data(name.split(","), hub, Counter())[0] for name in names}
+
+
+@pytest.mark.slow("groups the public data, 20 s each")
+@pytest.mark.parametrize(
+    ("recipe", "data", "without", "measured"),
+    [
+        ("encoder", None, [], {}),
+        ("paper-multi", None, [], {}),
+        ("encoder", None, ["fi"], {("fi", "silver"): 155, ("fi", "real"): 146}),
+        ("paper-multi", None, ["fi"], {("fi", "silver"): 154}),
+        ("encoder", "mushroom", ["de"], {("de", "real"): 165}),
+    ],
+)
+def test_no_translation_of_what_is_held_out_is_learned_from(
+    public: Mapping[str, list[LabelledAnswer]],
+    recipe: str,
+    data: str | None,
+    without: list[str],
+    measured: dict[tuple[str, str], int],
+) -> None:
+    """Of the public data, by the place of silver texts and pages' items, and mFAVA's by numbers that are no years."""
+    used = recipes.read(recipe)
+    parts = split(public[data or used.values["data"]], used.held_out, used.split_seed, without)
+    held_out = [*parts.measure, *parts.left_out]
+    assert Counter((one.language, one.annotations) for one in parts.left_out) == measured
+    assert len(parts.measure) >= (7 if data else 250)
+    keys = {one.group for one in parts.learn} - {"", TRANSLATED}
+    assert len(keys) > 50
+    assert [one for one in held_out if one.group in keys] == []
+    numbers = {
+        text: set(re.findall(r"\b(?!(?:19|20)\d\d\b)\d{3,}", text))
+        for text in {one.reference for one in [*held_out, *parts.learn]}
+    }
+    learned = {one.reference: one.language for one in parts.learn if one.annotations != REAL}
+    for one in held_out if not data else ():
+        own = numbers[one.reference]
+        for text, language in learned.items() if one.annotations != REAL else ():
+            if language != one.language and len(own & numbers[text]) > 4:
+                assert len(own & numbers[text]) / len(own | numbers[text]) < 0.5, (one.reference[:99], text[:99])
 
 
 # Documents made of others
@@ -214,6 +433,68 @@ def test_shares_of_annotators_are_labels() -> None:
     assert shares.tolist() == [0.25, 0.75, 0.5, 0]
     labels, _ = token_labels(document, offsets, "category", soft=True)
     assert labels.tolist() == [7, 1, 1, 0]
+
+
+def _encoded(reference: Sequence[int], answer: Sequence[int]) -> Encoded:
+    """Reference and answer between three special tokens."""
+    ids = np.array([0, *reference, 1, *answer, 2])
+    first = len(reference) + 2
+    places = np.arange(1, len(reference) + 1), np.arange(first, first + len(answer))
+    offsets = np.stack([np.arange(len(answer)), np.arange(len(answer)) + 1], 1)
+    return Encoded(ids, np.zeros(len(ids), np.int64), np.array([0, first - 1, len(ids) - 1]), *places, offsets)
+
+
+def _parts(encoded: Encoded, room: int) -> list[Example]:
+    number = len(encoded.answer)
+    return list(_cut(encoded, np.arange(number, dtype=np.int16), np.zeros(number, np.float32), room))
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "room"), [(0, 9, 16), (5, 9, 16), (300, 9, 40), (40, 200, 40), (500, 500, 40)]
+)
+def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
+    reference: int, answer: int, room: int
+) -> None:
+    """Held against all pairs of parts: the first of the best."""
+    draw = np.random.default_rng(reference)
+    encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
+    best: dict[tuple[int, int], tuple[int, tuple[int, int]]] = {}
+    for (first, end), part, _ in windows(reference, answer, room):
+        shared = {*encoded.ids[encoded.reference[first:end]]} & {*encoded.ids[encoded.answer[slice(*part)]]}
+        if part not in best or len(shared) > best[part][0]:
+            best[part] = len(shared), (first, end)
+    expected = [
+        [0, *encoded.ids[encoded.reference[slice(*cut)]], 1, *encoded.ids[encoded.answer[slice(*part)]], 2]
+        for part, (_, cut) in best.items()
+    ]
+    found = _parts(encoded, room)
+    assert [one.ids.tolist() for one in found] == expected
+    learned = [one.labels[one.labels != IGNORED].tolist() for one in found]
+    assert [label for labels in learned for label in labels] == list(range(answer))
+
+
+@pytest.mark.parametrize("vocabulary", [5, 30_000])
+def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
+    def long(size: int) -> Encoded:
+        draw = np.random.default_rng(size)
+        return _encoded(
+            draw.integers(3, 3 + vocabulary, size).tolist(), draw.integers(3, 3 + vocabulary, size).tolist()
+        )
+
+    assert exponent(lambda encoded: _parts(encoded, 64), long, 5_000) < LINEAR
+
+
+def test_what_is_too_long_is_not_measured() -> None:
+    class Encodes:
+        def encode(self, reference: str, answer: str, question: str, language: str) -> Encoded:
+            return _encoded([3] * len(reference), [3] * len(answer))
+
+    counts: Counter[str] = Counter()
+    short = [answer("a" * 10_000), answer("a", "r" * 100_000)]
+    long = answer("a" * 20_000, "r" * 20_000)
+    kept = short_enough([short[0], long, short[1]], cast(Encoder, Encodes()), 512, counts)
+    assert (kept, counts) == (short, {TOO_LONG: 1})
+    assert number_of_windows(12_000, 12_000, 509) <= MOST_WINDOWS < number_of_windows(20_000, 20_000, 509)
 
 
 def test_weights_of_classes() -> None:
@@ -364,20 +645,27 @@ def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
         return Row(part, language, annotations, np.array(counts), ("m",) * len(counts), 0.5)
 
     rows = [
-        row("measured", "de", "real", [[1, 1, 1, 1]]),
-        row("left out", "de", "real", [[2, 0, 0, 2], [1, 1, 0, 0]]),
-        row("measured", "fi", "silver", [[3, 1, 0, 4]]),
-        row("measured", "it", "gold", [[0, 0, 1, 1]]),  # finds nothing: nothing can be corrected
+        row("measured", "de", "real", [[1, 1, 1, 1]] * 5),
+        row("left out", "de", "real", [[2, 0, 0, 2], [1, 1, 0, 0]] * 3),
+        row("measured", "fi", "silver", [[3, 1, 0, 4]] * 5),
+        row("measured", "it", "gold", [[0, 0, 1, 1]] * 5),  # finds nothing: nothing can be corrected
     ]
+    few = row("measured", "it", "silver", [[3, 1, 0, 4]] * 4)
+    assert [not_calibrated(one)[:36] for one in (*rows, few)] == [
+        *[""] * 3,
+        "it gold: not one hallucinated word o",
+        "training, measured: it silver has 4 ",
+    ]
+    assert calibration_of([few], {}, "").languages == {}
     made = calibration_of(rows, {"name": "d", "version": "1", "licence": "x"}, "note")
     assert {code: list(kinds) for code, kinds in made.languages.items()} == {"de": ["real"], "fi": ["silver"]}
     german = made.languages["de"]["real"]
-    assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m", "m"))
+    assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m",) * 6)
     assert german.source == "training, left out: de real"
     assert "NaN" not in json.dumps(json.loads(made.to_json()))
-    assert "| measured | it | gold | 1 | – | 0.0 | 0.0 | 50.0 | 0.0 | 0.500 |" in table(rows)
+    assert "| measured | it | gold | 5 | – | 0.0 | 0.0 (0.0 – 0.0) | 50.0 | 0.0 | 0.500 |" in table(rows)
     (both,) = over_languages([*rows, row("left out", "fi", "real", [[0, 0, 2, 0]])])
-    assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (3, 1, 2, 2))
+    assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (9, 3, 2, 6))
 
 
 def test_facts_are_what_they_say() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,8 +19,9 @@ from typing import Any
 
 import pytest
 
+from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import atomic, sources
-from lm_eval_tasks.atomic import finished, move_whole, whole_file, whole_folder
+from lm_eval_tasks.atomic import check_place, finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
@@ -68,6 +71,45 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         dies()
     assert (names(path.parent), path.read_text("utf-8")) == (["x.txt"], "new")
+
+
+def test_what_cannot_be_written_is_named_as_the_user_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hidden file of the work in progress is in no message, and does not stay."""
+
+    def write(path: Path) -> None:
+        with whole_file(path) as partial:
+            partial.write_text("x")
+
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=re.escape(f"Is a directory: '{tmp_path / 'folder'}'")) as caught:
+        write(tmp_path / "folder")
+    assert ".part" not in str(caught.value)
+
+    def refuse(path: Path, *given: Any, **options: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(PermissionError, match=re.escape(f"Permission denied: '{tmp_path / 'x'}'")):
+        write(tmp_path / "x")
+    assert names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("folder", "folder is a folder; name a file to write"),
+        ("a_file/x", "nothing can be written to .*a_file: it is no folder"),
+        ("a_file/b/x", "nothing can be written to .*a_file/b: Not a directory"),
+    ],
+)
+def test_a_place_is_checked_before_the_work(place: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a_file").touch()
+    with pytest.raises(UsageError, match=why):
+        check_place(tmp_path / place)
+    check_place(tmp_path / "new" / "er" / "x")
+    assert names(tmp_path) == ["a_file", "folder"]
 
 
 def test_content_reaches_the_disk_before_the_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """The detector `lexical`: flags words that the reference does not bear out, by overlap, on a CPU.
 
 It is a small learned word classifier. It compares the words of an answer with those of the reference and of the question.
-It was trained on answers that models wrote and people marked (Mu-SHROOM) and on inserted errors (mFAVA).
+It was trained on answers that models wrote and people marked (Mu-SHROOM), on inserted errors (mFAVA), and on copies of the
+references with a word swapped.
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ class LexicalDetector:
     """Flags the words of an answer that its reference does not bear out.
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
-    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning: a
-    false statement in the reference's words passes, a paraphrase may be flagged.
+    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It finds names and numbers
+    that stand nowhere in the reference. It knows no meaning: what is wrong in the reference's own words passes (a name or
+    number from elsewhere in it, a wrong relation, a negation), a paraphrase may be flagged.
 
-    Trained on Mu-SHROOM (Vázquez et al. 2025: answers that models wrote on their own, spans that people marked) and on
-    mFAVA (Islam et al. 2025: inserted errors, gold annotations of ar, de, tr and silver ones of more languages). Any other
-    language is read with what was learned there.
+    Trained on Mu-SHROOM (Vázquez et al. 2025: answers that models wrote on their own, spans that people marked), on mFAVA
+    (Islam et al. 2025: inserted errors, gold annotations of ar, de, tr and silver ones of more languages), and on copies of
+    their references with a word swapped. Any other language is read with what was learned there.
 
     Attributes:
         name: ``lexical``.
@@ -218,8 +220,9 @@ def _load(path: Path) -> Forest:
 @lru_cache(maxsize=1)  # once a process
 def _say_what_it_is() -> None:
     log.warning(
-        "the lexical detector reads overlap with the reference: a false statement in the reference's words passes, a "
-        "paraphrase may be flagged. The calibration says how often."
+        "the lexical detector reads overlap with the reference. It finds names and numbers that stand nowhere in it. It "
+        "does not see what is wrong in the reference's own words: a name or number from elsewhere in it, a wrong relation, "
+        "a missing 'not'. A paraphrase may be flagged. The calibration says how often."
     )
 
 

@@ -1,4 +1,5 @@
-"""Training: boosted trees on people's and GPT-4's annotations, and on parts of them for figures on languages left out.
+"""Training: boosted trees on people's and GPT-4's annotations and on copies of references with a word swapped; and on parts
+of them for figures on languages left out.
 
 Only this module needs LightGBM. The same documents and seed give the same bytes: one thread grows each forest, because
 sums over several threads depend on their order.
@@ -6,7 +7,6 @@ sums over several threads depend on their order.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +18,16 @@ from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
 from detector_plugin.labelled import REAL, LabelledAnswer, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
+from detector_plugin.lexical.copies import (
+    COPIED,
+    common_words_of,
+    copy_of,
+    drawing,
+    name_swapped,
+    names_of,
+    number_swapped,
+    word_swapped,
+)
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.normalisation import TOKEN
 
@@ -47,6 +57,11 @@ UNCASED = 0.3  # weight of a real answer read without capitals, of both readings
 ASKED = 0.25  # of mFAVA's answers are read with the beginning of their reference for a question, which they have not
 UNRELATED = 0.02  # of the answers are learned from a second time, held against another document's reference
 CLEANED = 0.02  # and so many without their hallucinated spans
+COPIES = 1, 4  # of each reference of mFAVA, of each page of Mu-SHROOM, of which there are few
+SWAPPED = 0.6, 0.2  # share of the copies in which a name, a number is swapped
+SWAPPED_WEIGHT = 3  # of a swapped word, as the others of a copy have 1
+COPIED_WEIGHT = 0.3  # of all copies together, as those of mFAVA have 1
+LAST_TREES = 10  # of the trees: those that learn from copies, too
 FOLDS = 3  # of languages, to choose the threshold and to calibrate by
 _USUAL_THRESHOLD = 0.36  # where there are too few languages to choose one by
 SPREAD = 2.0  # of `most_overlap`. Chosen nested, by left-out language, it is anything from 1 to 3; 2 is the middle
@@ -94,15 +109,39 @@ def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelle
             yield replace(document, answer=answer, annotations="cleaned", spans=())
 
 
+def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
+    """Copies of the documents' references with a common word swapped, some with a name or a number that is not in them."""
+    by_reference = {(d.language, d.reference): d for d in sorted(documents, key=_content, reverse=True)}
+    texts: dict[str, list[str]] = {}
+    for language, reference in by_reference:
+        texts.setdefault(language, []).append(reference)
+    names = names_of(texts)
+    common = {language: common_words_of(several) for language, several in texts.items()}
+    by_name, by_number = SWAPPED
+    for document in by_reference.values():
+        random = _random(document, seed, 2)
+        for _ in range(COPIES[document.annotations == REAL]):
+            copy = copy_of(document, random)
+            if copy is None:
+                continue
+            copy = word_swapped(copy, common[document.language], random) or copy
+            drawn = random.random()
+            if drawn < by_name:
+                copy = name_swapped(copy, names[document.language], random) or copy
+            elif drawn < by_name + by_number:
+                copy = number_swapped(copy, random) or copy
+            yield copy
+
+
 def _random(document: LabelledAnswer, seed: int, use: int) -> np.random.Generator:
-    digest = hashlib.sha256("\0".join(_content(document)).encode("utf-8", "surrogatepass")).digest()
-    return np.random.default_rng([seed, use, *digest])
+    return drawing((seed, use), *_content(document))
 
 
 def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
     made_up = _made_up([document for document in documents if document.annotations != REAL], seed)
     columns: dict[str, list[Any]] = {name: [] for name in _Words.__dataclass_fields__}
-    ordered = sorted([*documents, *made_up], key=lambda d: (*_content(d), tuple(d.spans), d.model))
+    copied = _copied(documents, seed)
+    ordered = sorted([*documents, *made_up, *copied], key=lambda d: (*_content(d), tuple(d.spans), d.model))
     for document in ordered:
         places = words(document.answer, document.language)
         if not places:
@@ -115,14 +154,20 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             if not question and random.random() < ASKED:
                 question = _beginning(document.reference, int(random.integers(3, 10)))
             chosen = random.random(len(places)) < SHARE
-        rows = int(chosen.sum())
         hard = np.array([category is not None for category in covered(places, document.spans)])
+        weight = np.full(len(places), len(places) ** (LENGTH - 1))
+        x = answer_features(document.reference, document.answer, document.language, question)
+        if document.annotations == COPIED:
+            swapped = hard | (x[:, FEATURE_NAMES.index("exact")] == 0)  # one or two words a copy
+            chosen |= swapped
+            weight[swapped] *= SWAPPED_WEIGHT * SHARE
+        rows = int(chosen.sum())
         edges = bare(document.answer, places)
         soft = (_shares(document, edges) + hard) / 2
-        columns["x"].append(answer_features(document.reference, document.answer, document.language, question)[chosen])
+        columns["x"].append(x[chosen])
         columns["y"].append(hard[chosen])
         columns["soft"].append(soft[chosen])
-        columns["weight"].append(np.full(rows, len(places) ** (LENGTH - 1)))
+        columns["weight"].append(weight[chosen])
         columns["group"].append(np.full(rows, f"{document.language} {document.annotations}"))
         columns["language"].append(np.full(rows, document.language))
         columns["family"].append(np.full(rows, document.family))
@@ -186,6 +231,10 @@ def _train(known: _Words, seed: int) -> bytes:
         "asked": ASKED,
         "unrelated": UNRELATED,
         "cleaned": CLEANED,
+        "copies": list(COPIES),
+        "swapped": list(SWAPPED),
+        "copied_weight": COPIED_WEIGHT,
+        "last_trees": LAST_TREES,
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
         "families": sorted(set(known.family.tolist()) - {""}),
         "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0",
@@ -199,13 +248,13 @@ def _train(known: _Words, seed: int) -> bytes:
     return weights
 
 
-def _is_real(known: _Words) -> NDArray[np.bool_]:
-    return np.char.endswith(known.group, f" {REAL}")
+def _of_kind(known: _Words, annotations: str) -> NDArray[np.bool_]:
+    return np.char.endswith(known.group, f" {annotations}")
 
 
 def _spread_out(known: _Words) -> list[str]:
     """Languages, those of real answers first: as few as they are, they fall into different folds."""
-    real = set(known.language[_is_real(known)].tolist())
+    real = set(known.language[_of_kind(known, REAL)].tolist())
     return sorted(set(known.language.tolist()), key=lambda language: (language not in real, language))
 
 
@@ -213,47 +262,65 @@ def _weights(known: _Words, of_real: float) -> NDArray[np.float64]:
     """(words,) such that a language with many answers weighs more than one with few, but not in proportion."""
     _, number = np.unique(known.group, return_inverse=True)
     weight = known.weight / np.sqrt(np.bincount(number, known.weight))[number]
-    real = _is_real(known)
-    if real.any() and not real.all():
-        weight[real] *= of_real * weight[~real].sum() / weight[real].sum()
+    shares = [(_of_kind(known, REAL), of_real), (_of_kind(known, COPIED), COPIED_WEIGHT)]
+    others = ~np.any([kind for kind, _ in shares], axis=0)
+    for kind, share in shares:
+        if kind.any() and others.any():
+            weight[kind] *= share * weight[others].sum() / weight[kind].sum()
     return np.asarray(weight / weight.mean())
 
 
 def _grow(known: _Words, seed: int) -> _Pair:
     """Trees for answers without a question, and for those with one.
 
-    Both learn from all answers, but inserted errors weigh more in the former: nobody asked for mFAVA's texts.
+    Both learn from all answers, but inserted errors weigh more in the former: nobody asked for mFAVA's texts. The last
+    trees learn from copies, too. If all did, less would be learned from annotated answers.
     """
     import lightgbm
 
     if known.y.all() or not known.y.any():
         raise ValueError("hallucinated and other words are needed to learn from")
-    real = _is_real(known)
-    uncased = known.x[real].copy()
-    uncased[:, [FEATURE_NAMES.index(name) for name in CASE]] = MISSING
     parameters = {**RECIPE, "seed": seed}
-    data = lightgbm.Dataset(
-        np.concatenate([known.x, uncased]), np.concatenate([known.soft, known.soft[real]]), params=parameters
-    )
+    annotated = known.of(~_of_kind(known, COPIED))
+    of_annotated = lightgbm.Dataset(*_with_uncased(annotated), params=parameters)
+    x, soft = _with_uncased(known)
+    of_all = lightgbm.Dataset(x, soft, reference=of_annotated, params=parameters)
     grown = []
     for of_real in REAL_WEIGHT:
-        weight = _weights(known, of_real)
-        data.set_weight(np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]]))
-        grown.append(lightgbm.train(parameters, data, TREES))
+        of_annotated.set_weight(_with_uncased_weights(annotated, of_real))
+        first = lightgbm.train(parameters, of_annotated, TREES - LAST_TREES)
+        of_all.set_weight(_with_uncased_weights(known, of_real))
+        of_all.set_init_score(first.predict(x, raw_score=True, num_threads=1))
+        grown.append((first, lightgbm.train(parameters, of_all, LAST_TREES)))
     return grown[0], grown[1]
+
+
+def _with_uncased(known: _Words) -> tuple[Matrix, NDArray[np.float64]]:
+    """Features and soft labels of all words, and of those of real answers a second time, without capitals."""
+    real = _of_kind(known, REAL)
+    uncased = known.x[real].copy()
+    uncased[:, [FEATURE_NAMES.index(name) for name in CASE]] = MISSING
+    return np.concatenate([known.x, uncased]), np.concatenate([known.soft, known.soft[real]])
+
+
+def _with_uncased_weights(known: _Words, of_real: float) -> NDArray[np.float64]:
+    """Weights of the rows of :func:`_with_uncased`."""
+    real = _of_kind(known, REAL)
+    weight = _weights(known, of_real)
+    return np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]])
 
 
 def _odds(trees: _Pair, x: Matrix) -> NDArray[np.float64]:
     """(n,) sums of the trees that each word is for."""
     asked = _asked(x)
     found = np.zeros(len(x))
-    for of_those, grown in zip((~asked, asked), trees, strict=True):
+    for of_those, parts in zip((~asked, asked), trees, strict=True):
         if of_those.any():
-            found[of_those] = grown.predict(x[of_those], raw_score=True, num_threads=1)
+            found[of_those] = sum(grown.predict(x[of_those], raw_score=True, num_threads=1) for grown in parts)
     return found
 
 
-_Pair = tuple[Any, Any]
+_Pair = tuple[tuple[Any, Any], tuple[Any, Any]]  # boosters, the first trees and the last
 _Calibration = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -268,7 +335,7 @@ def _calibrated(odds: NDArray[np.float64], known: _Words) -> _Calibration:
     a line fitted to the others can tell: left out by language, the trees' own probabilities (they minimise cross entropy)
     are off by 0.04 in German and Finnish, fitted ones by 0.11 and 0.15. They stay as they are.
     """
-    inserted = (np.char.endswith(known.group, " gold") | np.char.endswith(known.group, " silver")) & ~_asked(known.x)
+    inserted = (_of_kind(known, "gold") | _of_kind(known, "silver")) & ~_asked(known.x)
     return (_platt(odds[inserted], known.y[inserted].astype(float)) if inserted.any() else (1.0, 0.0)), (1.0, 0.0)
 
 
@@ -299,8 +366,8 @@ def _best_threshold(probabilities: NDArray[np.float64], known: _Words) -> float:
 def _export(trees: _Pair, calibration: _Calibration, threshold: float, training: Mapping[str, Any]) -> bytes:
     feature, number, sizes = [], [], []
     counts = []
-    for grown in trees:
-        dumped = grown.dump_model()["tree_info"]
+    for parts in trees:
+        dumped = [tree for grown in parts for tree in grown.dump_model()["tree_info"]]
         counts.append(len(dumped))
         for tree in dumped:
             order: list[dict[str, Any]] = [tree["tree_structure"]]  # breadth first, children side by side

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from custom_metrics.options import known_instead, misspelt
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engine import Engine
 from detector_plugin.transformers.options import one_of
@@ -32,8 +33,10 @@ def engine_of(detector: str, name: str, options: Mapping[str, Any], ours: list[s
     """
     one_of("engine", name, tuple(ENGINES))
     engine = ENGINES[name]
-    unknown = () if engine.OPTIONS is None else sorted(options.keys() - engine.OPTIONS)
-    if unknown:
-        known = sorted([*ours, *(engine.OPTIONS or ())])
-        raise UnusableDetector(f"detector {detector}: no option {', '.join(unknown)}; there are {', '.join(known)}")
+    known = sorted([*ours, *(engine.OPTIONS or ())])
+    for option in sorted(options.keys() - (engine.OPTIONS or ())):
+        if engine.OPTIONS is not None:
+            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")
+        if meant := misspelt(option, known):
+            raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")
     return engine

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["SMALLEST_ROOM", "Window", "number_of_windows", "windows"]
+__all__ = ["SMALLEST_ROOM", "Window", "cuts", "number_of_windows", "windows"]
 
 SMALLEST_ROOM = 16
 """Tokens of reference and answer that a window must hold at the least."""
@@ -38,12 +38,20 @@ def windows(reference: int, answer: int, room: int) -> Iterator[Window]:
         answer: number of its tokens.
         room: tokens a window may hold of both together; at least `SMALLEST_ROOM`.
     """
+    reference_cuts, answer_parts = cuts(reference, answer, room)
+    for part, core in answer_parts:
+        for cut in reference_cuts:
+            yield Window(cut, part, core)
+
+
+def cuts(
+    reference: int, answer: int, room: int
+) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
+    """The windows' parts of the reference; and of the answer, each with the part of it that it decides."""
     reference_cuts, answer_cuts = _both(reference, answer, room)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
     decided = zip([0, *middles], [*middles, answer], strict=True)
-    for part, core in zip(answer_cuts, decided, strict=True):
-        for cut in reference_cuts:
-            yield Window(cut, part, core)
+    return reference_cuts, list(zip(answer_cuts, decided, strict=True))
 
 
 def number_of_windows(reference: int, answer: int, room: int) -> int:

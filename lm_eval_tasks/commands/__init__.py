@@ -4,7 +4,7 @@ A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks fo
 
 - its docstring: the first line is the line in ``lm-eval-grounded --help``, the rest the description in the command's own;
 - ``add_arguments(parser)``: its options;
-- ``run(arguments) -> int``: calls its work, prints, and returns the exit status.
+- ``run(arguments) -> int``: calls its work, prints by :func:`say`, and returns the exit status.
 
 The name of the file is the name of the command (``_`` is typed ``-``). A new command is a new file; no list names it.
 ``add_arguments`` imports nothing heavy: shells ask for it at every ``--help``. ``run`` imports the work, which stands apart
@@ -16,12 +16,42 @@ The options that several commands have are here.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_detector", "add_mirror", "add_output", "add_retriever_options", "retriever_options"]
+from custom_metrics.printable import printable
+
+__all__ = [
+    "add_detector",
+    "add_mirror",
+    "add_output",
+    "add_retriever_options",
+    "check_output",
+    "put",
+    "retriever_options",
+    "say",
+]
 
 _OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one of which is `run`
+
+
+def say(*lines: object, error: bool = False) -> None:
+    """Print lines on standard output, or standard error. Nothing in them can act on a terminal: files of others are quoted
+    in many (:mod:`custom_metrics.printable`)."""
+    for line in lines:
+        print(printable(str(line)), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def put(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file."""
+    from lm_eval_tasks.atomic import whole_file
+
+    if output is None:
+        say(text.removesuffix("\n"))
+        return
+    with whole_file(output) as partial:
+        partial.write_text(text, "utf-8")
 
 
 def add_mirror(parser: argparse.ArgumentParser, reads: str = "folder of the public files") -> None:
@@ -42,8 +72,32 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str = "DIR", help: str | None = None, required: bool = False
 ) -> None:
-    """``-o``, ``--output``: a path to write to."""
+    """``-o``, ``--output``: a path to write to. :func:`check_output` tries it before the command's work.
+
+    Args:
+        parser: of the command.
+        metavar: what it is: ``DIR`` and ``SITE`` are folders, ``PATH`` may be one, all others are files.
+        help, required: as of argparse.
+    """
+    parser.set_defaults(output_is=metavar)
     parser.add_argument("-o", "--output", type=Path, metavar=metavar, required=required, help=help)
+
+
+def check_output(arguments: argparse.Namespace) -> None:
+    """Try to write where ``--output`` says.
+
+    Raises:
+        UsageError: that cannot be.
+    """
+    from lm_eval_tasks.atomic import check_place, check_writable
+
+    output: Path | None = getattr(arguments, "output", None)
+    if output is None:
+        return
+    if arguments.output_is in ("DIR", "SITE") or (arguments.output_is == "PATH" and output.is_dir()):
+        check_writable(output)
+    else:
+        check_place(output)
 
 
 def add_retriever_options(parser: argparse.ArgumentParser) -> None:

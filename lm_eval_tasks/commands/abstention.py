@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from lm_eval_tasks.commands import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="the answer; `-` reads standard input")
@@ -26,12 +28,19 @@ def run(arguments: argparse.Namespace) -> int:
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
     if not text.strip():
         raise ValueError("the answer is empty; an empty answer does not abstain")
-    for explanation in explain(text, arguments.language):
+    explanations = explain(text, arguments.language)
+    if not arguments.language:
+        abstaining = [one.language for one in explanations if one.abstains]
+        read = " and ".join(one.language for one in explanations)
+        why = f"{abstaining[0]} reads it as one, and one is enough" if abstaining else "neither reads it as one"
+        verdict = "an abstention" if abstaining else "no abstention"
+        say(f"{verdict}: it looks most like {read}, and {why} (--language reads it as another)")
+    for explanation in explanations:
         tables = dict.fromkeys((explanation.language, "en"))
-        print(f"{explanation.verdict} (tables: {', '.join(tables)})")
+        say(f"{explanation.verdict} (tables: {', '.join(tables)})")
         for sentence in explanation.sentences:
-            print(f"  {sentence.text.strip()!r}: {sentence.reading}")
+            say(f"  {sentence.text.strip()!r}: {sentence.reading}")
             for kind, pattern, found, words in sentence.matches:
                 by = "; ".join(f"{part}: {item}" for part, item in words)
-                print(f"    {kind:10} {pattern!r} reads {found!r}" + (f" ({by})" if by else ""))
+                say(f"    {kind:10} {pattern!r} reads {found!r}" + (f" ({by})" if by else ""))
     return 0

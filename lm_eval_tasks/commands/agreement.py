@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from lm_eval_tasks.commands import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -39,5 +41,5 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work.agreement import compare, table
 
     found = compare(arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language)
-    print(table(found))
+    say(table(found))
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output
+from lm_eval_tasks.commands import add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
+        if arguments.results or arguments.output is not None or arguments.note:
+            raise ValueError(
+                f"calibrate --check {arguments.check} reads that calibration alone, and writes none. Leave out the "
+                f"results, -o and --note; or write a calibration of the results (-o FILE), then --check FILE"
+            )
         return _check(arguments.check)
     if not arguments.results or arguments.output is None:
         raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
@@ -34,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     calibration = calibration_from_runs(arguments.results, arguments.note)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)
-    print(table(calibration))
-    print(f"{arguments.output}: detector {calibration.detector['name']}, version {calibration.detector['version']}")
+    say(table(calibration))
+    say(f"{arguments.output}: detector {calibration.detector['name']}, version {calibration.detector['version']}")
     return 0
 
 
@@ -49,5 +54,5 @@ def _check(calibration: str) -> int:
             f"{calibration} has real answers in fewer than three languages, or no model with {cells.FEWEST} of "
             f"them; measure them with `lm_eval --model hallucination-detector --tasks mushroom ...`"
         )
-    print(cells.table(found))
+    say(cells.table(found))
     return 0

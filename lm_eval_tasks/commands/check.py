@@ -12,6 +12,8 @@ import argparse
 import logging
 import os
 
+from lm_eval_tasks.commands import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """None of its own: what is not known here is the harness's."""
@@ -29,5 +31,5 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("lm_eval").setLevel(logging.WARNING)
     report = check(arguments.unknown)
     for line in report.lines():
-        print(line)
+        say(line)
     return 0 if report.ready else 1

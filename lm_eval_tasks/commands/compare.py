@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output
+from lm_eval_tasks.commands import add_output, put
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -43,7 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from detector_plugin import calibration
-    from lm_eval_tasks.atomic import whole_file
     from lm_eval_tasks.commands.work.comparing import compare_runs
     from lm_eval_tasks.commands.work.comparing.beside_paper import asked_beside_paper, render_with_paper
     from lm_eval_tasks.commands.work.comparing.rendering import render
@@ -68,11 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif comparison is not None:
         text = render(comparison, arguments.format)
-    if arguments.output is None:
-        print(text, end="")
-        return 0
-    with whole_file(arguments.output) as partial:
-        partial.write_text(text, "utf-8")
+    put(text, arguments.output)
     return 0
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_detector
+from lm_eval_tasks.commands import add_detector, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.plain_errors import UsageError
+    from custom_metrics.printable import printable
     from custom_metrics.tagged_text import render
     from detector_plugin import load_detector
-    from detector_plugin.display import as_ansi, as_html, printable
+    from detector_plugin.display import as_ansi, as_html
     from lm_eval_tasks.detector_settings import read_options
 
     reference = _text(arguments.reference)
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
         page = as_html(answer, spans, arguments.language or language, "Answer with hallucinated spans marked", caption)
         if arguments.html in ("-", ""):
-            print(page)
+            sys.stdout.write(f"{page}\n")  # a file's content, as it is
         else:
             Path(arguments.html).write_text(page, "utf-8")
         return 0
@@ -52,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     )
     tagged = render(answer, spans)
-    print(as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged)
+    shown = as_ansi(answer, spans) if coloured else printable(tagged) if sys.stdout.isatty() else tagged
+    sys.stdout.write(f"{shown}\n")  # with colours, or as data for another program
     return 0
 
 
@@ -67,7 +69,7 @@ def _language(tag: str | None, answer: str, reference: str) -> str | None:
         said = f"cannot be guessed from {found.of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
     else:
         said = f"guessed from {found.of}: {found.code} ({found.probability:.0%} sure)"
-    print(f"lm-eval-grounded: language {said}; --language TAG says it", file=sys.stderr)
+    say(f"lm-eval-grounded: language {said}; --language TAG says it", error=True)
     return found.code
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options
+from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
         retriever_options(arguments),
         arguments.mirror,
     )
-    print(", ".join(f"{number} {kind} questions" for kind, number in exported.examples.items()))
+    say(", ".join(f"{number} {kind} questions" for kind, number in exported.examples.items()))
     for where, number in exported.gold.items():
-        print(f"gold passage {where}: {number}")
+        say(f"gold passage {where}: {number}")
     for reason, number in exported.left_out.items():
-        print(f"left out, {reason}: {number}")
-    print(arguments.output)
-    print(sidecar_of(arguments.output))
+        say(f"left out, {reason}: {number}")
+    say(arguments.output)
+    say(sidecar_of(arguments.output))
     return 0

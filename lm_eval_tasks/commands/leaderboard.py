@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output
+from lm_eval_tasks.commands import add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,10 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from custom_metrics.printable import on_one_line
     from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
 
     site = write_leaderboard(arguments.folder, arguments.output, arguments.reports)
-    print(f"{site.index}: {site.runs} runs, {site.read} folders read")
+    say(f"{site.index}: {site.runs} runs, {site.read} folders read")
     for one in site.unreadable:
-        print(f"not read: {one.folder}: {one.reason}")
+        say(on_one_line(f"not read: {one.folder}: {one.reason}"))
     return 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output
+from lm_eval_tasks.commands import add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what == "mirror":
         tasks, unusable = write_mirror(arguments.places, arguments.output)
         for task, number in tasks.items():
-            print(f"{task}: {number}")
+            say(f"{task}: {number}")
         left_out = dict(unusable)
     else:
         collected = collect(arguments.places, arguments.output, arguments.step, arguments.faithful)
         rows = ", ".join(f"{number} {language}" for language, number in collected.rows.items())
-        print(f"{collected.step}: {rows} of {collected.replies} replies")
+        say(f"{collected.step}: {rows} of {collected.replies} replies")
         left_out = collected.left_out
     for reason, number in left_out.items():
-        print(f"left out, {reason}: {number}")
-    print(arguments.output)
+        say(f"left out, {reason}: {number}")
+    say(arguments.output)
     return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from lm_eval_tasks.commands import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """None."""
@@ -12,5 +14,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.autoload import task_folder
 
-    print(task_folder())
+    say(task_folder())
     return 0

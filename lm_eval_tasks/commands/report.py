@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output
+from lm_eval_tasks.commands import add_output, put, say
 
 _FORMATS = ("html", "markdown")
 _AS_FITS = -1
@@ -55,34 +55,29 @@ def _number(text: str) -> int | None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from lm_eval_tasks.atomic import check_place, check_writable
     from lm_eval_tasks.commands.work.reporting import writing
     from lm_eval_tasks.runs import read_runs
 
+    printed = arguments.model_card or arguments.format == "markdown"
+    path = arguments.output or Path("report.html")
+    if not printed:
+        check_place(path)
+    for folder in (arguments.svg, arguments.png):
+        if folder is not None:
+            check_writable(folder)
     runs = read_runs(arguments.runs)
     if arguments.png or arguments.svg:
-        for path in writing.write_plots(runs, arguments.svg, arguments.png):
-            print(path)
-    if arguments.model_card:
-        return _said(writing.model_card_of(runs), arguments.output)
-    if arguments.format == "markdown":
-        return _said(writing.markdown_of(runs), arguments.output)
-    path = arguments.output or Path("report.html")
-    if arguments.documents == _AS_FITS:
+        for plot in writing.write_plots(runs, arguments.svg, arguments.png):
+            say(plot)
+    if printed:
+        text = writing.model_card_of(runs) if arguments.model_card else writing.markdown_of(runs)
+        put(text, arguments.output)
+        if arguments.output is None:
+            return 0
+    elif arguments.documents == _AS_FITS:
         writing.write_report(runs, path, paper=arguments.paper)
     else:
         writing.write_report(runs, path, arguments.documents, None, arguments.paper)
-    print(path)
-    return 0
-
-
-def _said(text: str, output: Path | None) -> int:
-    """Print a text, or write it to a file and print its path."""
-    from lm_eval_tasks.atomic import whole_file
-
-    if output is None:
-        print(text, end="" if text.endswith("\n") else "\n")
-        return 0
-    with whole_file(output) as partial:
-        partial.write_text(text, "utf-8")
-    print(output)
+    say(path)
     return 0

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from lm_eval_tasks.commands import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, metavar="RESULTS", help="results_*.json of `lm_eval` or of `score`")
@@ -20,5 +22,5 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work.reproducing import reproduce, table
 
     found = reproduce(arguments.results, arguments.task, arguments.mirror)
-    print(table(found))
+    say(table(found))
     return 0 if found.same else 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options
+from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = retriever_options(arguments)
     found = retrieve(arguments.retriever, arguments.split, arguments.k, arguments.output, options, arguments.mirror)
-    print(table(found, arguments.split))
+    say(table(found, arguments.split))
     if arguments.output is not None:
-        print(arguments.output)
+        say(arguments.output)
     return 0

@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_detector, add_output
+from lm_eval_tasks.commands import add_detector, add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.skip_failing,
     ):
         results = as_written(json.loads(written.read_text("utf-8")))
-        print(make_table(results))
+        say(make_table(results))
         if results.get("groups"):
-            print(make_table(results, "groups"))
-        print(written)
+            say(make_table(results, "groups"))
+        say(written)
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output
+from lm_eval_tasks.commands import add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,5 +20,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work.separating import separate
 
-    print(*separate(arguments.path, arguments.output), sep="\n")
+    say(*separate(arguments.path, arguments.output))
     return 0

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_mirror
+from lm_eval_tasks.commands import add_mirror, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +44,8 @@ def _list(mirror: str | None, missing: bool) -> int:
         state, local = sources.state(file, mirror)
         counts[state] = counts.get(state, 0) + 1
         if not missing or state in {"missing", "unreadable"}:
-            print(
-                f"{state:10} {file.host:6} {file.repository}@{file.revision[:12]}  {file.path}  {local or ''}".rstrip()
-            )
-    print("; ".join(f"{number} {state}" for state, number in sorted(counts.items())))
+            say(f"{state:10} {file.host:6} {file.repository}@{file.revision[:12]}  {file.path}  {local or ''}".rstrip())
+    say("; ".join(f"{number} {state}" for state, number in sorted(counts.items())))
     return 1 if counts.get("unreadable") else 0
 
 
@@ -68,10 +65,10 @@ def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
     failed = 0
     for file in tqdm(wanted, unit="file", disable=len(wanted) < 2):
         try:
-            print(sources.fetch(file) if folder is None else sources.fetch_into(file, folder))
+            say(sources.fetch(file) if folder is None else sources.fetch_into(file, folder))
         except (OSError, ValueError) as error:
             failed += 1
-            print(f"lm-eval-grounded: {error}", file=sys.stderr)
+            say(f"lm-eval-grounded: {error}", error=True)
     if failed:
-        print(f"{failed} of {len(wanted)} files could not be fetched", file=sys.stderr)
+        say(f"{failed} of {len(wanted)} files could not be fetched", error=True)
     return 1 if failed else 0

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import argparse
 
-from lm_eval_tasks.commands import add_mirror, add_output
+from lm_eval_tasks.commands import add_mirror, add_output, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.allow_abbrev = False  # --seed is no --seeds
     parser.set_defaults(unknown=[])
-    parser.add_argument("--detector", choices=("lexical", "transformers"), default="lexical", help="default: lexical")
+    parser.add_argument(
+        "--detector", choices=("lexical", "transformers"), help="default: lexical; with --show transformers"
+    )
     add_mirror(parser)
     add_output(parser, help="of lexical, default: the package's own weights are replaced")
     group = parser.add_argument_group("--detector transformers")
-    group.add_argument("--recipe", default="encoder", help="paper-multi, paper-mono or encoder (default: encoder)")
+    group.add_argument("--recipe", help="paper-multi, paper-mono or encoder (default: encoder)")
     group.add_argument("--base", metavar="MODEL", help="of the hub, or a folder (default: the recipe's)")
     group.add_argument(
         "--data",
@@ -35,7 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--without",
         metavar="NAME,...",
         default="",
-        help="languages, models and families of models that are left out whole, to be measured on",
+        help="languages, models and families of models that are left out whole, to be measured on, and translations of "
+        "their texts",
+    )
+    group.add_argument(
+        "--keep-translations",
+        "--keep_translations",
+        action="store_true",
+        help="of what --without leaves out, learn from translations",
     )
     group.add_argument(
         "--synthetic",
@@ -51,11 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
 
 
-_OF_TRANSFORMERS = "base data languages without synthetic attention labels seeds calibrate show".split()
+_OF_TRANSFORMERS = (
+    "recipe base data languages without keep_translations synthetic attention labels seeds calibrate show".split()
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.detector == "transformers":
+    detector = arguments.detector or ("transformers" if arguments.show else "lexical")
+    if detector == "transformers":
         return _transformers(arguments)
     meant = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
     if meant:
@@ -63,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work.training import train_lexical
 
     for path in train_lexical(arguments.mirror, arguments.output):
-        print(path)
+        say(path)
     return 0
 
 
@@ -71,9 +83,9 @@ def _transformers(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.commands.work import training_detector as work
 
     given = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
-    recipe = work.recipe_of(arguments.recipe, arguments.unknown, given)
+    recipe = work.recipe_of(arguments.recipe or "encoder", arguments.unknown, given)
     if arguments.show:
-        print(work.shown(recipe))
+        say(work.shown(recipe))
         return 0
     if arguments.output is None:
         raise ValueError("train --detector transformers: name the folder of the new detector with -o DIR")
@@ -83,11 +95,12 @@ def _transformers(arguments: argparse.Namespace) -> int:
         mirror=arguments.mirror,
         languages=work.listed(arguments.languages),
         without=work.listed(arguments.without) or (),
+        keep_translations=arguments.keep_translations,
         synthetic=arguments.synthetic,
         calibrate=arguments.calibrate,
     )
     for one in trained:
-        print(work.told(one), flush=True)
+        say(work.told(one))
     if len(recipe.seeds) > 1:
-        print(work.over_seeds(arguments.output, recipe.seeds))
+        say(work.over_seeds(arguments.output, recipe.seeds))
     return 0

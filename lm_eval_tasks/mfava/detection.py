@@ -17,6 +17,7 @@ from lm_eval_tasks import metadata, provenance, sources
 from lm_eval_tasks.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
+from lm_eval_tasks.mfava.passages import passages_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -43,8 +44,9 @@ def load(
         ignored: the model's arguments, which the harness passes as well.
 
     Returns:
-        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``reference``, ``answer``, ``spans``
-        (``start``, ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
+        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows of one
+        text, which several people marked, and for its translations), ``reference``, ``answer``, ``spans`` (``start``,
+        ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
 
     Raises:
         ValueError: an unknown language, or one without such annotations.
@@ -78,7 +80,9 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
     lost = 0
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)
-    for number, row in _rows(language, path):
+    found = [*_rows(language, path)]
+    passages = passages_of([row["references"] for _, row in found], parallel=not LANGUAGES[language].gold)
+    for (number, row), passage in zip(found, passages, strict=True):
         spans = annotate(row[f"{annotations}_annotations"], row["generated_text"], report)
         if spans is None:
             lost += 1
@@ -88,6 +92,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
                 "id": f"{language}_{annotations}_{number}",
                 "language": language,
                 "annotations": annotations,
+                "passage": passage,
                 "reference": row["references"],
                 "answer": row["generated_text"],
                 "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
@@ -123,6 +128,11 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
 def file_of(language: Language) -> str:
     """The public file that a language's annotations are in."""
     return GOLD_FILE if language.gold else language.silver_file
+
+
+def rows_of_file(language: str, mirror: str | None = None) -> int:
+    """The number of rows of the file that a language's annotations are in, of all its languages."""
+    return len(_records(sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)))
 
 
 def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:

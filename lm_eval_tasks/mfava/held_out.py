@@ -2,7 +2,8 @@
 
 ``python -m lm_eval_tasks.mfava.held_out --mirror DIR`` prints the figures as rows of the READMEs' tables. ``--plot FILE``
 draws a reliability diagram of the probabilities. ``--without ar,ur`` trains without several languages (of one script, say)
-and reads these.
+and reads these; with ``--translations`` twice, by weights that learned from translations of an answer's text and by weights
+that did not.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 
 from custom_metrics.character_labels import iou, rho
 from custom_metrics.detection import WordCounts, count_words
-from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
 from custom_metrics.spans import Span, covered
 from custom_metrics.words import words
 from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
 from detector_plugin.lexical.training import weights_name
+from detector_plugin.texts import text_groups
 from lm_eval_tasks.mfava.reliability import bins, calibration_error, draw
 
 __all__ = ["Reading", "read", "readings", "summary"]
@@ -93,7 +95,7 @@ def summary(
 ) -> dict[tuple[str, str], Mapping[str, float]]:
     """Figures by language and kind of annotation, and under ``("all", kind)`` and ``("all", "all")``.
 
-    Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over answers),
+    Of words, in percent, counts summed over answers: precision, recall and F1 with 95 % bounds (bootstrap over texts),
     the share that is hallucinated, the share that is flagged; the expected calibration error; of real answers IoU and rho.
     Answers whose reference is marks of what a translation model could not write are in their language's row alone.
     """
@@ -108,7 +110,8 @@ def summary(
     for key, numbers in sorted(groups.items()):
         each = np.array([found[n].counts for n in numbers], float)
         counts = WordCounts(*each.sum(axis=0))
-        low, high = percentile_bounds(_f1(resampled_sums(each)))
+        texts = [documents[n].article or documents[n].reference for n in numbers]
+        low, high = percentile_bounds(_f1(resampled_sums(sums_by_cluster(each, texts))))
         row = {
             "documents": len(numbers),
             "precision": 100 * counts.precision,
@@ -160,12 +163,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--plot", type=Path, help="draw the reliability of the probabilities (.svg, .png)")
     parser.add_argument("--without", help="languages, as ar,ur: train without any of them, and read these only")
+    parser.add_argument(
+        "--translations",
+        action="store_true",
+        help="with --without: are figures too good where translations were learned from? Trains twice, without half of the "
+        "texts each",
+    )
     options = parser.parse_args(arguments)
+    if options.translations and not options.without:
+        parser.error("--translations goes with --without")
     documents = labelled_answers(options.mirror)
     if options.without:
         languages = set(options.without.split(","))
         unseen = [document for document in documents if document.language not in languages]
         documents = [document for document in documents if document.language in languages]
+        if options.translations:
+            _print_translations(documents, readable(unseen))
+            return
         found = _read_without(documents, readable(unseen))
     else:
         found = list(readings(documents, options.weights))
@@ -191,6 +205,23 @@ def _line(name: str, row: Mapping[str, float]) -> str:
 
 def _of_kind(documents: Sequence[LabelledAnswer], found: Sequence[Reading], kind: str) -> list[Reading]:
     return [one for document, one in zip(documents, found, strict=True) if document.annotations == kind]
+
+
+def _print_translations(documents: Sequence[LabelledAnswer], others: Sequence[LabelledAnswer]) -> None:
+    """The figures of answers whose text has a translation among others, with and without the translation in training.
+
+    Of the texts, each half is left out of one training. Both trainings learn from as many texts.
+    """
+    texts = [
+        text for text in text_groups([*documents, *others]) if {id(one) for one in text} & {id(one) for one in others}
+    ]
+    half = {id(one): number % 2 for number, text in enumerate(texts) for one in text}
+    read = [document for document in documents if id(document) in half]
+    readings = [_read_without(read, [one for one in others if half[id(one)] != out]) for out in (0, 1)]
+    for name, swap in (("translations learned from", 1), ("no translation learned from", 0)):
+        found = [readings[half[id(document)] ^ swap][number] for number, document in enumerate(read)]
+        for key, row in summary(read, found).items():
+            sys.stdout.write(f"{_line(f'{name}: ' + ' '.join(key), row)}\n")
 
 
 def _read_without(documents: Sequence[LabelledAnswer], seen: Sequence[LabelledAnswer]) -> list[Reading]:

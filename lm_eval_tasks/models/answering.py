@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, NoReturn
 
 from lm_eval.api.model import LM
+from lm_eval.utils import simple_parse_args_string
 
+from custom_metrics.options import refuse_unknown
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.surrogates import without_surrogates
 from detector_plugin import processes
 
-__all__ = ["DocumentAnswerer"]
+__all__ = ["TO_EVERY_MODEL", "DocumentAnswerer"]
+
+TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
+"""Options that the harness gives to whatever model."""
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -29,9 +35,11 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     what all have found.
 
     Attributes:
+        NAME: as in ``--model``.
         SHARED: whether processes of a launch share the documents. Otherwise each answers all of its own.
     """
 
+    NAME = ""
     SHARED = True
     tokenizer_name = ""  # part of the harness's key for cached requests
 
@@ -39,6 +47,30 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         super().__init__()
         if self.SHARED:
             self._rank, self._world_size, _ = processes.here()
+
+    @classmethod
+    def create_from_arg_obj(
+        cls, arg_dict: Mapping[str, Any], additional_config: Mapping[str, Any] | None = None
+    ) -> DocumentAnswerer:
+        """The model of some ``--model_args``. What the harness says to every model is left out where it is of no use.
+
+        Raises:
+            UsageError: an option that the model does not have.
+        """
+        taken = signature(cls).parameters
+        of_harness = {key: value for key, value in (additional_config or {}).items() if value is not None}
+        given = {
+            key: value for key, value in {**arg_dict, **of_harness}.items() if key in taken or key not in TO_EVERY_MODEL
+        }
+        refuse_unknown(cls.NAME, given, cls)
+        return cls(**given)
+
+    @classmethod
+    def create_from_arg_string(
+        cls, arg_string: str, additional_config: Mapping[str, Any] | None = None
+    ) -> DocumentAnswerer:
+        """The same from ``name=value,name=value``."""
+        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     @property
     def device(self) -> str:
@@ -85,6 +117,8 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """The answers, without halves of surrogate pairs: no file can hold those, see ``custom_metrics.surrogates``."""
         given = self.respond(requests, disable_tqdm)
+        for request in requests:
+            request.is_unprompted = True  # what :mod:`lm_eval_tasks.outcome` goes by
         writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
         mended = sum(before != after for before, after in zip(given, writable, strict=True))
         if mended:

@@ -47,17 +47,15 @@ class GroundedBaseline(DocumentAnswerer):
             :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for
             mFAVA's, whose questions were all made from their articles.
         sentences: of ``lexical``: at most so many sentences in an answer.
-        batch_size, device, max_batch_size: given by the harness to every model; of no use here.
     """
+
+    NAME = "grounded-baseline"
 
     def __init__(
         self,
         strategy: str = "lexical",
         threshold: float | None = None,
         sentences: int = 3,
-        batch_size: Any = None,
-        device: Any = None,
-        max_batch_size: Any = None,
     ) -> None:
         super().__init__()
         if strategy not in STRATEGIES:

@@ -39,6 +39,8 @@ class HallucinationDetector(DocumentAnswerer):
         UnusableDetector: there is no such detector.
     """
 
+    NAME = "hallucination-detector"
+
     def __init__(
         self,
         detector: str = "lexical",
@@ -48,6 +50,9 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
+        # --trust_remote_code is said to every model
+        if "trust_remote_code" in options and not takes(detector, "trust_remote_code"):
+            del options["trust_remote_code"]
         if device and str(device) not in _SAID_BY_DEFAULT and takes(detector, "device"):
             options.setdefault("device", device)
         # 1 is what the harness says when nothing was said

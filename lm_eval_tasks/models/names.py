@@ -1,4 +1,4 @@
-"""Names for the results of models without weights: their settings, if these differ from the defaults."""
+"""Names of models without weights in their results: of their settings; stored answers keep their model's."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["name_of"]
+from lm_eval_tasks.models.answering import TO_EVERY_MODEL
+from lm_eval_tasks.provenance import PACKAGE
 
-_OF_THE_HARNESS = ("batch_size", "device", "max_batch_size")
+__all__ = ["folder_of", "name_of"]
+
 _UNFIT = re.compile(r"[^\w.-]+")
+REPLAY = "replay"
 
 
 def name_of(model: str | None, model_args: Mapping[str, Any] | str | None) -> str | None:
-    """A name for the settings of a model of ours: ``baseline-lexical``, ``replay-answers-3fa9c1``, ``detector-lexical``.
+    """A name for a model of ours.
 
-    A digest of the other options ends the name where there are any, so that no two settings share one.
+    - ``lm-eval-grounded/baseline-lexical``, ``lm-eval-grounded/detector-lexical``: their settings, with a digest of the
+      other options where there are any, so that no two settings share a name.
+    - ``replay``: the option ``name``; else the model that the answers are of, as the option ``model``, the results file
+      beside logged samples, or the answers themselves name it; else the name of their file or folder.
 
     Args:
         model: as in ``--model``.
@@ -27,36 +33,114 @@ def name_of(model: str | None, model_args: Mapping[str, Any] | str | None) -> st
     Returns:
         ``None`` for any other model.
     """
+    options = _options(model_args)
+    if model == REPLAY:
+        place = Path(str(options.get("path") or "")).expanduser()
+        return str(options.get("name") or options.get("model") or _model_of(place) or _stem_of(place))
     if model not in _NAMED:
         return None
-    said = _parsed(model_args) if isinstance(model_args, str) else model_args or {}
-    options = {key: value for key, value in said.items() if key not in _OF_THE_HARNESS}
     prefix, option, default = _NAMED[model]
     chosen = shown = str(options.pop(option, default))
-    if model == "replay":
-        path = Path(chosen).expanduser()
-        shown = path.name.split(".jsonl")[0] or path.resolve().name
-        shown = f"{shown}-{options['model']}" if "model" in options else shown
-        options = {**options, "path": str(path.resolve())}
-    elif "/" in chosen:  # a path, or a name on the hub
+    if "/" in chosen:  # a path, or a name on the hub
         shown, options = chosen.rstrip("/").rsplit("/", 1)[-1], {**options, option: chosen}
     ending = f"-{_digest(options)}" if options else ""
-    return f"{prefix}-{_UNFIT.sub('_', shown)[:60].strip('_.-') or 'unnamed'}{ending}"
+    return f"{PACKAGE}/{prefix}-{_UNFIT.sub('_', shown)[:60].strip('_.-') or 'unnamed'}{ending}"
 
 
 _NAMED = {
     "grounded-baseline": ("baseline", "strategy", "lexical"),
-    "replay": ("replay", "path", ""),
     "hallucination-detector": ("detector", "detector", "lexical"),
 }
 """Model to the first word of its name, the option that follows, and its default."""
 
 
-def _parsed(model_args: str) -> Mapping[str, Any]:
+def folder_of(plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
+    """The folder of replayed answers: named as their model's, and with a digest where results of something else are in that
+    one. The original run's, say, or those of another file of the same name.
+
+    Args:
+        plain: the folder of the model.
+        model_args: of ``replay``.
+        output: the folder that it is to lie in.
+
+    Raises:
+        MissingSource: there are no answers.
+    """
+    earlier = sorted((output / plain).glob("results_*.json"))
+    if not earlier:
+        return plain
+    from lm_eval_tasks.models.replay import answers_from
+
+    options = _options(model_args)
+    sources = answers_from(str(options.pop("path", "")))
+    mine = REPLAY, sources, options
+    if all(_made_by(file) == mine for file in earlier):
+        return plain
+    return f"{plain}-{_digest({**options, 'path': sources})}"
+
+
+def _made_by(results: Path) -> tuple[Any, Any, Any]:
+    """Model, files of answers, and other options behind a results file."""
+    from lm_eval_tasks.runs.results_file import read_results
+
+    try:
+        config = read_results(results)["config"]
+    except (OSError, ValueError):
+        return None, None, None
+    options = _options(config.get("model_args"))
+    options.pop("path", None)
+    return config.get("model"), config.get("answers_from"), options
+
+
+def _model_of(place: Path) -> str:
+    """The model that stored answers are of; empty where nothing says it, or there are several."""
+    from lm_eval_tasks.runs.finding import find_files
+    from lm_eval_tasks.runs.results_file import read_results
+    from lm_eval_tasks.samples import dated_task
+    from lm_eval_tasks.source_errors import MissingSource
+
+    if not place.is_dir() and not place.is_file():
+        return ""
+    named: set[str] = set()
+    if place.is_dir() or dated_task(place) is not None:
+        try:
+            for files in find_files(place):
+                for date in files.samples.keys() & files.results.keys():
+                    named.add(str(read_results(files.results[date]).get("model_name") or ""))
+        except (MissingSource, OSError, ValueError):
+            return ""
+    elif (said := _said_in(place)) is not None:
+        named.add(said)
+    return named.pop() if len(named) == 1 else ""
+
+
+def _said_in(file: Path) -> str | None:
+    """The model that the first line of a file of answers names."""
+    from lm_eval_tasks.source_errors import CorruptSource
+    from lm_eval_tasks.tables import read_lines
+
+    try:
+        first = json.loads(next((line for _, line in read_lines(file) if line.strip()), "{}"))
+    except (OSError, ValueError, RecursionError, CorruptSource):  # replay says what is wrong with it
+        return None
+    if not isinstance(first, Mapping):
+        return None
+    results = first.get("results")
+    said = next(iter(results)) if isinstance(results, Mapping) and len(results) == 1 else first.get("model")
+    return said if isinstance(said, str) and said.strip() else None
+
+
+def _stem_of(place: Path) -> str:
+    if "*" in place.name:
+        place = place.parent
+    return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
+
+
+def _options(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
     from lm_eval.utils import simple_parse_args_string
 
-    parsed: dict[str, Any] = simple_parse_args_string(model_args)
-    return parsed
+    said = simple_parse_args_string(model_args) if isinstance(model_args, str) else model_args or {}
+    return {key: value for key, value in said.items() if key not in TO_EVERY_MODEL}
 
 
 def _digest(options: Mapping[str, Any]) -> str:

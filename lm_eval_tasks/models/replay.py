@@ -1,6 +1,9 @@
 """``replay``: scores stored answers with today's filters and metrics.
 
-``--model replay --model_args path=FILE[,model=NAME]``
+``--model replay --model_args path=FILE[,model=NAME][,name=NAME]``
+
+The results have the name of the model that gave the answers, where it is known (:mod:`lm_eval_tasks.models.names`);
+``name=`` sets another. The results file says which files the answers came from.
 
 Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
@@ -35,7 +38,7 @@ from lm_eval_tasks.source_errors import MissingSource
 from lm_eval_tasks.tables import read_lines
 from lm_eval_tasks.unanswered import Unanswered
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "answers_from"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -72,24 +75,24 @@ class Replay(DocumentAnswerer):
     Args:
         path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
         model: which model's answers, where the files hold those of several.
+        name: of the model in the results; see :mod:`lm_eval_tasks.models.names`.
         missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
-        batch_size, device, max_batch_size: given by the harness to every model; of no use here.
 
     Raises:
         MissingSource: nothing is there.
         UsageError: answers of several models and none was named, or no answer at all.
     """
 
+    NAME = "replay"
+
     def __init__(
         self,
         path: str | None = None,
         model: str | None = None,
         missing: str = REFUSE,
-        batch_size: Any = None,
-        device: Any = None,
-        max_batch_size: Any = None,
+        name: str | None = None,
     ) -> None:
         super().__init__()
         if not path:
@@ -106,9 +109,7 @@ class Replay(DocumentAnswerer):
 
     def get_model_info(self) -> dict[str, Any]:
         """Goes into the results file: which files the answers were read from."""
-        place = Path(self.path).expanduser()
-        below = place if place.is_dir() else None
-        return {"answers_from": [local_file("path", path, below) for path in self.paths]}
+        return {"answers_from": answers_from(self.path)}
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
         """The stored answers; where a document has none, what ``missing`` says.
@@ -206,6 +207,13 @@ def first_of(answered: Mapping[int, bool]) -> int | None:
 
 def _identity(doc: dict[str, Any]) -> str | None:
     return next((str(doc[column]) for column in _ID_COLUMNS if doc.get(column) is not None), None)
+
+
+def answers_from(path: str) -> list[dict[str, Any]]:
+    """The files of a path of ``replay``, each with its name and SHA-256."""
+    place = Path(path).expanduser()
+    below = place if place.is_dir() else None
+    return [local_file("path", file, below) for file in _paths(path)]
 
 
 def _paths(path: str) -> list[Path]:

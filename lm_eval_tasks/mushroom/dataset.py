@@ -49,7 +49,8 @@ def load(
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
-        ``query``, ``answer``, ``reference`` (the page's text), ``url`` (of the page, percent-decoded), ``title``, ``spans``
+        ``query``, ``answer``, ``reference`` (the page's text), ``url`` (of the page, percent-decoded), ``passage`` (the
+        page's subject in all languages: its Wikidata item), ``title``, ``spans``
         (hard labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the
         answer, hard labels tagged). Labels are in characters of the answer.
 
@@ -155,6 +156,7 @@ def _answers(
                     **document,
                     "reference": pages[url].text,
                     "url": url,
+                    "passage": pages[url].item or url,
                     "title": pages[url].title,
                     "spans": [{"start": s.start, "end": s.end, "category": s.category} for s in spans],
                     "soft_labels": soft,

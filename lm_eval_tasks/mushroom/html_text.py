@@ -15,6 +15,7 @@ __all__ = ["WebPage", "decoded", "read_page"]
 CELL, ITEM = " | ", "; "
 """What stands between the cells of a row, and between the lines or items of a cell."""
 
+_ITEM = re.compile(r"https?://(?:www\.)?wikidata\.org/wiki/(?:Special:EntityPage/)?(Q[1-9][0-9]*)(?:[#?].*)?", re.ASCII)
 _TITLE = (".//h1[@id='firstHeading']", ".//title")  # of each the first that is there
 _BODY = (".//*[@id='mw-content-text']", ".//*[@id='bodyContent']", ".//main", ".//body")
 _LEFT_OUT = frozenset(
@@ -49,11 +50,13 @@ class WebPage(NamedTuple):
         address: the canonical one, percent-decoded; empty where the page names none.
         title: of the article.
         text: one line a heading, paragraph, list item or row, the title first; empty where nothing can be read.
+        item: of Wikidata, such as ``Q1653``: what the article is about, in every language; empty where the page names none.
     """
 
     address: str
     title: str
     text: str
+    item: str = ""
 
 
 def decoded(address: str) -> str:
@@ -79,7 +82,15 @@ def read_page(content: bytes) -> WebPage:
     lines = [] if body is None else _lines(body)
     if lines and title and lines[0] != title:
         lines.insert(0, title)
-    return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines))
+    return WebPage("" if canonical is None else decoded(canonical.get("href")), title, "\n".join(lines), _item(root))
+
+
+def _item(root: Any) -> str:
+    """The Wikidata item that the page's menu links to. Links of the article itself lead to any item, and do not count."""
+    for link in root.iterfind(".//li[@id='t-wikibase']//a[@href]"):
+        if found := _ITEM.fullmatch(link.get("href").strip()):
+            return found[1]
+    return ""
 
 
 class _Writer:

@@ -27,7 +27,7 @@ LARGEST_PAGE = 32 << 20
 LARGEST_ARCHIVE = 1 << 30
 """Bytes, unpacked; those of de, es, fi and it have 6 to 19 MB. One that goes on beyond it is refused."""
 
-_FORM = "1"  # of the text and of the file it is kept in; a new form gets a new key
+_FORM = "2"  # of the text and of the file it is kept in; a new form gets a new key
 
 
 class Page(NamedTuple):
@@ -35,6 +35,7 @@ class Page(NamedTuple):
 
     title: str
     text: str
+    item: str = ""
 
 
 class Pages(NamedTuple):
@@ -74,7 +75,7 @@ def read_pages(archive: Path) -> Pages:
     found: dict[str, Page] = {}
     left_out: Counter[str] = Counter()
     for content in _contents(archive, left_out):
-        address, title, text = read_page(content)
+        address, title, text, item = read_page(content)
         if not text:
             left_out["pages that are empty or no HTML"] += 1
         elif not address:
@@ -82,7 +83,7 @@ def read_pages(archive: Path) -> Pages:
         elif address in found:
             left_out["pages of an address that another page has"] += 1
         else:
-            found[address] = Page(title, text)
+            found[address] = Page(title, text, item)
     return Pages(found, left_out)
 
 

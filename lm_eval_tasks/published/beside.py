@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from custom_metrics.figures import Figure
 from custom_metrics.independent_shares import newcombe
+from custom_metrics.units import is_measurable, unit_of
 from lm_eval_tasks.published.differing import answered_otherwise, differs
 from lm_eval_tasks.published.rows import PublishedRow, Source, rows_for
 from lm_eval_tasks.runs import Run, TaskRun, labels
@@ -157,11 +159,13 @@ def _of_interest(rows: Sequence[PublishedRow], values: Sequence[float]) -> list[
 
 
 def _against(row: PublishedRow, label: str, figure: Mapping[str, Any], run: Run, part: TaskRun) -> Against:
+    value, n = float(figure["value"]), int(figure.get("n") or 0)
     reasons = tuple(differs(row, part))
+    if not reasons and not is_measurable(Figure(value, *_bounds(figure)), unit_of(row.metric)):
+        reasons = ("the run's figure is not measurable: its bounds span more than half of the scale",)
     if reasons:
         return Against(label, math.nan, math.nan, math.nan, "", reasons, ())
     said = tuple(answered_otherwise(row, part, str(run.config.get("model") or "")))
-    value, n = float(figure["value"]), int(figure.get("n") or 0)
     if row.count is not None and row.n is not None and n:
         return Against(label, *newcombe(round(value * n), n, row.count, row.n), NEWCOMBE, (), said)
     low, high = _bounds(figure)

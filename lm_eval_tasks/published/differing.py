@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from lm_eval_tasks.models import WEIGHTLESS
 from lm_eval_tasks.published.rows import PublishedRow
 from lm_eval_tasks.runs import TaskRun
 
@@ -17,7 +18,6 @@ _PROMPTS = {"gpt": "GPT's", "llama": "Llama's"}
 _OF_RETRIEVAL = re.compile(r"(ndcg|recall)@\d+|gold_retrieved")
 _SUBSETS = ("relevant", "non_relevant")
 _LACKING = re.compile(r"\d+ of \d+ (?P<subset>relevant|non-relevant) questions")
-_STORED = ("replay", "grounded-baseline")  # models whose answers no generation argument changes
 
 
 def differs(row: PublishedRow, run: TaskRun) -> list[str]:
@@ -73,7 +73,7 @@ def answered_otherwise(row: PublishedRow, run: TaskRun, model: str = "") -> list
     """
     said = []
     sampled = _is_sampled(run.settings.generation)
-    if row.source.sampled is not None and model not in _STORED and sampled != row.source.sampled:
+    if row.source.sampled is not None and model not in WEIGHTLESS and sampled != row.source.sampled:
         theirs = f"theirs {'was sampled' if row.source.sampled else 'was greedy'} ({row.source.decoding})"
         said.append(f"decoding is {'sampled' if sampled else 'greedy'}, {theirs}")
     if row.source.of == "model" and run.settings.system_instruction:

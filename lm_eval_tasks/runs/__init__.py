@@ -7,7 +7,7 @@ those of a task, in columns.
 
 from __future__ import annotations
 
-from lm_eval_tasks.runs.answers import Answer, Reading, differing_columns
+from lm_eval_tasks.runs.answers import Answer, Reading, cluster_of, differing_columns
 from lm_eval_tasks.runs.columns import Answers, Column, Derive, Readings, digest_of, read_answers
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, headline_filter, labels
@@ -23,6 +23,7 @@ __all__ = [
     "Run",
     "Settings",
     "TaskRun",
+    "cluster_of",
     "differing_columns",
     "digest_of",
     "headline_filter",

@@ -14,6 +14,7 @@ __all__ = [
     "Answer",
     "Reading",
     "answer_of",
+    "cluster_of",
     "content_of",
     "differing_columns",
     "filter_of",
@@ -24,6 +25,7 @@ __all__ = [
 
 _IDS = ("query_id", "id")
 _APART = ("subset",)  # where one question stands in two subsets
+_NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 
 
 @dataclass(frozen=True)
@@ -116,14 +118,23 @@ def key_of(doc: Mapping[str, Any]) -> str:
     return "/".join([*apart, str(name)])
 
 
+def cluster_of(doc: Mapping[str, Any]) -> str:
+    """What an annotated answer hangs together with: its passage; in samples of earlier versions the page, or the text that
+    several people marked. Empty for a document of another kind.
+    """
+    if "spans" not in doc:
+        return ""
+    return str(doc.get("passage") or doc.get("url") or doc.get("answer") or "")
+
+
 def content_of(doc: Mapping[str, Any]) -> str:
-    """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector."""
-    asked = {column: value for column, value in doc.items() if column not in OF_DETECTION}
+    """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
+    asked = {column: value for column, value in doc.items() if column not in _NOT_ASKED}
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def differing_columns(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """The columns in which two documents differ, without those of the detector, in order."""
-    columns = {*first, *second} - set(OF_DETECTION)
+    """The columns in which two documents differ, without those of the detector and passage, in order."""
+    columns = {*first, *second} - _NOT_ASKED
     return sorted(column for column in columns if first.get(column) != second.get(column))

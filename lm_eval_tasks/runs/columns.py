@@ -21,7 +21,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.runs.answers import Answer, answer_of, content_of, filter_of, key_of, reading_of, response_of
+from lm_eval_tasks.runs.answers import (
+    Answer,
+    answer_of,
+    cluster_of,
+    content_of,
+    filter_of,
+    key_of,
+    reading_of,
+    response_of,
+)
 from lm_eval_tasks.samples import read_placed_rows, read_row_at
 
 __all__ = ["Answers", "Column", "Derive", "Readings", "digest_of", "read_answers"]
@@ -60,14 +69,26 @@ class Column:
         number = float(self.numbers[document])
         return None if number != number else number
 
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """(documents,): whether a document has a value."""
+        found = ~np.isnan(self.numbers)
+        found[self.others] = True
+        return np.asarray(found)
+
+    def other_values(self) -> Iterator[tuple[int, Any]]:
+        """The documents of :attr:`others` with their values."""
+        for document, slot in zip(self.others.tolist(), self._slots.tolist(), strict=True):
+            yield document, self._packed[slot]
+
     def values(self) -> Iterator[Any]:
         """All documents' values, in order."""
-        others = zip(self.others.tolist(), self._slots.tolist(), strict=True)
-        next_other, slot = next(others, (_NOWHERE, _NOWHERE))
+        others = self.other_values()
+        place, other = next(others, (_NOWHERE, None))
         for document, number in enumerate(self.numbers.tolist()):
-            if document == next_other:
-                yield self._packed[slot]
-                next_other, slot = next(others, (_NOWHERE, _NOWHERE))
+            if document == place:
+                yield other
+                place, other = next(others, (_NOWHERE, None))
             else:
                 yield None if number != number else number
 
@@ -100,18 +121,22 @@ class Answers(Sequence[Answer]):
         path: of the samples file.
         contents: (documents,) digests, of 16 bytes: :attr:`Answer.content`.
         prompts: (documents,) digests of :attr:`Answer.prompt_hash`; empty where there is none.
+        responses: (documents,) :func:`digest_of` :attr:`Answer.response`.
         readings: filter to what it made of the answers.
         keys: :attr:`Answer.key` of each document.
         articles: that each document is about, its key where it names none; ``None`` where no document does.
+        passages: :func:`~lm_eval_tasks.runs.answers.cluster_of` each document; ``None`` where all are empty.
         ids: document to its ``id``, where that is not its key.
     """
 
     path: Path
     contents: NDArray[np.bytes_]
     prompts: NDArray[np.bytes_]
+    responses: NDArray[np.float64]
     readings: Mapping[str, Readings]
     keys: Sequence[str]
     articles: Sequence[str] | None
+    passages: Sequence[str] | None
     ids: Mapping[int, str]
 
     def __len__(self) -> int:
@@ -160,9 +185,10 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
         CorruptSource: a line in the middle is no sample.
     """
     numbers: dict[int, int] = {}  # doc_id to the number of the document, as they come
-    contents, prompts = bytearray(), bytearray()
+    contents, prompts, responses = bytearray(), bytearray(), array("d")
     keys: list[str] = []
     articles: dict[int, str] = {}
+    passages: dict[int, str] = {}
     ids: dict[int, str] = {}
     growing: dict[str, _Growing] = {}
     for place, row in read_placed_rows(path):
@@ -174,7 +200,10 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
             key = key_of(doc) or content
             contents += bytes.fromhex(content)
             prompts += _digest(str(row.get("prompt_hash") or ""))
+            responses.append(digest_of(response_of(row)))
             keys.append(key)
+            if passage := cluster_of(doc):
+                passages[number] = passage
             if "article" in doc:
                 articles[number] = str(doc["article"])
             if (identity := str(doc.get("id", key))) != key:
@@ -196,9 +225,11 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
         path,
         np.frombuffer(bytes(contents), dtype=f"S{_DIGEST}")[order],
         np.frombuffer(bytes(prompts), dtype=f"S{_DIGEST}")[order],
+        np.array(responses)[order],
         {name: readings.grown(ranks) for name, readings in growing.items()},
         _Texts(keys[number] for number in order),
         _Texts(articles.get(number, keys[number]) for number in order) if articles else None,
+        _Texts(passages.get(number, "") for number in order) if passages else None,
         {int(ranks[number]): identity for number, identity in ids.items()},
     )
 

@@ -10,8 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.broken_run import Prompting
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.atomic import finished
+from lm_eval_tasks.models import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, read_results, record_of, said_of
 from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun
 from lm_eval_tasks.samples import dated_task
@@ -238,11 +240,14 @@ def _metrics(name: str, config: Mapping[str, Any]) -> tuple[MeasuredBy, ...]:
 def _settings(name: str, results: Mapping[str, Any], config: Mapping[str, Any], record: Mapping[str, Any]) -> Settings:
     prompt, asked, generation = record.get("prompt"), record.get("run"), config.get("generation_kwargs")
     shots = (results.get("n-shot") or {}).get(name)
+    chat_template = str(results.get("chat_template_sha") or "")
+    applied = bool(chat_template) or (isinstance(asked, Mapping) and asked.get("apply_chat_template") is True)
     return Settings(
         template=str(prompt.get("template_sha256") or "") if isinstance(prompt, Mapping) else "",
         shots=shots if isinstance(shots, int) else 0,
-        chat_template=str(results.get("chat_template_sha") or ""),
+        chat_template=chat_template,
         system_instruction=str(results.get("system_instruction") or ""),
         generation=generation if isinstance(generation, Mapping) else {},
         limit=asked.get("limit") if isinstance(asked, Mapping) else None,
+        prompting=Prompting(here=_model_of(results) not in WEIGHTLESS, chat_template=applied),
     )

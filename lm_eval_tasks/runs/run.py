@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.broken_run import PROMPTED, Prompting
+from custom_metrics.figures import UNDEFINED, Figure
+from lm_eval_tasks.benchmark import DEFINED_SHARE
 from lm_eval_tasks.runs.columns import Answers, Derive, read_answers
 from lm_eval_tasks.source_errors import MissingSource
 
@@ -45,6 +49,7 @@ class Settings:
         system_instruction: empty where there is none.
         generation: arguments of the generation.
         limit: ``--limit``, ``None`` for all documents.
+        prompting: whether a model was prompted, and with a chat template.
     """
 
     template: str
@@ -53,6 +58,7 @@ class Settings:
     system_instruction: str
     generation: Mapping[str, Any]
     limit: float | None
+    prompting: Prompting = PROMPTED
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,21 @@ class TaskRun:
         reasons = self.provenance.get("not_comparable")
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
+    def is_share(self, metric: str) -> bool:
+        """Whether a metric is a share of its documents, not a mean of numbers or a rate of its own."""
+        return any(one.name == metric and one.aggregation == DEFINED_SHARE for one in self.metrics)
+
+    def figure(self, metric: str, filter_name: str) -> Figure:
+        """A figure; undefined where the results have none. Without bounds where they have the value alone."""
+        known = self.figures.get(filter_name, {}).get(metric)
+        if isinstance(known, Mapping):
+            value, low, high, error = (_number(known.get(part)) for part in ("value", "low", "high", "standard_error"))
+            return Figure(value, low, high, error, int(known.get("n") or 0))
+        value = _number(self.results.get(f"{metric},{filter_name}"))
+        if math.isnan(value):
+            return UNDEFINED
+        return Figure(value, standard_error=_number(self.results.get(f"{metric}_stderr,{filter_name}")))
+
     def answers(self, derive: Derive | None = None) -> Answers:
         """The answers, in the order of the documents. They are read anew at each call, and not kept.
 
@@ -125,6 +146,11 @@ class TaskRun:
                 f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
             )
         return read_answers(self.samples, derive)
+
+
+def _number(value: Any) -> float:
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if usable else math.nan
 
 
 def headline_filter(filters: Sequence[str]) -> str:

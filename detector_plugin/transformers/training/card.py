@@ -13,6 +13,7 @@ from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.stored import Stored
 from detector_plugin.transformers.training.measuring import Row, table
 from detector_plugin.transformers.training.recipe import Recipe
+from detector_plugin.transformers.training.splitting import Parts
 
 __all__ = ["Ingredient", "card"]
 
@@ -39,7 +40,8 @@ def card(
     seed: int,
     base_licence: str,
     ingredients: Sequence[Ingredient],
-    parts: Mapping[str, Sequence[LabelledAnswer]],
+    parts: Parts,
+    made: Sequence[LabelledAnswer],
     counts: Mapping[str, int],
     without: Sequence[str],
     stored: Stored,
@@ -54,7 +56,7 @@ def card(
         recipe: what it was trained with; `seed` is the one of its seeds.
         base_licence: as the base model's card states it.
         ingredients: what data went in.
-        parts: documents by part: learned from, synthetic, chosen by, measured, left out.
+        parts: documents by part; `made` were made of those that were learned from.
         counts: documents that were cut or left out, by reason.
         without: what was left out whole.
         stored: the settings that the detector brings along.
@@ -65,7 +67,7 @@ def card(
     """
     licences = {f"{recipe.base}: {base_licence}": None}
     licences |= {f"{one.name}: {one.licence}": None for one in ingredients}
-    languages = sorted({document.language for document in parts["learned from"]})
+    languages = sorted({document.language for document in parts.learn})
     front = {
         "library_name": "peft" if recipe.adapter == "lora" else "transformers",
         "pipeline_tag": "token-classification",
@@ -107,8 +109,11 @@ def card(
         "## Held-out figures",
         "",
         "In percent of words, counts summed over documents before dividing, with the threshold of `detector.json`.",
-        f"`left out`: languages or models that were left out whole ({left}). `measured`: articles that were neither",
+        f"`left out`: languages or models that were left out whole ({left}). `measured`: texts that were neither",
         "learned from nor used to choose the threshold, in languages that were learned from.",
+        f"Of {parts.translated} documents that were left out, a translation was learned from: their figures are too good."
+        if parts.translated
+        else "No translation of any of these texts was learned from, as far as numbers, names and the data's keys tell.",
         "`real`: people marked what a model wrote on its own; `gold` and `silver`: people or GPT-4 marked inserted errors,",
         "which says little of real answers.",
         "",
@@ -124,9 +129,20 @@ def card(
         "|---|---|---|---|",
         *(f"| {one.name} | {one.documents} | {one.source or 'own'} | {one.licence} |" for one in ingredients),
         "",
-        "| part | documents | languages and kinds of annotation |",
-        "|---|---|---|",
-        *(f"| {part} | {len(documents)} | {_kinds(documents)} |" for part, documents in parts.items()),
+        "| part | texts | documents | languages and kinds of annotation |",
+        "|---|---|---|---|",
+        *(
+            f"| {part} | {texts} | {len(documents)} | {_kinds(documents)} |"
+            for part, texts, documents in (
+                ("learned from", parts.texts["learn"], parts.learn),
+                ("learned from, made of others", "–", made),
+                ("threshold chosen by", parts.texts["choose"], parts.choose),
+                ("measured", parts.texts["measure"], parts.measure),
+                ("left out", parts.texts["left_out"], parts.left_out),
+            )
+        ),
+        "",
+        "A text counts once, in however many languages: a reference, its translations, and pages on one subject.",
         "",
         *(f"- {what}: {number}" for what, number in counts.items()),
         "",

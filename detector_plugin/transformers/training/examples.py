@@ -14,12 +14,15 @@ from custom_metrics.plain_errors import UsageError
 from custom_metrics.spans import CATEGORIES, HALLUCINATION, covered
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.forms import Encoded, Encoder
-from detector_plugin.transformers.windows import SMALLEST_ROOM, Window, windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts
 
 __all__ = ["IGNORED", "LABELS", "Example", "Examples", "examples_of"]
 
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
+
+COMMON = 64
+"""Parts of a reference; with parts of 2,000 tokens, those of some 100,000."""
 
 LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}
 """Names of the classes; the first is a token that the reference bears out."""
@@ -148,19 +151,41 @@ def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32
 
     Any other part would teach that what the whole reference bears out is borne out by nothing.
     """
-    nearest: dict[tuple[int, int], tuple[int, Window]] = {}
-    for window in windows(len(encoded.reference), len(encoded.answer), room):
-        (first, end), (start, stop), _ = window
-        of_reference, of_answer = encoded.reference[first:end], encoded.answer[start:stop]
-        shared = len(np.intersect1d(encoded.ids[of_reference], encoded.ids[of_answer]))
-        if (start, stop) not in nearest or shared > nearest[start, stop][0]:
-            nearest[start, stop] = shared, window
-    for _, ((first, end), (start, stop), (decided, until)) in nearest.values():
-        row = np.sort(np.concatenate([encoded.fixed, encoded.reference[first:end], encoded.answer[start:stop]]))
+    reference_cuts, answer_parts = cuts(len(encoded.reference), len(encoded.answer), room)
+    of_reference = encoded.ids[encoded.reference]
+    nearest = _Nearest([of_reference[first:end] for first, end in reference_cuts])
+    for (start, stop), (decided, until) in answer_parts:
+        of_answer = encoded.answer[start:stop]
+        first, end = reference_cuts[nearest(encoded.ids[of_answer])]
+        row = np.sort(np.concatenate([encoded.fixed, encoded.reference[first:end], of_answer]))
         of_row, share_of_row = np.full(len(row), IGNORED, np.int16), np.zeros(len(row), np.float32)
         at = np.searchsorted(row, encoded.answer[decided:until])
         of_row[at], share_of_row[at] = labels[decided:until], shares[decided:until]
         yield Example(encoded.ids[row].astype(np.int32), encoded.types[row].astype(np.int8), of_row, share_of_row)
+
+
+class _Nearest:
+    """Of the parts of a reference, the one that shares the most different tokens with a part of an answer.
+
+    A token of more than `COMMON` parts counts only where all parts are no more than that: it tells next to nothing, and
+    the time stays in proportion to the length of both texts.
+    """
+
+    def __init__(self, parts: Sequence[NDArray[np.int64]]) -> None:
+        different = [np.unique(part) for part in parts]
+        ids = np.concatenate(different)
+        order = np.argsort(ids, kind="stable")
+        self.ids = ids[order]
+        self.parts = np.repeat(np.arange(len(parts)), [len(part) for part in different])[order]
+
+    def __call__(self, ids: NDArray[np.int64]) -> int:
+        """Its number; the first of several, and the first of all where no token is shared."""
+        wanted = np.unique(ids)
+        left, right = np.searchsorted(self.ids, wanted, "left"), np.searchsorted(self.ids, wanted, "right")
+        rare = right - left <= COMMON
+        found = [self.parts[at:until] for at, until in zip(left[rare], right[rare], strict=True)]
+        numbers, times = np.unique(np.concatenate([*found, np.empty(0, np.intp)]), return_counts=True)
+        return int(numbers[times.argmax()]) if len(numbers) else 0
 
 
 class Collator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,18 +12,34 @@ from numpy.typing import NDArray
 
 from custom_metrics.character_labels import iou
 from custom_metrics.detection import WordCounts, count_words
-from custom_metrics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
 from custom_metrics.spans import covered
 from custom_metrics.words import words
-from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured
+from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured, too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
+from detector_plugin.transformers.forms import Encoder
+from detector_plugin.transformers.windows import SMALLEST_ROOM, number_of_windows
 
-__all__ = ["USUAL_THRESHOLD", "Row", "best_threshold", "calibration_of", "measure", "over_languages", "table"]
+__all__ = [
+    "USUAL_THRESHOLD",
+    "Row",
+    "best_threshold",
+    "calibration_of",
+    "measure",
+    "not_calibrated",
+    "over_languages",
+    "table",
+]
 
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
 
 _THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
+MOST_WINDOWS = 4096
+"""Of a document that is measured. Each window of the answer is read with each of the reference, so that the time grows
+with both. A reference and an answer of some 12,000 tokens each have as many, at 512 tokens."""
+TOO_LONG = f"too long to choose the threshold by or to measure, more than {MOST_WINDOWS} windows"
+
 _AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
 
 
@@ -35,6 +52,7 @@ class Row(NamedTuple):
         counts: (documents, 4) true positives, false positives, false negatives, true negatives.
         models: of each document, the model that wrote it.
         iou: mean over documents of the characters' intersection over union.
+        clusters: of each document, the article that it is about; those of one article hang together.
     """
 
     part: str
@@ -43,6 +61,7 @@ class Row(NamedTuple):
     counts: NDArray[np.int64]
     models: tuple[str, ...]
     iou: float
+    clusters: tuple[str, ...] = ()
 
     @property
     def total(self) -> WordCounts:
@@ -51,12 +70,28 @@ class Row(NamedTuple):
 
     @property
     def f1_bounds(self) -> tuple[float, float]:
-        """95 % bounds of F1, by a bootstrap over documents; ``nan`` of a single one, or where F1 is not defined."""
-        if len(self.counts) < 2:
+        """95 % bounds of F1, by a bootstrap over articles; ``nan`` of a single one, or where F1 is not defined."""
+        sums = sums_by_cluster(self.counts, self.clusters or None)
+        if len(sums) < 2:
             return math.nan, math.nan
-        tp, fp, fn, _ = resampled_sums(self.counts.astype(float)).T
+        tp, fp, fn, _ = resampled_sums(sums).T
         with np.errstate(invalid="ignore"):  # 0/0
             return percentile_bounds(2 * tp / (2 * tp + fp + fn))
+
+
+def short_enough(
+    documents: Sequence[LabelledAnswer], encoder: Encoder, max_length: int, counts: Counter[str]
+) -> list[LabelledAnswer]:
+    """The documents that can be read in `MOST_WINDOWS`; the others are counted."""
+    kept = []
+    for document in documents:
+        encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
+        room = max(max_length - len(encoded.fixed), SMALLEST_ROOM)
+        if number_of_windows(len(encoded.reference), len(encoded.answer), room) <= MOST_WINDOWS:
+            kept.append(document)
+        else:
+            counts[TOO_LONG] += 1
+    return kept
 
 
 def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
@@ -130,6 +165,7 @@ def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> li
             np.array([counts for _, counts, _ in found], np.int64),
             tuple(document.model for document, _, _ in found),
             float(np.mean([overlap for _, _, overlap in found])),
+            tuple(document.article or document.reference for document, _, _ in found),
         )
         for key, found in sorted(groups.items())
     ]
@@ -144,6 +180,20 @@ def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], list[str],
     )
 
 
+def _errors(row: Row) -> LanguageCalibration:
+    models = row.models if row.annotations == REAL and any(row.models) else ()
+    return measured(row.counts, f"training, {row.part}: {row.language} {row.annotations}", models, row.clusters)
+
+
+def not_calibrated(row: Row) -> str:
+    """Why a row makes no calibration; empty where it makes one."""
+    if row.annotations not in ANNOTATIONS:
+        return f"{row.language} {row.annotations}: not a kind that a calibration has"
+    if not row.total.precision > 0:
+        return f"{row.language} {row.annotations}: not one hallucinated word of what was held out is flagged"
+    return too_few(_errors(row))
+
+
 def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> Calibration:
     """The calibration that rows make. What was left out whole counts before articles that were held out.
 
@@ -155,10 +205,8 @@ def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> 
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     for row in sorted(rows, key=lambda row: row.part != "left out"):
         kinds = languages.setdefault(row.language, {})
-        if row.annotations in ANNOTATIONS and row.annotations not in kinds and row.total.precision > 0:
-            models = row.models if row.annotations == REAL and any(row.models) else ()
-            source = f"training, {row.part}: {row.language} {row.annotations}"
-            kinds[row.annotations] = measured(row.counts, source, models)
+        if row.annotations not in kinds and not not_calibrated(row):
+            kinds[row.annotations] = _errors(row)
     return Calibration(detector, {code: kinds for code, kinds in languages.items() if kinds}, note=note)
 
 
@@ -175,6 +223,7 @@ def over_languages(rows: Sequence[Row]) -> list[Row]:
             np.concatenate([row.counts for row in those]),
             tuple(name for row in those for name in row.models),
             float(np.average([row.iou for row in those], weights=[len(row.counts) for row in those])),
+            tuple(name for row in those for name in row.clusters),
         )
         for (part, annotations), those in sorted(groups.items())
         if len(those) > 1

@@ -6,6 +6,7 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,14 @@ from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.card import Ingredient, card
 from detector_plugin.transformers.training.examples import LABELS, Collator, Examples, examples_of
 from detector_plugin.transformers.training.loss import balanced
-from detector_plugin.transformers.training.measuring import Row, best_threshold, measure
+from detector_plugin.transformers.training.measuring import (
+    TOO_LONG,
+    Row,
+    best_threshold,
+    measure,
+    not_calibrated,
+    short_enough,
+)
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import (
     CHECKPOINTS,
@@ -151,24 +159,28 @@ def train_detector(
     device = "cpu" if arguments.use_cpu else "auto"
     counts = Counter(parts.counts)
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
+    choose_by, measured, left_out = (
+        short_enough(documents, encoder, base.max_length, counts)
+        for documents in (parts.choose, parts.measure, parts.left_out)
+    )
+    parts = replace(parts, choose=choose_by, measure=measured, left_out=left_out)
+    if counts[TOO_LONG]:
+        log.warning("%s: %d", TOO_LONG, counts[TOO_LONG])
     trained = _measured(parts, folder, base, labels, recipe, device, progress)
     stored, rows, files = trained
-    calibratable = calibrate and any(row.total.precision > 0 for row in rows)
-    if calibrate and not calibratable:
-        log.warning("%s flags no hallucinated word of what was held out: no calibration can correct anything", folder)
+    reasons = [why for row in rows if (why := not_calibrated(row))]
+    calibratable = calibrate and len(reasons) < len(rows)
+    if calibrate and reasons:
+        some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
+        log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     text = card(
         recipe,
         seed=seed,
         base_licence=base.licence,
         ingredients=ingredients,
-        parts={
-            "learned from": parts.learn,
-            "learned from, made of others": made,
-            "threshold chosen by": parts.choose,
-            "measured": parts.measure,
-            "left out": parts.left_out,
-        },
-        counts=counts,
+        parts=parts,
+        made=made,
+        counts=+counts,
         without=without,
         stored=stored,
         rows=rows,
@@ -178,7 +190,7 @@ def train_detector(
     )
     replace_text(folder / "README.md", text)
     if calibratable:
-        files.append(write_calibration(rows, folder, without))
+        files.append(write_calibration(rows, folder, without, parts.translated))
     record = {
         "recipe": recipe.name,
         "seed": seed,
@@ -187,7 +199,9 @@ def train_detector(
         "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
         "documents": {"learn": len(parts.learn), "made_up": len(made), "choose": len(parts.choose)}
         | {"measure": len(parts.measure), "left_out": len(parts.left_out)},
-        "counts": dict(counts),
+        "texts": dict(parts.texts),
+        "left_out_with_translation": parts.translated,
+        "counts": dict(+counts),
         "threshold": stored.threshold,
         "held_out": [
             {"part": row.part, "language": row.language, "annotations": row.annotations, "documents": len(row.counts)}

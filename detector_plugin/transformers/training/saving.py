@@ -159,12 +159,17 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def write_calibration(rows: Sequence[Row], folder: Path, without: Sequence[str]) -> Path:
+def write_calibration(rows: Sequence[Row], folder: Path, without: Sequence[str], translated: int = 0) -> Path:
     """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
     own, weights, _ = find(str(folder), None, None)
     described = {"name": str(folder), "version": version_of(own, weights), "licence": own.licence()}
-    note = "Measured by lm-eval-grounded train on articles that were not learned from"
-    note += f"; left out whole: {', '.join(without)}." if without else "; no language or model was left out whole."
+    note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
+    note += f"; left out whole: {', '.join(without)}" if without else "; no language or model was left out whole"
+    note += (
+        f", but {translated} of these documents have a text that was learned from in another language."
+        if translated
+        else "."
+    )
     calibration = calibration_of(rows, described, note)
     few = sorted(
         f"{code} {kind}"

@@ -1,29 +1,40 @@
-"""Documents to learn from, to choose by and to measure with: split by article, never by answer."""
+"""Documents to learn from, to choose by and to measure with: split by text, in all languages at once."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from custom_metrics.plain_errors import UsageError
-from detector_plugin.labelled import LabelledAnswer
+from detector_plugin.labelled import TRANSLATED, LabelledAnswer
+from detector_plugin.texts import article_groups, text_groups
 from detector_plugin.transformers.training.recipe import close_to
 
-__all__ = ["Parts", "article_groups", "split"]
+__all__ = ["Parts", "split"]
+
+MOST_GIVEN_UP = 0.5
+"""Share of the answers that are not left out, which are not learned from because an answer that is left out has their text.
+mFAVA's silver texts are the same in every language: without a bound, nothing would be left to learn from."""
+
+GIVEN_UP = "not learned from: an answer that is left out has their text"
+NOT_MEASURED = "left out and not measured: other answers about their text, or translations of it, are learned from"
+UNPLACED = "neither learned from nor measured: translations, of which text nobody can say"
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a training set. No article is in two of them.
+    """The parts of a training set. No text is in two of them, in any language, except for `translated`.
 
     Attributes:
         learn: the model learns from these.
         choose: threshold and checkpoint are chosen by these.
-        measure: of articles that the model has not seen, in languages and of models that it has.
+        measure: of texts that the model has not seen, in languages and of models that it has.
         left_out: of languages or models that were left out whole.
         counts: documents that are in no part, by reason.
+        texts: of each part the number of its texts; one in several languages counts once.
+        translated: documents of `left_out` whose text is in another part, in another language.
     """
 
     learn: list[LabelledAnswer]
@@ -31,71 +42,95 @@ class Parts:
     measure: list[LabelledAnswer]
     left_out: list[LabelledAnswer]
     counts: Counter[str] = field(default_factory=Counter)
+    texts: Mapping[str, int] = field(default_factory=dict)
+    translated: int = 0
 
 
-def split(documents: Sequence[LabelledAnswer], share: float, seed: int = 0, without: Sequence[str] = ()) -> Parts:
-    """Split documents by article, evenly over languages and kinds of annotation.
+def split(
+    documents: Sequence[LabelledAnswer],
+    share: float,
+    seed: int = 0,
+    without: Sequence[str] = (),
+    keep_translations: bool = False,
+) -> Parts:
+    """Split documents by text, evenly over languages and kinds of annotation.
+
+    A text falls on one side in all its languages. Where a language is left out, the other languages' answers about its
+    texts are not learned from, up to `MOST_GIVEN_UP` of them. Texts beyond that are learned from in the other languages,
+    and not measured in the one that is left out.
 
     Args:
         documents: in any order; the same documents are split in the same way.
-        share: of the articles that are held out. Half of them choose, the other half measure.
+        share: of the texts that are held out. Half of them choose, the other half measure.
         seed: of the choice.
-        without: language codes, models and families of models that are left out whole. Articles with an answer that is left
-            out are not learned from either.
+        without: language codes, models and families of models that are left out whole.
+        keep_translations: measure all answers that are left out, and learn from translations of their texts; only answers
+            about the same article are given up.
 
     Raises:
-        UsageError: nothing is left to learn from, or a name in `without` fits nothing.
+        UsageError: nothing is left to learn from or to measure, or a name in `without` fits nothing.
     """
     is_left_out = _left_out(documents, without)
-    groups = article_groups(documents)
     counts: Counter[str] = Counter()
-    left_out: list[LabelledAnswer] = []
-    kept: list[list[LabelledAnswer]] = []
-    for group in groups:
+    texts = text_groups(documents)
+    if len({document.language for document in documents}) > 1:
+        unplaced = {id(document) for text in texts if _is_unplaced(text) for document in text}
+        counts[UNPLACED] += len(unplaced)
+        documents = [document for document in documents if id(document) not in unplaced]
+    text_of = {id(document): number for number, text in enumerate(texts) for document in text}
+    set_aside = article_groups(documents) if keep_translations else _by_number(documents, text_of)
+    room = float("inf") if keep_translations else MOST_GIVEN_UP * sum(not is_left_out(one) for one in documents)
+    measured: set[int] = set()
+    usable: list[LabelledAnswer] = []
+    for group in sorted(set_aside, key=lambda group: _order(group, seed)[-1]):
         outside = [document for document in group if is_left_out(document)]
-        left_out += outside
-        if not outside:
-            kept.append(group)
-        elif len(outside) < len(group):
-            counts["not learned from: share their article with an answer that is left out"] += len(group) - len(outside)
-    kept.sort(key=lambda group: _order(group, seed))
-    held_out = [group for at, group in enumerate(kept) if int((at + 1) * share + 1e-9) > int(at * share + 1e-9)]
+        inside = [document for document in group if not is_left_out(document)]
+        if outside and len(inside) > room:
+            counts[NOT_MEASURED] += len(outside)
+        elif outside:
+            room -= len(inside)
+            counts[GIVEN_UP] += len(inside)
+            measured.update(map(id, outside))
+            continue
+        usable += inside
+    left_out = [document for document in documents if id(document) in measured]
+    kept = sorted(_by_number(usable, text_of), key=lambda group: _order(group, seed))
+    held_out = [at for at in range(len(kept)) if int((at + 1) * share + 1e-9) > int(at * share + 1e-9)]
     if share and not held_out and len(kept) > 2:
-        held_out = kept[-2:]
-    chosen = {id(group) for group in held_out[::2]}
-    measured = {id(group) for group in held_out[1::2]}
-    learn = [document for group in kept if id(group) not in chosen | measured for document in group]
-    if not learn:
+        held_out = [len(kept) - 2, len(kept) - 1]
+    place = dict.fromkeys(held_out[::2], "choose") | dict.fromkeys(held_out[1::2], "measure")
+    parts: dict[str, list[LabelledAnswer]] = {"learn": [], "choose": [], "measure": [], "left_out": left_out}
+    for at, group in enumerate(kept):
+        parts[place.get(at, "learn")] += group
+    said = f" without {', '.join(without)}" if without else ""
+    if not parts["learn"]:
         raise UsageError(
-            f"none of {len(documents)} labelled answers is left to learn from"
-            + (f" without {', '.join(without)}" if without else "")
-            + "; name more data with --data, or leave less out"
+            f"none of {len(documents)} labelled answers is left to learn from{said}; name more data with --data, or leave "
+            "less out"
         )
-    choose, measure = (
-        [document for group in kept if id(group) in part for document in group] for part in (chosen, measured)
+    if without and not left_out:
+        raise UsageError(
+            f"nothing is left to measure{said}, for the other answers are about the same texts; --keep-translations "
+            "measures it"
+        )
+    numbers = {name: {text_of[id(document)] for document in part} for name, part in parts.items()}
+    seen = numbers["learn"] | numbers["choose"]
+    return Parts(
+        **parts,
+        counts=+counts,
+        texts={name: len(those) for name, those in numbers.items()},
+        translated=sum(text_of[id(document)] in seen for document in left_out),
     )
-    return Parts(learn, choose, measure, left_out, counts)
 
 
-def article_groups(documents: Sequence[LabelledAnswer]) -> list[list[LabelledAnswer]]:
-    """Documents that share an article: its name, or the text of the reference, directly or through a third one."""
-    parents = list(range(len(documents)))
+def _is_unplaced(text: Sequence[LabelledAnswer]) -> bool:
+    return len({document.language for document in text}) == 1 and all(one.group == TRANSLATED for one in text)
 
-    def root(at: int) -> int:
-        while parents[at] != at:
-            parents[at] = at = parents[parents[at]]
-        return at
 
-    first: dict[tuple[str, str], int] = {}
-    for at, document in enumerate(documents):
-        keys = [("reference", " ".join(document.reference.split()))]
-        if document.article.strip():
-            keys.append(("article", document.article.strip()))
-        for key in keys:
-            parents[root(at)] = root(first.setdefault(key, at))
+def _by_number(documents: Iterable[LabelledAnswer], number_of: Mapping[int, int]) -> list[list[LabelledAnswer]]:
     groups: dict[int, list[LabelledAnswer]] = {}
-    for at, document in enumerate(documents):
-        groups.setdefault(root(at), []).append(document)
+    for document in documents:
+        groups.setdefault(number_of[id(document)], []).append(document)
     return list(groups.values())
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from custom_metrics.spans import Span
 from detector_plugin.labelled import LabelledAnswer, without_spans
-from detector_plugin.transformers.training.splitting import article_groups
+from detector_plugin.texts import article_groups
 
 __all__ = ["CLEANED", "UNRELATED", "synthetic"]
 

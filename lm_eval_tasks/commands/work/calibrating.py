@@ -9,9 +9,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from detector_plugin.calibration import ANNOTATIONS, Calibration, CalibrationError, LanguageCalibration, measured
+from detector_plugin.calibration import (
+    ANNOTATIONS,
+    Calibration,
+    CalibrationError,
+    LanguageCalibration,
+    measured,
+    too_few,
+)
 from detector_plugin.lexical import HELD_OUT_SUFFIX
 from detector_plugin.prompt import PROMPT_VERSION
+from lm_eval_tasks.runs import cluster_of
 from lm_eval_tasks.samples import read_samples, samples_files
 
 __all__ = ["calibration_from_runs", "table"]
@@ -55,7 +63,10 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
                 log.warning("%s: a second run of %s; the first one counts", path, task)
                 continue
             models = [str(sample["doc"].get("model") or "") for sample in samples] if kind == "real" else ()
-            errors = measured([_counts(sample, path) for sample in samples], task, models)
+            clusters = [cluster_of(sample["doc"]) or number for number, sample in enumerate(samples)]
+            errors = measured([_counts(sample, path) for sample in samples], task, models, clusters)
+            if why := too_few(errors):
+                raise CalibrationError(f"{path}: {why}")
             if not errors.precision > 0:
                 raise CalibrationError(
                     f"{path}: the detector found not one hallucinated word; with such errors nothing can be corrected"

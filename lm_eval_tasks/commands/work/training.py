@@ -64,11 +64,13 @@ def calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> calibra
     """
     rows: dict[tuple[str, str], list[tuple[int, ...]]] = {}
     models: dict[tuple[str, str], list[str]] = {}
+    texts: dict[tuple[str, str], list[str]] = {}
     unreadable: Counter[tuple[str, str]] = Counter()
     for document, reading in zip(documents, held_out.readings(documents, folder), strict=True):
         key = document.language, document.annotations
         rows.setdefault(key, []).append(tuple(reading.counts))
         models.setdefault(key, []).append(document.model)
+        texts.setdefault(key, []).append(document.article or document.reference)
         unreadable[key] += is_unreadable(document.reference)
     languages: dict[str, dict[str, calibrations.LanguageCalibration]] = {}
     for (language, kind), counts in rows.items():
@@ -77,7 +79,7 @@ def calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> calibra
             continue
         real = kind == training.REAL
         source = f"mushroom_{language}" if real else f"mfava_detection_{language}_{kind}"
-        measured = calibrations.measured(counts, source, models[language, kind] if real else ())
+        measured = calibrations.measured(counts, source, models[language, kind] if real else (), texts[language, kind])
         languages.setdefault(language, {})[kind] = measured
     detector = lexical.LexicalDetector(weights=folder)
     described = {"name": detector.name, "version": detector.version, "licence": detector.licence}

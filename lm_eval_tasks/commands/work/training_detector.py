@@ -62,6 +62,7 @@ def train(
     mirror: str | None = None,
     languages: Sequence[str] | None = None,
     without: Sequence[str] = (),
+    keep_translations: bool = False,
     synthetic: int = 0,
     calibrate: bool = False,
 ) -> Iterator[Trained]:
@@ -73,6 +74,7 @@ def train(
         mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
         languages: ISO 639 codes to learn from; default all.
         without: languages, models and families of models that are left out whole, to be measured on.
+        keep_translations: learn from translations of what is left out.
         synthetic: documents to make of others.
         calibrate: write ``calibration.json``.
 
@@ -86,6 +88,8 @@ def train(
     if len(recipe.seeds) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         seeds = ", ".join(map(str, recipe.seeds))
         raise UsageError(f"several processes train one detector at a time; name one of the seeds {seeds} with --seeds")
+    if keep_translations and not without:
+        raise UsageError("--keep-translations says what becomes of --without; name a language, a model or a family")
     if synthetic < 0:
         raise UsageError(f"--synthetic {synthetic}: a number of documents, from 0 on")
     seen: Counter[str] = Counter()
@@ -99,7 +103,7 @@ def train(
             raise UsageError(
                 f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(there))}"
             )
-    parts = split(documents, recipe.held_out, recipe.split_seed, without)
+    parts = split(documents, recipe.held_out, recipe.split_seed, without, keep_translations)
     spoken = sorted({document.language for document in parts.learn})
     if recipe.one_language and len(spoken) > 1:
         raise UsageError(
@@ -107,9 +111,16 @@ def train(
         )
     parts.counts.update(seen)
     log.info(
-        "%d answers to learn from, %d to choose by, %d to measure, %d left out whole; languages: %s",
-        *(len(parts.learn), len(parts.choose), len(parts.measure), len(parts.left_out), ", ".join(spoken)),
+        "%d answers (%d texts) to learn from, %d (%d) to choose by, %d (%d) to measure, %d (%d) left out; languages: %s",
+        *(len(parts.learn), parts.texts["learn"], len(parts.choose), parts.texts["choose"]),
+        *(len(parts.measure), parts.texts["measure"], len(parts.left_out), parts.texts["left_out"], ", ".join(spoken)),
     )
+    if parts.translated:
+        log.warning(
+            "--keep-translations: %d of the %d answers that are left out are about texts that are learned from in another "
+            "language; their figures will be too good",
+            *(parts.translated, len(parts.left_out)),
+        )
     for what, number in parts.counts.items():
         log.info("%s: %d", what, number)
     for seed in recipe.seeds:

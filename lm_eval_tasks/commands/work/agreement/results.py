@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from custom_metrics.agreement import Estimate, estimate
+from custom_metrics.intervals import sums_by_cluster
 from lm_eval_tasks.commands.work.agreement.quoting import shown
 
 __all__ = ["Comparison", "Result", "Statistics", "Table", "estimates_of", "means", "table"]
@@ -46,9 +47,18 @@ class Comparison:
     notes: tuple[str, ...]
 
 
-def estimates_of(tables: Sequence[Table], statistics: Statistics, labels: int) -> dict[str, Estimate]:
-    """Each statistic of the stacked tables of a pair, with its bounds; ``nan`` where it makes no sense."""
-    stacked = np.array(tables) if tables else np.zeros((1, labels, labels))
+def estimates_of(
+    tables: Sequence[Table], statistics: Statistics, labels: int, clusters: Sequence[str] | None = None
+) -> dict[str, Estimate]:
+    """Each statistic of the stacked tables of a pair, with its bounds; ``nan`` where it makes no sense.
+
+    Args:
+        tables: one a document.
+        statistics: by name.
+        labels: how many there are.
+        clusters: of each document, what it is drawn together with.
+    """
+    stacked = sums_by_cluster(np.array(tables), clusters) if tables else np.zeros((1, labels, labels))
     unknown = Estimate(math.nan, math.nan, math.nan)
     return {name: estimate(stacked, statistic) if statistic else unknown for name, statistic in statistics.items()}
 
@@ -89,7 +99,7 @@ def table(comparison: Comparison) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     aligned = [str.ljust, str.ljust, *[str.rjust] * len(first.counts), *[str.ljust] * len(first.estimates)]
     rows = ["  ".join(f(cell, w) for f, cell, w in zip(aligned, line, widths, strict=True)).rstrip() for line in lines]
-    clusters = "documents" if comparison.kind == "tags" else "ids"
+    clusters = "texts" if comparison.kind == "tags" else "ids"
     return "\n".join([*rows, "", *comparison.notes, f"In brackets: 95 % bounds, from a bootstrap over {clusters}."])
 
 

@@ -45,6 +45,7 @@ def compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[str
     results = []
     for pair in pairs:
         tables: dict[str, list[Table]] = defaultdict(list)
+        texts: dict[str, list[str]] = defaultdict(list)  # of each table: documents of one text are drawn together
         counts: dict[str, dict[str, int]] = {}
         reports = AnnotationReport(), AnnotationReport()
         for key in pair.items:
@@ -64,6 +65,7 @@ def compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[str
                 count["dropped"] += 1
                 continue
             tables[language].append(_word_table(text, language, spans[0], spans[1]))
+            texts[language].append(text)
             count["documents"] += 1
             count["words"] += int(tables[language][-1].sum())
         for rater, report in zip(pair[:2], reports, strict=True):
@@ -75,7 +77,7 @@ def compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[str
                 notes.append(
                     "Words are what white space parts: neither --language nor a column `language` names a language."
                 )
-            estimates = estimates_of(tables[language], statistics, len(LABELS))
+            estimates = estimates_of(tables[language], statistics, len(LABELS), texts[language])
             results.append(Result(pair.name, language or "-", count, estimates))
     return results
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks import sources
+from lm_eval_tasks.atomic import check_writable
 from lm_eval_tasks.commands.work.checking.models import check_answers, measure_for, model_of
 from lm_eval_tasks.commands.work.checking.report import Checked, Report
 from lm_eval_tasks.commands.work.checking.tasks import check_task, leaves_of
+from lm_eval_tasks.harness_results import output_folder
 from lm_eval_tasks.prompt_lengths import Measure
 
 __all__ = ["Checked", "Report", "check"]
@@ -45,6 +47,11 @@ def check(arguments: Sequence[str]) -> Report:
     shots = {"num_fewshot": config.num_fewshot} if config.num_fewshot else {}
     manager = config.process_tasks({**config.metadata, **shots})
     report = Report()
+    if config.output_path:
+        try:
+            check_writable(output_folder(config.output_path))
+        except UsageError as error:
+            report.problems.append(f"--output_path: {error}")
     model = model_of(config, report) if given.model else None
     measure = Measure() if model is not None else measure_for(config, report)
     requests: list[Any] = []

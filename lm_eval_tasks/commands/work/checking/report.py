@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from custom_metrics.plain_errors import PlainError
+from custom_metrics.printable import on_one_line, printable
 from lm_eval_tasks import sources
 from lm_eval_tasks.prompt_lengths import Lengths
 
@@ -63,8 +64,6 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """The report for a person."""
-        from detector_plugin.display import printable
-
         for task in self.tasks:
             yield from _lines(task)
         shown = set()
@@ -74,15 +73,15 @@ class Report:
                 yield f"\nThe first prompt of {task.task}:"
                 yield from (f"  | {printable(line)}" for line in task.example.splitlines())
         yield ""
-        yield from (f"note: {note}" for note in self.notes)
+        yield from (f"note: {on_one_line(note)}" for note in self.notes)
         of: dict[str, list[str]] = {}
         for task in self.tasks:
             for problem in task.problems:
                 of.setdefault(problem.removeprefix(f"{task.task}: "), []).append(task.task)
         for problem, tasks in of.items():
             others = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-            yield f"problem: {tasks[0]}{others}: {problem}"
-        yield from (f"problem: {problem}" for problem in self.problems)
+            yield on_one_line(f"problem: {tasks[0]}{others}: {problem}")
+        yield from (f"problem: {on_one_line(problem)}" for problem in self.problems)
         if self.missing:
             yield f"problem: {len(self.missing)} public files are missing:"
             yield from (f"  {file.repository}/{file.path}" for file in self.missing)

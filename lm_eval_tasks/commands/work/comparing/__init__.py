@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
+from custom_metrics.mean_of_strata import mean_of
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.units import is_measurable, unit_of
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference, Incomparable, Joined, Refusal
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
-from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join
+from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join, unknown_detectors, unread
 from lm_eval_tasks.commands.work.comparing.measured import Measured
-from lm_eval_tasks.commands.work.comparing.measuring import measure
+from lm_eval_tasks.commands.work.comparing.measuring import TAGGED, measure
 from lm_eval_tasks.commands.work.comparing.rows import corrected, group_rows, in_order, task_rows
 from lm_eval_tasks.runs import Answers, MeasuredBy, Run, TaskRun, headline_filter, labels
 
@@ -71,6 +74,7 @@ def compare_runs(
     notes: list[tuple[str, str]] = []
     joined: list[Joined] = []
     measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
+    uncompared: dict[str, str] = {}  # metric to why not
     known: dict[str, tuple[TaskRun, tuple[MeasuredBy, ...]]] = {}
     for name in progress(names):
         of_task = [run.tasks.get(name) for run in runs]
@@ -84,9 +88,14 @@ def compare_runs(
         refused += refusals
         if task is None:
             continue
-        joined.append(task.summary())
-        chosen = _chosen_metrics(task, metrics, every_metric)
         read_by = _filter_of(task, filter_name)
+        cut, said = unread(task, read_by, models)
+        notes += [(name, note) for note in said]
+        refused += cut
+        if cut:
+            continue
+        chosen = _chosen_metrics(task, metrics, every_metric)
+        joined.append(task.summary())
         known[name] = task.any_run, chosen
         if not chosen and not metrics:
             notes.append((name, "no metric is in two runs (answers of --predict_only are scored by `score`)"))
@@ -94,15 +103,25 @@ def compare_runs(
         if others and filter_name is None:
             notes.append((name, f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)"))
         for metric in chosen:
-            values = measure(task, metric.name, read_by, metric.aggregation)
+            values: Measured | str
+            if metric.name in TAGGED and (of_unknown := unknown_detectors(task, metric.name, read_by, models)):
+                values = (
+                    f"nothing says which detector, version and threshold tagged the answers of {', '.join(of_unknown)}; "
+                    f"tag those of all alike (`lm-eval-grounded score RUN -o DIR`)"
+                )
+            else:
+                values = measure(task, metric.name, read_by, metric.aggregation)
             if isinstance(values, str):
                 notes.append((name, f"{metric.name} is not compared: {values}"))
+                uncompared.setdefault(metric.name, values)
             else:
                 measured[name, metric.name, read_by] = values
     if refused and refuse:
         raise Incomparable(_refusals(refused))
-    if metrics:
+    if metrics and not refused:
         missing = [metric for metric in metrics if all(metric != name for _, name, _ in measured)]
+        if missing and (why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]):
+            raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
             has = sorted({metric.name for run, _ in known.values() for metric in run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
@@ -112,11 +131,24 @@ def compare_runs(
     ]
     return Comparison(
         tuple(models),
-        tuple(in_order(corrected(rows))),
+        tuple(in_order(corrected([_measurable(row, runs, groups) for row in rows]))),
         tuple(joined),
         tuple(_gathered(notes) + ([] if tasks else _absent(runs, models))),
         tuple(refused),
     )
+
+
+def _measurable(row: Difference, runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> Difference:
+    """A row that says which of its values may be shown: those of runs whose own figures may."""
+    members = groups[row.task] if row.group else (row.task,)
+
+    def may_be_shown(run: Run) -> bool:
+        tasks = [run.tasks[name] for name in members if name in run.tasks]
+        figures = [task.figure(row.metric, row.filter) for task in tasks]
+        return is_measurable(mean_of(figures, any(task.is_share(row.metric) for task in tasks)), unit_of(row.metric))
+
+    first, second = (may_be_shown(runs[number]) for number in (row.first, row.second))
+    return replace(row, first_measurable=first, second_measurable=second)
 
 
 # ---------------------------------------------------------------------------------------------------- what is compared
@@ -202,8 +234,9 @@ def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) 
 
 
 def _filter_of(task: JoinedTask, asked: str | None) -> str:
-    """The filter asked for, or that of the headlines."""
-    names = task.filters
+    """The filter asked for, or that of the headlines; also where no row of it is left."""
+    listed = [name for run in task.runs if run is not None for name in run.filters]
+    names = tuple(dict.fromkeys((*listed, *task.filters)))
     if asked is not None and asked in names:
         return asked
     if asked is not None and len(names) > 1:

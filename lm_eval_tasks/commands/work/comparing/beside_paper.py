@@ -8,20 +8,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from custom_metrics.figures import Figure
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.printable import on_one_line, printable
+from custom_metrics.units import NOT_MEASURABLE, is_measurable, unit_of
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison
 from lm_eval_tasks.commands.work.comparing.headlines import headlines_of
 from lm_eval_tasks.commands.work.comparing.rendering import (
     Section,
     csv_of,
     letter_of,
-    printable,
     render_sections,
     sections,
 )
 from lm_eval_tasks.commands.work.comparing.wording import number
 from lm_eval_tasks.published import PublishedRow, all_rows
-from lm_eval_tasks.published.beside import Against, BesidePaper, beside_paper
+from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
 from lm_eval_tasks.runs import Run
 
 __all__ = ["asked_beside_paper", "paper_rows", "paper_sections", "render_with_paper"]
@@ -73,12 +75,11 @@ def render_with_paper(
         return csv_of(paper_rows(found))
     if form == "json":
         said = {} if comparison is None else comparison.as_json()
-        return (
-            json.dumps({**said, "published": paper_rows(found)}, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        )
+        both = {**said, "published": paper_rows(found)}
+        return printable(json.dumps(both, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
     if comparison is not None:
         return render_sections([*sections(comparison), *paper_sections(found, models)], form)
-    legend = tuple(f"{letter_of(place)} = {printable(model)}" for place, model in enumerate(models))
+    legend = tuple(f"{letter_of(place)} = {on_one_line(model)}" for place, model in enumerate(models))
     first, *others = paper_sections(found, models)
     return render_sections([replace(first, before=(*legend, *first.before)), *others], form)
 
@@ -109,8 +110,7 @@ def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bo
     rows: list[tuple[str, ...]] = []
     for one in part:
         rows += [
-            (one.metric, f"{letters[own.run]} (this run)", _bounded(own.value, own.low, own.high), *[""] * len(runs))
-            for own in one.own
+            (one.metric, f"{letters[own.run]} (this run)", _own(own, one.metric), *[""] * len(runs)) for own in one.own
         ]
         for row, against in one.rows:
             by_run = {found.run: found for found in against}
@@ -125,9 +125,9 @@ def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bo
     return Section(
         f"{first.task} beside {first.source.where.partition(';')[0]}",
         ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs)),
-        tuple(tuple(map(printable, row)) for row in rows),
-        before=(printable(_source(first, described)),),
-        after=tuple(map(printable, after)),
+        tuple(tuple(map(on_one_line, row)) for row in rows),
+        before=(on_one_line(_source(first, described)),),
+        after=tuple(map(on_one_line, after)),
     )
 
 
@@ -149,6 +149,13 @@ def _cell(against: Against, notes: dict[str, int]) -> str:
     if against.why_none:
         return f"none{marks}"
     return f"{_bounded(against.difference, against.low, against.high, sign=True)}{marks}"
+
+
+def _own(own: Own, metric: str) -> str:
+    """A run's value with its bounds."""
+    text = _bounded(own.value, own.low, own.high)
+    known = is_measurable(Figure(own.value, own.low, own.high), unit_of(metric))
+    return text if known else NOT_MEASURABLE + text.removeprefix(number(own.value))
 
 
 def _bounded(value: float, low: float, high: float, sign: bool = False) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from custom_metrics.figures import Figure
+from custom_metrics.units import is_measurable, unit_of
+
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal"]
 
 ALPHA = 0.05
@@ -33,6 +36,8 @@ class Difference:
         n: what was paired, in `unit`: documents, articles, questions.
         only_first, only_second: documents that count for one of the models alone, and are in neither value.
         first_own, second_own: the models' values over all documents that count for them, as their runs report them.
+        first_measurable, second_measurable: whether these may be shown (:mod:`custom_metrics.units`). The difference may be
+            known where they are not: it is paired.
         method: what bounds and p come from.
         denominator: the documents that count, in words.
     """
@@ -65,6 +70,16 @@ class Difference:
     second_own: float
     method: str
     denominator: str
+    first_measurable: bool = True
+    second_measurable: bool = True
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether the difference may be shown: its scale is twice as long as that of the metric. Without bounds it is as
+        well known as its two values."""
+        if math.isnan(self.low + self.high):
+            return self.first_measurable and self.second_measurable
+        return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), unit_of(self.metric))
 
     @property
     def significant(self) -> bool:

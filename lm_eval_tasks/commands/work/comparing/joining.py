@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lm_eval_tasks.commands.work.comparing.comparison import Joined, Refusal
-from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
+from lm_eval_tasks.runs import Answer, Answers, Readings, TaskRun, differing_columns
 
-__all__ = ["JoinedTask", "join"]
+__all__ = ["JoinedTask", "join", "unknown_detectors", "unread"]
 
 Places = NDArray[np.int64]
 
@@ -105,6 +105,64 @@ def join(
         ]
         return None, [Refusal(name, "documents", f"no document is in two runs ({'; '.join(first)})")], notes
     return joined, [], notes
+
+
+def unread(task: JoinedTask, filter_name: str, models: Sequence[str]) -> tuple[list[Refusal], list[str]]:
+    """Runs whose samples lack rows of a filter, though the task has it: their file was cut. Where a run has none, the task
+    cannot be compared; where some are there, the rest is missing from the comparison.
+
+    Returns:
+        Refusals, and notes.
+    """
+    refusals, notes = [], []
+    for model, run, answers in zip(models, task.runs, task.answers, strict=True):
+        if run is None or not answers:
+            continue
+        readings = answers.readings.get(filter_name)
+        read = int(readings.present.sum()) if readings is not None else 0
+        file = run.samples.name if run.samples is not None else "its samples file"
+        if read == 0:
+            reason = (
+                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(answers.readings)}: "
+                f"{file} was cut, or is of another version of the task; run it again, or say "
+                f"--filter {next(iter(answers.readings), 'none')}"
+            )
+            refusals.append(Refusal(task.name, "answers", reason))
+        elif read < len(answers):
+            notes.append(
+                f"{read} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
+            )
+    return refusals, notes
+
+
+def unknown_detectors(task: JoinedTask, metric: str, filter_name: str, models: Sequence[str]) -> list[str]:
+    """The models of runs that do not say which detector tagged their answers: neither their results file does, nor the key
+    of a calibration in their values. Others are refused where they differ; these may differ, or not."""
+
+    def is_unknown(readings: Readings) -> bool:
+        column = readings.columns.get(metric)
+        return column is not None and bool((column.known & ~_keys_of(readings)[0]).any())
+
+    return [
+        model
+        for model, run, answers in zip(models, task.runs, task.answers, strict=True)
+        if run is not None
+        and not run.detector
+        and answers is not None
+        and filter_name in answers.readings
+        and is_unknown(answers.readings[filter_name])
+    ]
+
+
+def _keys_of(readings: Readings) -> tuple[NDArray[np.bool_], set[str]]:
+    """(documents,) whether a value of a rate names the key of a calibration, and so of a detector; and these keys."""
+    has, keys = np.zeros(len(readings.places), dtype=bool), set()
+    for column in readings.columns.values():
+        for document, value in column.other_values():
+            if isinstance(value, Mapping) and (key := str(value.get("calibration") or "")):
+                has[document] = True
+                keys.add(key)
+    return has, keys
 
 
 class _Documents(NamedTuple):
@@ -216,15 +274,12 @@ def _differing_prompts(
 
 def _tagged(name: str, models: Sequence[str], answers: Sequence[Answers | None]) -> list[Refusal]:
     """Detectors and calibrations that differ, as the values of rates name them: samples may have no results file."""
-    keys = [sorted(_calibrations(of_run)) if of_run is not None else [] for of_run in answers]
+    keys = [
+        sorted({key for readings in of_run.readings.values() for key in _keys_of(readings)[1]}) if of_run else []
+        for of_run in answers
+    ]
     different = _different([(model, ", ".join(found)) for model, found in zip(models, keys, strict=True) if found])
     return [Refusal(name, "detectors", f"the detector, or its calibration, differs: {different}")] if different else []
-
-
-def _calibrations(answers: Answers) -> set[str]:
-    columns = [column for readings in answers.readings.values() for column in readings.columns.values()]
-    values = (value for column in columns if len(column.others) for value in column.values())
-    return {str(value["calibration"]) for value in values if isinstance(value, Mapping) and "calibration" in value}
 
 
 def _settings(name: str, present: Sequence[tuple[str, TaskRun]]) -> tuple[list[Refusal], list[str]]:

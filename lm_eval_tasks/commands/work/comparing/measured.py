@@ -34,6 +34,8 @@ class Measured:
         present: of each model, (documents,) whether its run has the document.
         clusters: (documents,) numbers of what is drawn together.
         unit: what the clusters are.
+        names: of the clusters, by their number; a cluster that several tasks have is drawn once. Empty where each task has
+            its own.
         annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
             left out; one that occurs and is never flagged counts as 0.
         harmonic: whether the figure is the harmonic mean of the ratios, not their mean.
@@ -51,6 +53,7 @@ class Measured:
     harmonic: bool = False
     errors: Errors | None = None
     expected: bool = False
+    names: tuple[str, ...] = ()
 
     def counted(self, model: int) -> np.ndarray[Any, Any]:
         """(documents,): whether a document counts for a model."""
@@ -64,6 +67,10 @@ class Measured:
         if self.kind == MEAN:
             return self.values[first][common], self.values[second][common]
         return tuple(self._summed(model, common) for model in (first, second))  # type: ignore[return-value]
+
+    def names_of_pair(self, first: int, second: int) -> list[str]:
+        """The names of the rows of :meth:`pair`."""
+        return [self.names[place] for place in np.unique(self.clusters[self.counted(first) & self.counted(second)])]
 
     def own(self, model: int) -> float:
         """The value over all documents that count for a model; ``nan`` where none does."""
@@ -113,6 +120,8 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     if not used:
         return NO_DIFFERENCE
     if tasks[0].kind == RATIO:
-        return compare_ratios([pair for _, pair in used], tasks[0].harmonic)
+        named = len(used) > 1 and all(task.names for task, _ in used)
+        names = [task.names_of_pair(first, second) for task, _ in used] if named else None
+        return compare_ratios([pair for _, pair in used], tasks[0].harmonic, clusters=names)
     strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, (one, other) in used]
     return compare_rates(strata, tasks[0].metric)

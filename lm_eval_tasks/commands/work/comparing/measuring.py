@@ -18,15 +18,18 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.judging import ASPECTS
 from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_draws import SEED
-from custom_metrics.paired_rates import RATES, detector_errors
-from custom_metrics.random_effects import Errors
+from custom_metrics.paired_rates import RATES
+from custom_metrics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.calibrated import in_force
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
 from lm_eval_tasks.commands.work.comparing.measured import MEAN, RATE, RATIO, Measured
 from lm_eval_tasks.runs import Answers, Readings, TaskRun
 
-__all__ = ["measure"]
+__all__ = ["TAGGED", "measure"]
+
+TAGGED = (*RATES, "hallucinated_share", "hallucinated_words")
+"""Metrics that count what a detector tagged."""
 
 _WORD_SCORES = {
     # numerator and denominator of summed tp, fp, fn, tn
@@ -48,8 +51,7 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
         In words why it cannot be compared, else its values.
     """
     read = [answers.readings.get(filter_name) if answers is not None else None for answers in task.answers]
-    of_rate = metric in RATES or metric == "hallucinated_share"
-    if of_rate:
+    if metric in RATES or metric == "hallucinated_share":
         return _measured_rate(task, metric, filter_name, read)
     if aggregation in _WORD_SCORES:
         return _measured_words(task, metric, read, aggregation)
@@ -62,7 +64,28 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
         ]
         found = _measured(task, read, RATIO, metric, _each(metric, of_judge), "questions", questions)
         return found if isinstance(found, str) else replace(found, harmonic=of_judge is _rating)
-    return _measured(task, read, MEAN, metric, lambda readings: _numbers(readings, metric), "documents")
+    found = _measured(task, read, MEAN, metric, lambda readings: _numbers(readings, metric), "documents")
+    return found if isinstance(found, str) else _by_passage(task, found)
+
+
+def _by_passage(task: JoinedTask, found: Measured) -> Measured:
+    """The values of an annotated task by passage: rows of one text, or page, hang together, in several tasks as well.
+
+    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
+    """
+    names = [""] * task.documents
+    for answers, places in zip(task.answers, task.places, strict=True):
+        for place, name in zip(places.tolist(), (answers.passages if answers is not None else ()) or (), strict=False):
+            names[place] = name
+    if not all(names):
+        return found
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    clusters = np.array([numbers[name] for name in names], dtype=int)
+    unit = "passages" if len(numbers) < len(names) else found.unit
+    values = found.values
+    if found.kind == MEAN:
+        values = tuple(np.stack([part, np.where(np.isnan(part), np.nan, 1.0)], axis=-1)[:, None] for part in values)
+    return replace(found, kind=RATIO, values=values, clusters=clusters, unit=unit, names=tuple(numbers))
 
 
 def _first(answers: Answers | None, readings: Readings | None, metric: str) -> Iterator[Any]:
@@ -230,7 +253,10 @@ def _measured_words(task: JoinedTask, metric: str, read: Sequence[Readings | Non
     """A score of summed word counts, or the mean of it over the categories that occur."""
     of_score, of_recall = (_each("precision", partial(_word_counts, score=each)) for each in (score, "recall"))
     found = _measured(task, read, RATIO, metric, of_score, "documents")
-    if isinstance(found, str) or found.values[0].shape[1] == 1:
+    if isinstance(found, str):
+        return found
+    found = _by_passage(task, found)
+    if found.values[0].shape[1] == 1:
         return found
     recall = _measured(task, read, RATIO, metric, of_recall, "documents")
     if isinstance(recall, str):
@@ -299,9 +325,8 @@ class _Tagged(NamedTuple):
             column = readings.columns.get(rate)
             if column is None or has[readings.present].all():
                 continue
-            for document in column.others[~has[column.others]].tolist():
-                value = column[document]
-                if not isinstance(value, Mapping):
+            for document, value in column.other_values():
+                if has[document] or not isinstance(value, Mapping):
                     continue
                 has[document] = True
                 counts[document] = value.get("flagged"), value.get("words")
@@ -317,11 +342,9 @@ def _words(answers: Answers, tagged: _Tagged, metric: str, filter_name: str, rea
     column = readings.columns.get(metric)
     if column is None:
         return words
-    counts = ~np.isnan(column.numbers)
-    counts[column.others] = True
-    for document in np.flatnonzero(counts & tagged.has).tolist():
+    for document in np.flatnonzero(column.known & tagged.has).tolist():
         words[document, 0] = [_number(part) for part in tagged.counts[document]]
-    untagged = np.flatnonzero(counts & ~tagged.has)
+    untagged = np.flatnonzero(column.known & ~tagged.has)
     for document, answer in zip(untagged, answers.select(untagged.tolist()), strict=True):
         try:
             content = json.loads(answer.readings[filter_name].answer)
@@ -356,5 +379,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
     if found is None:
         return None, False
     seed = SEED + zlib.crc32(task.encode()) % 10_000  # languages are calibrated on answers of their own
-    errors = detector_errors(found.documents, found.precision, found.recall, found.pooled, seed=seed)
+    errors = detector_errors(
+        found.documents, found.precision, found.recall, found.pooled, seed=seed, clusters=found.clusters or None
+    )
     return errors, found.pooled is not None

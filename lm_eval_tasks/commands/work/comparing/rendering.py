@@ -9,16 +9,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
+from custom_metrics.printable import on_one_line, printable
+from custom_metrics.units import NOT_MEASURABLE
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference
 from lm_eval_tasks.commands.work.comparing.wording import explanations, number, p_value, sentences
 
-__all__ = ["FORMATS", "Section", "csv_of", "letter_of", "printable", "render", "render_sections", "sections"]
+__all__ = ["FORMATS", "Section", "csv_of", "letter_of", "render", "render_sections", "sections"]
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,6 @@ def render(comparison: Comparison, form: str = "text") -> str:
     return FORMATS[form](comparison)
 
 
-def printable(text: str) -> str:
-    """A text without characters that control a terminal or the direction of text; they are shown as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 # -------------------------------------------------------------------------------------------------------------- tables
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
@@ -56,7 +54,7 @@ _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
 def sections(comparison: Comparison) -> list[Section]:
     """The comparison as tables: one of all differences."""
-    names = [printable(name) for name in comparison.models]
+    names = [on_one_line(name) for name in comparison.models]
     letters = [letter_of(place) for place in range(len(names))]
     legend = tuple(f"{letter} = {name}" for letter, name in zip(letters, names, strict=True))
     two = len(names) == 2
@@ -71,11 +69,11 @@ def sections(comparison: Comparison) -> list[Section]:
         n = f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}")
         rows.append(
             (
-                printable(f"{row.task} (mean of {row.tasks})" if row.group else row.task),
-                printable(row.metric) + _ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
+                on_one_line(f"{row.task} (mean of {row.tasks})" if row.group else row.task),
+                on_one_line(row.metric) + _ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
                 *pair,
-                _value(row.first_value, row.first_own),
-                _value(row.second_value, row.second_own),
+                _value(row.first_value, row.first_own) if row.first_measurable else NOT_MEASURABLE,
+                _value(row.second_value, row.second_own) if row.second_measurable else NOT_MEASURABLE,
                 _difference(row),
                 p_value(row.p_adjusted) + star,
                 n,
@@ -89,8 +87,8 @@ def sections(comparison: Comparison) -> list[Section]:
             tuple(rows),
             before=legend,
             after=(
-                *map(printable, sentences(comparison, _short(names))),
-                *map(printable, explanations(comparison, letters)),
+                *map(on_one_line, sentences(comparison, _short(names))),
+                *map(on_one_line, explanations(comparison, letters)),
             ),
         )
     ]
@@ -115,7 +113,10 @@ def _value(value: float, own: float) -> str:
 def _difference(row: Difference) -> str:
     if row.n == 0:
         return "-"
-    return f"{number(row.difference, sign=True)} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
+    if not row.is_measurable and math.isnan(row.low + row.high):
+        return NOT_MEASURABLE
+    value = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+    return f"{value} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
 
 
 def _table(section: Section, form: str, escape: Callable[[str], str]) -> str:
@@ -198,13 +199,13 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
 def _cell(value: Any) -> Any:
     """A value of a CSV file; a text that a spreadsheet would take for a formula begins with an apostrophe."""
     if isinstance(value, str):
-        text = printable(value)
+        text = on_one_line(value)
         return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
     return "" if value is None else value
 
 
 def _json(comparison: Comparison) -> str:
-    return json.dumps(comparison.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return printable(json.dumps(comparison.as_json(), ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
 
 
 _FORMS: dict[str, Callable[[Sequence[Section]], str]] = {"text": _text, "markdown": _markdown, "latex": _latex}

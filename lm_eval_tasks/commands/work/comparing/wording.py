@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from custom_metrics.units import NOT_MEASURABLE
 from lm_eval_tasks.commands.work.comparing.comparison import Comparison, Difference
 
 __all__ = ["explanations", "number", "p_value", "sentences"]
@@ -64,7 +65,8 @@ def _of_row(row: Difference, first: str, second: str) -> str:
         return f"{where} nothing can be said of the difference: the detector's errors are too little known."
     bounds = f"95 % bounds {number(row.low)} to {number(row.high)}" if not math.isnan(row.low) else "no bounds"
     if not row.significant:
-        difference, p = number(row.difference, sign=True), p_value(row.p_adjusted)
+        difference = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+        p = p_value(row.p_adjusted)
         return f"no difference is shown {where}: {difference}, {bounds}, p = {p}."
     size, low, high = abs(row.difference), *sorted((abs(row.low), abs(row.high)))
     bounds = f" ({number(low)} to {number(high)})" if row.low * row.high > 0 else ""
@@ -102,6 +104,8 @@ def explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
             f"({', '.join(map(str, sizes))} comparisons), groups by themselves. Metrics are not corrected for each other. "
             f"Bounds are those of each comparison alone."
         )
+    if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
+        found.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if any(row.only_first or row.only_second for row in rows):
         found.append("Only one: documents that count for one of both models alone, and are left out of both values.")
     if any(row.dropped_matters for row in rows):

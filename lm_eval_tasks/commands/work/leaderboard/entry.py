@@ -6,16 +6,20 @@ import hashlib
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from custom_metrics.broken_run import are_equal
+from custom_metrics.figures import Figure
 from custom_metrics.paired_difference import Floats
 from lm_eval_tasks.commands.work.leaderboard.headlines import family_of, headlines_of
 from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
+from lm_eval_tasks.commands.work.reporting.broken import EQUAL, one_sided
+from lm_eval_tasks.commands.work.reporting.doubts import unread
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
@@ -32,6 +36,7 @@ class Measured:
         higher_is_better: ``None`` where neither is: such figures have no rank.
         value, low, high, standard_error: of the results file; ``None`` where not known.
         n: documents in the denominator.
+        is_share: whether the value is a share of its documents.
         numbers: one for each document or article, in an order that all runs over the same documents share; ``nan`` for
             one that is not in the denominator. Empty where `kind` is.
     """
@@ -45,7 +50,13 @@ class Measured:
     high: float | None
     standard_error: float | None
     n: int
+    is_share: bool
     numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
+
+    @property
+    def figure(self) -> Figure:
+        low, high, error = (math.nan if x is None else x for x in (self.low, self.high, self.standard_error))
+        return Figure(self.value, low, high, error, self.n)
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,9 @@ class TaskEntry:
         figures: all of them, filter to name to figure.
         doubts: why they are not comparable with the published ones.
         unranked: why it cannot be ranked; empty where it can.
+        alike: how it answers every question alike (:func:`~lm_eval_tasks.commands.work.reporting.broken.one_sided`), and
+            is not ranked for that; empty where it does not.
+        unread: what else is wrong with its answers, such as many that are Invalid.
     """
 
     task: str
@@ -72,6 +86,8 @@ class TaskEntry:
     figures: dict[str, Any]
     doubts: tuple[str, ...]
     unranked: str = ""
+    alike: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +126,7 @@ class Entry:
             TaskEntry(
                 **{
                     **task,
-                    "doubts": tuple(task["doubts"]),
+                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread")},
                     "measured": tuple(
                         Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
                         for one in task["measured"]
@@ -132,7 +148,7 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 
 def _task(task: TaskRun) -> TaskEntry:
-    conditions = _conditions(task)
+    conditions, headlines = _conditions(task), headlines_of(task)
     answers: Answers | None = None
     order: list[int] = []
     unranked = ""
@@ -152,11 +168,21 @@ def _task(task: TaskRun) -> TaskEntry:
         language=task.language,
         family=family_of(task),
         conditions=conditions,
-        measured=tuple(_measured(task, *headline, answers, order) for headline in headlines_of(task)),
+        measured=tuple(_measured(task, *headline, answers, order) for headline in headlines),
         figures={name: dict(figures) for name, figures in task.figures.items()},
         doubts=tuple(task.not_comparable),
         unranked=unranked,
+        alike=tuple(_alike(task, headlines[0][1], answers)),
+        unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, headlines[0][1]))),
     )
+
+
+def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]:
+    said, _ = one_sided(task, filter)
+    if said:
+        yield said
+    if answers is not None and are_equal(len(answers), len(np.unique(answers.responses))):
+        yield EQUAL
 
 
 def _measured(task: TaskRun, metric: str, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
@@ -171,6 +197,7 @@ def _measured(task: TaskRun, metric: str, name: str, answers: Answers | None, or
         value=float(figure["value"]),
         **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
         n=int(figure.get("n") or 0),
+        is_share=task.is_share(metric),
         numbers=numbers,
     )
 

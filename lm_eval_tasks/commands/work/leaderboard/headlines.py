@@ -8,9 +8,10 @@ from lm_eval_tasks.runs import TaskRun
 
 __all__ = ["family_of", "headlines_of"]
 
+_CLAPNQ = ("rougeL", "recall", "rougeLp", "unanswerable_accuracy", "answerable_abstention_rate")
 _HEADLINES = {
     "nomiracl": (("hallucination_rate", "robust"), ("error_rate", "robust")),  # `strict` is for the paper
-    "clapnq": tuple((metric, "answer") for metric in ("rougeL", "recall", "rougeLp", "unanswerable_accuracy")),
+    "clapnq": tuple((metric, "answer") for metric in _CLAPNQ),
     "mfava": (("rogan_gladen_rate", "answer"), ("estimated_rate", "answer"), ("f1", "tags")),
     "mushroom": (("iou", "tags"), ("rho", "tags")),
 }

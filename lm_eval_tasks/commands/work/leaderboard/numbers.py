@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from custom_metrics.carried import clusters_of
+from custom_metrics.intervals import sums_by_cluster
 from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_rates import linearised
 from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE
@@ -29,7 +31,8 @@ def numbers_of(
 
     Ratios of sums are given as linearised values, whose mean they are (:func:`custom_metrics.paired_rates.linearised`).
     The hallucination rates of mFAVA are so by article, and are all the flagged share: corrected by the same calibration,
-    of one language, they differ significantly where the flagged shares do.
+    of one language, they differ significantly where the flagged shares do. Those of annotated answers are by passage, where
+    several answers have one.
 
     Args:
         metric, aggregation: of the task.
@@ -43,15 +46,21 @@ def numbers_of(
     """
     columns = answers.readings[filter].columns if answers is not None and filter in answers.readings else {}
     column = columns.get(metric)
-    if answers is None or column is None or (np.isnan(column.numbers).all() and not len(column.others)):
+    if answers is None or column is None or not column.known.any():
         return "", _NONE
+    named = answers.passages
+    passages = clusters_of([named[at] for at in order]) if named is not None else None  # rows of one text, or page
     if aggregation in (DEFINED_SHARE, DEFINED_MEAN):
-        return (SHARE if aggregation == DEFINED_SHARE else MEAN), column.numbers[[*order]]
+        numbers = column.numbers[[*order]]
+        if passages is not None:
+            sums = sums_by_cluster(np.nan_to_num(np.column_stack([numbers, ~np.isnan(numbers)])), passages)
+            return _checked(linearised(*sums.T))
+        return (SHARE if aggregation == DEFINED_SHARE else MEAN), numbers
     if metric in _RATES:
         return _checked(_by_article(answers, columns.get("estimated_rate")))
     if metric in _OF_COUNTS:
         counts = columns.get("precision")
-        return _checked(_of_counts(metric, [counts[at] for at in order]) if counts is not None else None)
+        return _checked(_of_counts(metric, [counts[at] for at in order], passages) if counts is not None else None)
     return "", _NONE
 
 
@@ -74,7 +83,7 @@ def _by_article(answers: Answers, column: Column | None) -> Floats:
     return linearised(array[:, 0], array[:, 1])
 
 
-def _of_counts(metric: str, counts: Sequence[Any]) -> Floats | None:
+def _of_counts(metric: str, counts: Sequence[Any], passages: Sequence[Any] | None) -> Floats | None:
     """Also of several categories, each with counts of its own: their mean."""
     none = np.zeros(np.shape(next((count for count in counts if count is not None), 0)))
     try:
@@ -83,6 +92,7 @@ def _of_counts(metric: str, counts: Sequence[Any]) -> Floats | None:
         return None
     if array.shape[-1:] != (4,):
         return None
+    array = sums_by_cluster(array, passages)
     above, below = (array[..., places].sum(axis=-1) for places in _OF_COUNTS[metric])
     values = linearised(above, below)
     return values if values.ndim == 1 else np.asarray(values.mean(axis=1))

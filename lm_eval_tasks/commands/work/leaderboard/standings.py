@@ -5,56 +5,80 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from custom_metrics.intervals import Z95
+from custom_metrics.figures import Figure
+from custom_metrics.mean_of_strata import mean_of
 from custom_metrics.paired_difference import Floats
 from custom_metrics.significance_ranks import all_pairs, ranks
+from custom_metrics.units import Unit, is_measurable, unit_of
 from lm_eval_tasks.commands.work.leaderboard.entry import Entry, Measured, TaskEntry
 from lm_eval_tasks.commands.work.leaderboard.numbers import SHARE
+from lm_eval_tasks.commands.work.reporting.prices import PRICES
 
-__all__ = ["MEAN_COLUMN", "Cell", "Section", "Standing", "Table", "sections_of"]
+__all__ = ["MEAN_COLUMN", "Cell", "Column", "Section", "Standing", "Table", "sections_of"]
 
 MEAN_COLUMN = "mean"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of a run; ``nan`` for bounds that are not known, ``rank`` is ``None`` where it has none."""
+    """A figure of a run.
 
-    value: float
-    low: float
-    high: float
+    Attributes:
+        figure: ``nan`` for bounds that are not known.
+        unit: of its values.
+        rank: ``None`` where it has none.
+        competes: whether it could have one: its value is measurable, and the run does not answer every question alike.
+        marked: whether something is wrong with the run's answers to these tasks: a first rank is then no distinction.
+    """
+
+    figure: Figure
+    unit: Unit
     rank: int | None = None
-    n: int = 0
-    doubtful: bool = False
+    competes: bool = True
+    marked: bool = False
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        name: a language, a task, :data:`MEAN_COLUMN` for their mean; empty in a table of one task.
+        metric: its name; empty where it is the table's title.
+        higher_is_better: ``None`` where neither is.
+    """
+
+    name: str
+    metric: str
+    higher_is_better: bool | None
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A row: a run by its number in the entries, and its cells by column. A run that has not done a task has no cell."""
+    """A row: a run by its number in the entries, its cells by column, and what is wrong with its answers to the table's
+    tasks. A run that has not done a task has no cell."""
 
     entry: int
-    cells: Mapping[str, Cell]
+    cells: Mapping[Column, Cell]
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Table:
-    """A metric of tasks that runs share, or the metrics of one task.
+    """Metrics of tasks that runs share: one metric, two that are bought with each other, or all of a single task.
 
     Attributes:
-        title: the metric; empty where columns are metrics.
-        columns: languages, tasks or metrics; with several languages their mean comes first.
-        higher_is_better: of each column; ``None`` where neither is.
+        title: the metric, or both; empty where the table is of one task.
+        columns: with several languages or tasks their mean comes first; two metrics stand side by side in each.
         rows: best first, by the first column.
     """
 
     title: str
-    columns: tuple[str, ...]
-    higher_is_better: tuple[bool | None, ...]
+    columns: tuple[Column, ...]
     rows: tuple[Standing, ...]
 
 
@@ -170,30 +194,50 @@ def _doubts(part: _Part) -> tuple[str, ...]:
     )
 
 
+Wanted = Sequence[tuple[str, str, str]]
+"""Task, metric and filter of what a column is of."""
+
+
 def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
     metrics = list(dict.fromkeys((one.metric, one.filter) for task in tasks for one in task.measured))
     if len(tasks) == 1:
-        columns = {_column(metric, name): [(tasks[0].task, metric, name)] for metric, name in metrics}
-        yield _table("", part, columns)
+        yield _table(
+            "", part, [("", _named(metric, name), [(tasks[0].task, metric, name)]) for metric, name in metrics]
+        )
         return
+    for together in _together(metrics):
+        alone = len(together) == 1
+        columns: list[tuple[str, str, Wanted]] = []
+        for place in (MEAN_COLUMN, *(task.task for task in tasks)):
+            for metric, name in together:
+                having = [t for t in tasks if any((one.metric, one.filter) == (metric, name) for one in t.measured)]
+                wanted = [(task.task, metric, name) for task in having if place in (MEAN_COLUMN, task.task)]
+                called = next((task.language or task.task for task in having if task.task == place), place)
+                if wanted:
+                    columns.append((called, "" if alone else metric, wanted))
+        yield _table(_named(" and ".join(metric for metric, _ in together), together[0][1]), part, columns)
+
+
+def _together(metrics: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], ...]]:
+    """The metrics, each with the one that it can be bought with: neither says anything without the other."""
+    left = dict.fromkeys(metrics)
     for metric, name in metrics:
-        names = [
-            task.task for task in tasks if any((one.metric, one.filter) == (metric, name) for one in task.measured)
-        ]
-        languages = {task.task: task.language for task in tasks}
-        columns = {MEAN_COLUMN: [(task, metric, name) for task in names]}
-        columns |= {languages[task] or task: [(task, metric, name)] for task in names}
-        yield _table(_column(metric, name), part, columns)
+        if (metric, name) in left:
+            price = (PRICES[metric].metric, name) if metric in PRICES else None
+            found = tuple(one for one in ((metric, name), price) if one in left)
+            for one in found:
+                left.pop(one)
+            yield found
 
 
-def _column(metric: str, name: str) -> str:
+def _named(metric: str, name: str) -> str:
     return metric if name in ("answer", "tags") else f"{metric}, {name}"
 
 
-def _table(title: str, part: _Part, columns: Mapping[str, Sequence[tuple[str, str, str]]]) -> Table:
-    cells: dict[int, dict[str, Cell]] = {number: {} for number in part.members}
-    better = []
-    for column, wanted in columns.items():
+def _table(title: str, part: _Part, columns: Sequence[tuple[str, str, Wanted]]) -> Table:
+    cells: dict[int, dict[Column, Cell]] = {number: {} for number in part.members}
+    made = []
+    for name, metric, wanted in columns:
         measured = {
             number: found
             for number, tasks in part.members.items()
@@ -201,56 +245,70 @@ def _table(title: str, part: _Part, columns: Mapping[str, Sequence[tuple[str, st
             == len(wanted)
         }
         direction = next((found[0].higher_is_better for found in measured.values()), None)
-        better.append(direction)
-        of_models = _ranks(measured, part, wanted, direction)
-        for number, found in measured.items():
-            doubtful = any(part.members[number][task].doubts for task, *_ in wanted)
-            cells[number][column] = _cell(found, of_models.get(number), doubtful)
-    first = next(iter(columns))
-    rows = [Standing(number, found) for number, found in cells.items() if found]
-    rows.sort(key=lambda row: _order(row.cells.get(first), better[0]))
-    return Table(title, tuple(columns), tuple(better), tuple(rows))
+        made.append(column := Column(name, metric, direction))
+        of_column = {number: _cell(found, part.members[number], wanted) for number, found in measured.items()}
+        of_models = _ranks(measured, of_column, part, wanted, direction)
+        for number, cell in of_column.items():
+            cells[number][column] = replace(cell, rank=of_models.get(number))
+    tasks = dict.fromkeys(task for *_, wanted in columns for task, *_ in wanted)
+    rows = [
+        Standing(number, found, _marks([part.members[number][task] for task in tasks if task in part.members[number]]))
+        for number, found in cells.items()
+        if found
+    ]
+    rows.sort(key=lambda row: _order(row.cells.get(made[0]), made[0].higher_is_better))
+    return Table(title, tuple(made), tuple(rows))
 
 
 def _measured(task: TaskEntry | None, which: Sequence[str]) -> Measured | None:
     return next((one for one in task.measured if [one.metric, one.filter] == which), None) if task else None
 
 
-def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, float]:
+def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...]:
     if cell is None:
-        return math.inf, math.inf
-    return cell.rank or math.inf, -cell.value if higher_is_better else cell.value
+        return 2, math.inf, math.inf
+    return not cell.competes, cell.rank or math.inf, -cell.figure.value if higher_is_better else cell.figure.value
 
 
-def _cell(found: Sequence[Measured], rank: int | None, doubtful: bool) -> Cell:
-    if len(found) == 1:
-        (one,) = found
-        low, high = (math.nan if bound is None else bound for bound in (one.low, one.high))
-        return Cell(one.value, low, high, rank, one.n, doubtful)
-    value = fmean(one.value for one in found)
-    errors = [one.standard_error for one in found]
-    error = math.nan
-    if all(part is not None for part in errors):
-        error = math.sqrt(sum(part**2 for part in errors if part is not None)) / len(found)
-    return Cell(value, value - Z95 * error, value + Z95 * error, rank, sum(one.n for one in found), doubtful)
+def _cell(found: Sequence[Measured], tasks: Mapping[str, TaskEntry], wanted: Wanted) -> Cell:
+    unit = unit_of(found[0].metric)
+    figure = mean_of([one.figure for one in found], found[0].is_share)
+    asked = [tasks[task] for task, *_ in wanted]
+    competes = is_measurable(figure, unit) and not all(task.alike for task in asked)
+    return Cell(figure, unit, competes=competes, marked=any(task.alike or task.unread for task in asked))
+
+
+def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
+    """What is wrong with a run's answers, and in which of several languages."""
+    where: dict[str, list[str]] = {}
+    for task in tasks:
+        for said in (*task.alike, *task.unread):
+            where.setdefault(said, []).append(task.language or task.task)
+    return tuple(
+        said if len(of) == len(tasks) else f"{said} ({', '.join(of) if len(of) < 4 else f'{len(of)} of {len(tasks)}'})"
+        for said, of in where.items()
+    )
 
 
 def _ranks(
     measured: Mapping[int, Sequence[Measured]],
+    cells: Mapping[int, Cell],
     part: _Part,
-    wanted: Sequence[tuple[str, str, str]],
+    wanted: Wanted,
     higher_is_better: bool | None,
 ) -> dict[int, int]:
-    """Of the runs whose answers are known, where there are two of them."""
+    """Of the runs that compete and whose answers are known, where there are two of them."""
     testable = [
         number
         for number, found in measured.items()
-        if all(one.kind for one in found) and not any(part.members[number][task].unranked for task, *_ in wanted)
+        if cells[number].competes
+        and all(one.kind for one in found)
+        and not any(part.members[number][task].unranked for task, *_ in wanted)
     ]
     if higher_is_better is None or len(testable) < 2:
         return {}
     share = measured[testable[0]][0].kind == SHARE
     strata = [np.array([measured[number][place].numbers for number in testable]).T for place in range(len(wanted))]
-    values = [fmean(one.value for one in measured[number]) for number in testable]
+    values = [cells[number].figure.value for number in testable]
     found = ranks(values, part.p_of_pairs(strata, share), higher_is_better)
     return {number: rank for number, rank in zip(testable, found, strict=True) if rank is not None}

@@ -7,11 +7,12 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from custom_metrics.units import NOT_MEASURABLE, Unit, unit_of
 from lm_eval_tasks.commands.work.comparing import Comparison, Difference, compare_runs
 from lm_eval_tasks.commands.work.comparing.wording import p_value
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
-from lm_eval_tasks.commands.work.reporting.numbers import NO_BREAK, Unit, shown, unbroken, unit_of
+from lm_eval_tasks.commands.work.reporting.numbers import NO_BREAK, shown, unbroken
 from lm_eval_tasks.commands.work.reporting.points import points
 from lm_eval_tasks.commands.work.reporting.prices import PRICES
 from lm_eval_tasks.runs import Answers, Run, TaskRun
@@ -34,6 +35,7 @@ _CORRECTED = ("rogan_gladen_rate", "estimated_rate")
 _FLAGGED = "detected_rate"
 
 _BETTER = "is better than"
+_ALIKE = "{model} answers every question alike, and is said to be better than no other model."
 _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
 
@@ -48,8 +50,7 @@ class Row:
         first_value, second_value, difference, bounds, p: as text.
         sort, p_sort: the difference and p, to sort by.
         drawn: lower bound, difference and upper bound on a scale of 0 to 100, with 50 for no difference; ``None`` where
-            there are no bounds.
-        wide: whether the bounds of a share are wider than 100 points: then the data say next to nothing.
+            there are no bounds, and for a difference that is not measurable.
         significant: whether the models differ, as corrected for the number of comparisons.
         better: label of the better model; empty where none is shown to be.
         counted: what was paired.
@@ -66,8 +67,7 @@ class Row:
     p: str
     sort: float
     p_sort: float
-    drawn: tuple[float, float, float] | None
-    wide: bool
+    drawn: tuple[float, float | None, float] | None
     significant: bool
     better: str
     counted: str
@@ -182,15 +182,14 @@ def _row(row: Difference, found: Comparison, width: float) -> Row:
         task=f"{row.task}, mean over {row.tasks} tasks" if row.group else row.task,
         first=models[row.first],
         second=models[row.second],
-        first_value=shown(row.first_value, unit),
-        second_value=shown(row.second_value, unit),
-        difference=points(row.difference, unit),
+        first_value=shown(row.first_value, unit) if row.first_measurable else NOT_MEASURABLE,
+        second_value=shown(row.second_value, unit) if row.second_measurable else NOT_MEASURABLE,
+        difference=points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE,
         bounds=_bounds(row, unit),
         p=p_value(row.p_adjusted),
         sort=row.difference if math.isfinite(row.difference) else 0.0,
         p_sort=row.p_adjusted if math.isfinite(row.p_adjusted) else 2.0,  # behind all others
         drawn=_drawn(row, width),
-        wide=unit == "share" and row.high - row.low > 1,
         significant=row.significant,
         better=models[row.better] if row.better is not None else "",
         counted=f"{row.n} {row.unit}",
@@ -204,12 +203,12 @@ def _bounds(row: Difference, unit: Unit) -> str:
     return f"{points(row.low, unit).removesuffix(' points')} to {points(row.high, unit)}"
 
 
-def _drawn(row: Difference, width: float) -> tuple[float, float, float] | None:
+def _drawn(row: Difference, width: float) -> tuple[float, float | None, float] | None:
     parts = (row.low, row.difference, row.high)
     if not width or not all(map(math.isfinite, parts)):
         return None
     low, value, high = (round(50 + 50 * max(-1.0, min(1.0, part / width)), 2) for part in parts)
-    return low, value, high
+    return low, value if row.is_measurable else None, high
 
 
 # ------------------------------------------------------------------------------------------------------------ verdicts
@@ -218,6 +217,10 @@ def _drawn(row: Difference, width: float) -> tuple[float, float, float] | None:
 def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[str, str], tuple[Verdict, ...]]:
     wanted = dict.fromkeys((one.family, one.metric) for one in headlines)
     languages = {(one.family, one.metric): one.languages.keys() for one in headlines}
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in headlines:
+        if one.is_alike:
+            alike.setdefault((one.family, one.metric), []).append(one.model)
     verdicts = {}
     for family, metric in wanted:
         rows, parts = _rows_of(found, family, metric, languages[family, metric])
@@ -228,9 +231,12 @@ def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[st
             verdicts[family, metric] = tuple(listed[: _PAIRS + 1])
             continue
         listed = [_verdict(row, found, _price_of(row, found)) for row in rows] or list(_of_languages(parts, found))
+        degenerate = alike.get((family, metric), ())
+        listed = [one for one in listed if one.better not in degenerate]
         listed.sort(key=lambda one: not one.better)
         if len(listed) > _PAIRS:
             listed = [one for one in listed if one.better][:_PAIRS]
+        listed += [Verdict("", "", "", _ALIKE.format(model=_named(model))) for model in degenerate]
         verdicts[family, metric] = tuple(listed)
     return verdicts
 
@@ -254,7 +260,7 @@ def _price_of(row: Difference, found: Comparison) -> str:
     metric, paid = PRICES[row.metric]
     pair = (row.first, row.second, row.filter)
     price = next((one for one in found.of(metric, row.task) if (one.first, one.second, one.filter) == pair), None)
-    if price is None or price.better in (None, row.better):
+    if price is None or price.better in (None, row.better) or not (price.first_measurable and price.second_measurable):
         return ""
     values = (shown(value, unit_of(metric)) for value in (price.first_value, price.second_value))
     more, less = values if row.better == row.first else reversed([*values])
@@ -270,7 +276,8 @@ def _verdict(row: Difference, found: Comparison, price: str = "") -> Verdict:
     sure = f"95 % bounds {bounds}; {_said_p(row.p_adjusted)}" if bounds else _said_p(row.p_adjusted)
     if row.better is None:
         said = "They differ" if row.significant else "No difference is shown"
-        pair = f"{said}: {_named(first)} less {_named(second)} is {points(row.difference, unit)} ({sure})."
+        size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
+        pair = f"{said}: {_named(first)} less {_named(second)} is {size} ({sure})."
         return Verdict("", "", "", pair)
     better, other = (first, second) if row.better == row.first else (second, first)
     size = points(abs(row.difference), unit).removeprefix("+")

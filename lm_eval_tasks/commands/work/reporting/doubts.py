@@ -15,19 +15,18 @@ from custom_metrics.broken_run import MOST_INVALID
 from custom_metrics.detection import WordCounts
 from custom_metrics.figures import Figure
 from custom_metrics.hallucination import doubts as doubts_of_correction
-from lm_eval_tasks.calibrated import KINDS_OF_CALIBRATION, SAYS_NEXT_TO_NOTHING
-from lm_eval_tasks.commands.work.reporting.families import Family, figure_of
-from lm_eval_tasks.commands.work.reporting.numbers import Unit, bounds, shown
+from custom_metrics.units import Unit, is_measurable
+from lm_eval_tasks.calibrated import KINDS_OF_CALIBRATION
+from lm_eval_tasks.commands.work.reporting.broken import EQUAL, READINGS, Signs, one_sided
+from lm_eval_tasks.commands.work.reporting.families import Family
+from lm_eval_tasks.commands.work.reporting.numbers import shown
 from lm_eval_tasks.outcome import FEW, NOTEWORTHY
 from lm_eval_tasks.runs import TaskRun
 
-__all__ = ["CORRECTED", "READINGS", "Doubt", "doubts_of"]
+__all__ = ["CORRECTED", "Doubt", "doubts_of", "unread"]
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
-
-READINGS = ("strict", "robust")
-"""The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
 
 _APART = 0.05  # between two readings of the same answers
 _NAMED = 3  # languages that a doubt names
@@ -48,8 +47,8 @@ class Doubt:
     """A reason to trust a number less.
 
     Attributes:
-        kind: ``not_comparable``, ``few``, ``wide``, ``unbounded``, ``undefined``, ``calibration``, ``clipped``, ``unlike``,
-            ``invalid``, ``abstains``, ``readings`` or ``broken``.
+        kind: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``, ``clipped``, ``unlike``,
+            ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``.
         text: what is said, without a full stop.
     """
 
@@ -63,7 +62,7 @@ def doubts_of(
     filter_name: str,
     unit: Unit,
     mean: Figure,
-    broken: Mapping[str, str] | None = None,
+    broken: Mapping[str, Signs] | None = None,
 ) -> tuple[Doubt, ...]:
     """The doubts about a metric of a family of tasks.
 
@@ -72,16 +71,19 @@ def doubts_of(
         metric, filter_name: which number.
         unit: of its values.
         mean: the number that is shown: the mean over the languages, or of one task its figure.
-        broken: language to signs of a broken run, as :func:`custom_metrics.broken_run.warning` says them.
+        broken: language to signs of a broken run.
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
         for kind, summary, detail in _of_task(task, metric, filter_name, unit):
             found.setdefault((kind, summary), {})[language] = detail
-        if said := (broken or {}).get(language):
-            found.setdefault(("broken", "the run looks broken"), {})[language] = said
+        signs = (broken or {}).get(language, Signs())
+        if signs.equal:
+            found.setdefault(("alike", EQUAL), {})[language] = f"{signs.equal}"
+        if signs.faults:
+            found.setdefault(("broken", "the run looks broken"), {})[language] = signs.faults
     listed = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
-    return (*listed, *_of_bounds(mean, unit))
+    return (*listed, *_of_bounds(mean))
 
 
 def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
@@ -121,13 +123,9 @@ def _listed(between: str, parts: list[str]) -> str:
     return between.join([*parts[:_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
-def _of_bounds(mean: Figure, unit: Unit) -> Iterator[Doubt]:
-    if math.isnan(mean.value):
-        return
-    if math.isnan(mean.low) or math.isnan(mean.high):
+def _of_bounds(mean: Figure) -> Iterator[Doubt]:
+    if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
         yield Doubt("unbounded", "the results have no bounds for it")
-    elif unit in ("share", "score") and mean.high - mean.low > SAYS_NEXT_TO_NOTHING:
-        yield Doubt("wide", f"its bounds, {bounds(mean, unit)}, are so wide that it says next to nothing")
 
 
 Found = Iterator[tuple[str, str, str]]
@@ -135,7 +133,7 @@ Found = Iterator[tuple[str, str, str]]
 
 
 def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
-    figure = figure_of(task, metric, filter_name)
+    figure = task.figure(metric, filter_name)
     if not task.provenance:
         yield "not_comparable", "the results do not say what it was measured on", ""
     if reasons := task.not_comparable:
@@ -146,20 +144,24 @@ def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
-    yield from _of_unread(task, filter_name)
-    if filter_name in READINGS:
+    yield from unread(task, filter_name)
+    said, number = one_sided(task, filter_name)
+    if said:
+        yield "alike", said, f"{number}"
+    if filter_name in READINGS and is_measurable(figure, unit):
         yield from _of_readings(task, metric, filter_name, unit, figure)
     if metric in CORRECTED:
         yield from _of_correction(task, metric, filter_name, figure)
 
 
-def _of_unread(task: TaskRun, filter_name: str) -> Found:
+def unread(task: TaskRun, filter_name: str) -> Found:
+    """The doubts about a task's answers that could not be read, or decline, by its figures."""
     for metric, (summary, most) in _UNREAD.items():
-        figure = figure_of(task, metric, filter_name)
+        figure = task.figure(metric, filter_name)
         if figure.value > most:
             yield "invalid", summary, _of_all(figure)
     if task.benchmark == "mfava":
-        figure = figure_of(task, "abstention_rate", filter_name)
+        figure = task.figure("abstention_rate", filter_name)
         if figure.value > NOTEWORTHY:
             yield "abstains", _ABSTAINS, _of_all(figure)
 
@@ -170,7 +172,7 @@ def _of_all(figure: Figure) -> str:
 
 def _of_readings(task: TaskRun, metric: str, filter_name: str, unit: Unit, figure: Figure) -> Found:
     other = READINGS[1 - READINGS.index(filter_name)]
-    theirs = figure_of(task, metric, other)
+    theirs = task.figure(metric, other)
     if abs(theirs.value - figure.value) > _APART:
         summary = f"the {other} reading of the same answers gives another number"
         yield "readings", summary, f"{shown(theirs.value, unit)}, not {shown(figure.value, unit)}"
@@ -186,7 +188,7 @@ def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure)
     version = known.get("detector_version")
     if version and task.detector.get("version") not in (None, version):
         yield "calibration", "its correction was measured on another version of the detector", str(version)
-    detected = figure_of(task, "detected_rate", filter_name).value
+    detected = task.figure("detected_rate", filter_name).value
     by_mistake, found = (_share(known, key) for key in ("false_positive_rate", "recall"))
     if metric == "rogan_gladen_rate" and figure.value in (0, 1):
         limit, compared, rate = ("0", "less", by_mistake) if figure.value == 0 else ("100 %", "more", found)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from custom_metrics.figures import UNDEFINED, Figure
-from custom_metrics.mean_of_strata import mean_of_shares, mean_of_strata
+from custom_metrics.figures import Figure
+from custom_metrics.mean_of_strata import mean_of
+from custom_metrics.units import unit_of, without_point
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["Family", "families", "figure_of", "language_name"]
+__all__ = ["Family", "families", "language_name"]
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,21 @@ class Family:
 
     def figures(self, metric: str, filter_name: str) -> dict[str, Figure]:
         """Language to a metric's figure; undefined where no document is in the denominator."""
-        return {language: figure_of(task, metric, filter_name) for language, task in self.tasks.items()}
+        return {language: task.figure(metric, filter_name) for language, task in self.tasks.items()}
 
     def mean(self, metric: str, filter_name: str) -> Figure:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
         :mod:`custom_metrics.mean_of_strata`; of one task its figure."""
-        is_share = any(one.name == metric and one.aggregation == "defined_share" for one in self.any.metrics)
-        return (mean_of_shares if is_share else mean_of_strata)([*self.figures(metric, filter_name).values()])
+        return mean_of([*self.figures(metric, filter_name).values()], self.any.is_share(metric))
+
+    def drawn(self, metric: str, filter_name: str) -> dict[str, Figure]:
+        """:meth:`figures` as they are drawn: what is not measurable has bounds, and no value."""
+        figures = self.figures(metric, filter_name)
+        return {language: without_point(figure, unit_of(metric)) for language, figure in figures.items()}
+
+    def drawn_mean(self, metric: str, filter_name: str) -> Figure:
+        """:meth:`mean` as it is drawn."""
+        return without_point(self.mean(metric, filter_name), unit_of(metric))
 
 
 def families(run: Run) -> list[Family]:
@@ -84,26 +91,9 @@ def families(run: Run) -> list[Family]:
     return listed
 
 
-def figure_of(task: TaskRun, metric: str, filter_name: str) -> Figure:
-    """A figure of a task; undefined where the results have none. Without bounds where they have the value alone."""
-    known = task.figures.get(filter_name, {}).get(metric)
-    if isinstance(known, Mapping):
-        value, low, high, error = (_number(known.get(part)) for part in ("value", "low", "high", "standard_error"))
-        return Figure(value, low, high, error, int(known.get("n") or 0))
-    value = _number(task.results.get(f"{metric},{filter_name}"))
-    if math.isnan(value):
-        return UNDEFINED
-    return Figure(value, standard_error=_number(task.results.get(f"{metric}_stderr,{filter_name}")))
-
-
 def language_name(code: str) -> str:
     """The English name of a language of our benchmarks; the code itself for another."""
     return _names().get(code, code)
-
-
-def _number(value: Any) -> float:
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if usable else math.nan
 
 
 def _family_of(task: str, language: str) -> str:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from custom_metrics.figures import Figure
+from custom_metrics.units import Unit, is_measurable, unit_of
 from lm_eval_tasks.commands.work.reporting.answers import Read, read_task
-from lm_eval_tasks.commands.work.reporting.broken import signs_of_broken_run
+from lm_eval_tasks.commands.work.reporting.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt, doubts_of
 from lm_eval_tasks.commands.work.reporting.families import Family, families
-from lm_eval_tasks.commands.work.reporting.numbers import Unit, unit_of, with_bounds
+from lm_eval_tasks.commands.work.reporting.numbers import with_bounds
 from lm_eval_tasks.commands.work.reporting.sentences import SENTENCES, WINS, sentence
 from lm_eval_tasks.runs import Run, TaskRun, headline_filter, labels
 
@@ -50,6 +51,7 @@ class Headline:
         doubts: why it may mean less than it seems.
         languages: language to its figure, where the number is a mean over languages; else empty.
         is_whole: whether the mean is over every language of its group.
+        is_alike: whether the run answers all questions alike, in every language; it is then better than no other.
         beside: metric to figure of what belongs beside it, such as the detected rate.
     """
 
@@ -66,11 +68,17 @@ class Headline:
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)
     is_whole: bool = False
+    is_alike: bool = False
     beside: Mapping[str, Figure] = field(default_factory=dict)
 
     @property
+    def is_measurable(self) -> bool:
+        """Whether the number may be shown (:mod:`custom_metrics.units`)."""
+        return is_measurable(self.figure, self.unit)
+
+    @property
     def text(self) -> str:
-        """The number with its bounds."""
+        """The number with its bounds, or that it is not measurable."""
         return with_bounds(self.figure, self.unit)
 
 
@@ -108,7 +116,9 @@ def headlines_of(run: Run, name: str = "", read: Read | None = read_task) -> lis
     ]
 
 
-def headlines_of_family(model: str, family: Family, broken: Mapping[str, str] = MappingProxyType({})) -> list[Headline]:
+def headlines_of_family(
+    model: str, family: Family, broken: Mapping[str, Signs] = MappingProxyType({})
+) -> list[Headline]:
     """The headlines of tasks that differ in their language alone.
 
     Args:
@@ -119,14 +129,14 @@ def headlines_of_family(model: str, family: Family, broken: Mapping[str, str] = 
     return [_headline(model, family, metric, broken) for metric in _metrics_of(family)]
 
 
-def signs_of_family(family: Family, read: Read = read_task) -> dict[str, str]:
+def signs_of_family(family: Family, read: Read = read_task) -> dict[str, Signs]:
     """Language to the signs of a broken run in its answers, where there are any.
 
     Raises:
         CorruptSource: as of :func:`headlines`.
     """
-    found = {language: signs_of_broken_run(task, read) for language, task in family.tasks.items()}
-    return {language: said for language, said in found.items() if said}
+    found = {language: signs_of_run(task, read) for language, task in family.tasks.items()}
+    return {language: signs for language, signs in found.items() if any(signs)}
 
 
 def filter_of(task: TaskRun) -> str:
@@ -145,7 +155,7 @@ def _metrics_of(family: Family) -> list[str]:
     return [metric for metric in SENTENCES if metric in known - passed_over] + wins
 
 
-def _headline(model: str, family: Family, metric: str, broken: Mapping[str, str]) -> Headline:
+def _headline(model: str, family: Family, metric: str, broken: Mapping[str, Signs]) -> Headline:
     filter_name, unit = filter_of(family.any), unit_of(metric)
     figures, mean = family.figures(metric, filter_name), family.mean(metric, filter_name)
     beside = {other: family.mean(other, filter_name) for other in _BESIDE.get(metric, ())}
@@ -165,5 +175,9 @@ def _headline(model: str, family: Family, metric: str, broken: Mapping[str, str]
         doubts=doubts_of(family, metric, filter_name, unit, mean, broken),
         languages=figures if len(figures) > 1 else {},
         is_whole=family.is_whole,
+        is_alike=all(
+            one_sided(task, filter_name)[0] or broken.get(language, Signs()).equal
+            for language, task in family.tasks.items()
+        ),
         beside=beside,
     )

@@ -89,7 +89,7 @@ def _cell(one: Headline | None, notes: dict[str, int]) -> str:
     text = with_bounds(one.figure, one.unit).replace("[", "\\[").replace("]", "\\]")
     numbers = sorted(notes.setdefault(doubt.text, len(notes) + 1) for doubt in one.doubts)
     marked = f" <sup>{', '.join(map(str, numbers))}</sup>" if numbers else ""
-    return text + marked if text != UNDEFINED_TEXT else f"*{text}*{marked}"
+    return text + marked if text != UNDEFINED_TEXT and one.is_measurable else f"*{text}*{marked}"
 
 
 def _meanings(headlines: Sequence[Headline]) -> list[str]:

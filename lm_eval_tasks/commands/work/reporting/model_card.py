@@ -29,31 +29,47 @@ def model_card(run: Run, name: str = "") -> str:
     """
     from huggingface_hub import ModelCardData
 
-    found = eval_results(run)
-    if not found:
-        return "---\nmodel-index: []\n---\n"
-    card = ModelCardData(model_name=name or run.model, eval_results=found)
-    return f"---\n{card.to_yaml()}\n---\n"
+    found, unknown = _listed(run)
+    card = ModelCardData(model_name=name or run.model, eval_results=found).to_yaml() if found else "model-index: []"
+    left_out = "".join(f"\n# left out: {_one_line(said)}" for said in unknown)
+    return f"---\n{card}{left_out}\n---\n"
 
 
 def eval_results(run: Run) -> list[Any]:
-    """The headlines of a run as ``huggingface_hub.EvalResult``: of each language, and their mean. Undefined ones are left
-    out, as the format has no word for them.
+    """The headlines of a run as ``huggingface_hub.EvalResult``: of each language, and their mean. The format wants a value,
+    so undefined ones are left out, and those that are not measurable (:mod:`custom_metrics.units`).
 
     Args:
         run: of a model.
     """
-    return [result for family in families(run) for result in _results(family)]
+    return _listed(run)[0]
 
 
-def _results(family: Family) -> Iterator[Any]:
+def _listed(run: Run) -> tuple[list[Any], list[str]]:
+    """The results, and what is left out although it has a value, with its bounds."""
+    found, unknown = [], []
+    for family in families(run):
+        for one, part in _results(family):
+            if one.is_measurable:
+                found.append(_result(one, part))
+            else:
+                unknown.append(f"{one.metric} of {part.name} ({one.filter}), {one.text}")
+    return found, unknown
+
+
+def _one_line(text: str) -> str:
+    """A text that no character of it ends as a comment."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def _results(family: Family) -> Iterator[tuple[Headline, Family]]:
     """Those of each language with doubts of its own, then those of the mean."""
     broken = signs_of_family(family)
     alone = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
     for part in alone if len(alone) == 1 else (*alone, family):
         for one in headlines_of_family("", part, broken):
             if not math.isnan(one.figure.value):
-                yield _result(one, part)
+                yield one, part
 
 
 def _result(one: Headline, family: Family) -> Any:

@@ -1,34 +1,27 @@
-"""How a figure is shown: percent for shares, decimals for scores, the same everywhere in a report."""
+"""How a figure is shown: percent for shares, decimals for scores, the same everywhere in a report and on a leaderboard."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from custom_metrics.figures import Figure
+from custom_metrics.units import NOT_MEASURABLE, Unit, is_measurable
 
-__all__ = ["NO_BREAK", "UNDEFINED_TEXT", "Unit", "bounds", "shown", "unbroken", "unit_of", "with_bounds"]
-
-Unit = Literal["share", "score", "characters", "words", "rating"]
+__all__ = [
+    "NO_BREAK",
+    "UNDEFINED_TEXT",
+    "bounds",
+    "not_measurable",
+    "range_of",
+    "shown",
+    "unbroken",
+    "with_bounds",
+]
 
 UNDEFINED_TEXT = "undefined"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
-_SCORES = ("rougeL", "recall", "rougeLp", "k_precision", "iou", "rho", "f1", "precision", "ndcg")
-_DECIMALS = {"score": 3, "rating": 2}
-_RATINGS = ("f_plus_a", "faithfulness", "appropriateness")
-
-
-def unit_of(metric: str) -> Unit:
-    """The unit of a metric's values, by its name; a share where the name says nothing else."""
-    if metric in _RATINGS:
-        return "rating"
-    if metric.startswith("length"):
-        return "characters"
-    if metric.endswith("_words"):
-        return "words"
-    name = metric.partition("@")[0]
-    return "score" if any(name == score or name.startswith(f"{score}_") for score in _SCORES) else "share"
+_DECIMALS = {"score": 3, "correlation": 3, "rating": 2}
 
 
 def unbroken(text: str) -> str:
@@ -53,7 +46,20 @@ def bounds(figure: Figure, unit: Unit) -> str:
     return f"{low.removesuffix(' %')} to {high}"
 
 
+def range_of(figure: Figure, unit: Unit) -> str:
+    """The number; where it is not measurable, its bounds alone, in whole percent of a share: ``0 to 100 %``."""
+    if is_measurable(figure, unit):
+        return shown(figure.value, unit)
+    return f"{100 * figure.low:.0f} to {100 * figure.high:.0f} %" if unit == "share" else bounds(figure, unit)
+
+
+def not_measurable(figure: Figure, unit: Unit) -> str:
+    """``not measurable (0 to 100 %)`` of a figure that is not (:mod:`custom_metrics.units`); empty of any other."""
+    return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE} ({range_of(figure, unit)})"
+
+
 def with_bounds(figure: Figure, unit: Unit) -> str:
-    """The number and its bounds in brackets."""
+    """The number and its bounds in brackets; that it is not measurable, with its bounds, where it is not."""
     between = bounds(figure, unit)
-    return f"{shown(figure.value, unit)} [{between}]" if between else shown(figure.value, unit)
+    value = shown(figure.value, unit)
+    return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from lm_eval_tasks.commands.work.reporting.numbers import UNDEFINED_TEXT, Unit, shown
+from custom_metrics.units import Unit
+from lm_eval_tasks.commands.work.reporting.numbers import UNDEFINED_TEXT, shown
 
 __all__ = ["points"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.figures import Figure
-from lm_eval_tasks.commands.work.reporting.families import figure_of
-from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, unit_of
+from custom_metrics.units import NOT_MEASURABLE, is_measurable, unit_of, without_point
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown
 from lm_eval_tasks.commands.work.reproducing import commands_behind
 from lm_eval_tasks.runs import Run, TaskRun
 
@@ -115,7 +115,7 @@ def _numbers(model: str, task: TaskRun) -> Iterator[Number]:
     for filter_name in task.filters:
         written = task.figures.get(filter_name, {})
         for metric in dict.fromkeys([*denominators, *written]):
-            figure = figure_of(task, metric, filter_name)
+            figure = task.figure(metric, filter_name)
             entry = written.get(metric)
             said = entry.get("denominator") if isinstance(entry, Mapping) else None
             denominator = str(said or denominators.get(metric, ""))
@@ -124,17 +124,17 @@ def _numbers(model: str, task: TaskRun) -> Iterator[Number]:
 
 def _number(model: str, task: str, filter_name: str, metric: str, figure: Figure, denominator: str) -> Number:
     unit = unit_of(metric)
-    value = figure.value
+    value = without_point(figure, unit).value
     return Number(
         task,
         model,
         filter_name,
         metric,
-        shown(value, unit),
+        shown(value, unit) if is_measurable(figure, unit) else NOT_MEASURABLE,
         bounds(figure, unit),
         figure.n,
         denominator,
-        value if value == value else -1.0,  # undefined sorts before everything
+        value if value == value else -1.0,  # undefined and unknown sort before everything
     )
 
 

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lm_eval_tasks.commands.work.reporting.numbers import Unit, shown, unit_of
+from custom_metrics.figures import Figure
+from custom_metrics.units import Unit, unit_of
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, not_measurable, shown
 from lm_eval_tasks.commands.work.reporting.points import points
 from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
 from lm_eval_tasks.runs import Run
@@ -55,7 +57,7 @@ def _table(found: BesidePaper) -> PublishedTable:
         found.source.citation,
         found.source.where,
         found.source.url,
-        tuple((own.run, shown(own.value, unit), _between(own, unit)) for own in found.own),
+        tuple((own.run, *_shown(own, unit)) for own in found.own),
         tuple(
             (row.model, shown(row.value, unit), () if alike else tuple((x.run, _said(x, unit)) for x in against))
             for row, against in found.rows
@@ -65,10 +67,11 @@ def _table(found: BesidePaper) -> PublishedTable:
     )
 
 
-def _between(own: Own, unit: Unit) -> str:
-    if math.isnan(own.low) or math.isnan(own.high):
-        return ""
-    return f"{shown(own.low, unit).removesuffix(' %')} to {shown(own.high, unit)}"
+def _shown(own: Own, unit: Unit) -> tuple[str, str]:
+    """A run's value and its bounds; without bounds where it is not measurable, which says them."""
+    figure = Figure(own.value, own.low, own.high)
+    unknown = not_measurable(figure, unit)
+    return unknown or shown(own.value, unit), "" if unknown else bounds(figure, unit)
 
 
 def _said(against: Against, unit: Unit) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from custom_metrics.figures import Figure
+from custom_metrics.units import Unit
 from lm_eval_tasks.commands.work.reporting.families import Family
 from lm_eval_tasks.commands.work.reporting.metric_names import metric_name
-from lm_eval_tasks.commands.work.reporting.numbers import Unit, bounds, shown
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, not_measurable, range_of, shown
 
 __all__ = ["SENTENCES", "WINS", "Said", "sentence"]
 
@@ -107,14 +108,17 @@ def sentence(
     said = SENTENCES.get(metric)
     if said is None:
         said = Said("The judge prefers the answers of {system} in {value} of the comparisons")
+    name = metric_name(metric)
+    what = f"mean over {len(figures)} languages of {name}" if len(figures) > 1 else name
     if math.isnan(mean.value):
-        name = metric_name(metric)
-        what = f"mean over {len(figures)} languages of {name}" if len(figures) > 1 else name
         why = (
             "no document is in its denominator" if family.has_results else "there is no results file beside the samples"
         )
         return f"The {what} is undefined: {why}."
-    values = {name: shown(figure.value, unit) for name, figure in beside.items()}
+    values = {name: range_of(figure, unit) for name, figure in beside.items()}
+    if unknown := not_measurable(mean, unit):
+        flagged = [f"the detector flagged {values['detected_rate']}"] if "detected_rate" in values else []
+        return f"The {what} is {unknown}: {'; '.join([*flagged, *_details(family, said, unit, mean, figures)])}."
     text = said.text.format(value=shown(mean.value, unit), system=metric.removeprefix(WINS), **values)
     return f"{text} ({'; '.join(_details(family, said, unit, mean, figures))})."
 
@@ -125,7 +129,7 @@ def _details(family: Family, said: Said, unit: Unit, mean: Figure, figures: Mapp
         yield f"{sum(round(figure.value * figure.n) for figure in defined)} of {mean.n} {said.counted}"
     elif mean.n:
         yield f"{mean.n} {said.counted}"
-    if between := bounds(mean, unit):
+    if (between := bounds(mean, unit)) and not not_measurable(mean, unit):
         yield f"95 % bounds {between}"
     if len(figures) > 1:
         yield _languages(family, figures)

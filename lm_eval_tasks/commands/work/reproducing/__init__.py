@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.printable import on_one_line
 from lm_eval_tasks.commands.work.reproducing.command_lines import commands_of, score_command
 from lm_eval_tasks.commands.work.reproducing.compared import ABSENT, DIFFERS, SAME, UNKNOWN, Compared, versions
 from lm_eval_tasks.commands.work.reproducing.files import local_files, public_files
@@ -112,12 +113,16 @@ def _commands(
 
 
 def table(found: Reproduction) -> str:
-    """The report as text: the commands, each on a line of its own, then what is the same here and what is not."""
-    lines = [f"# {', '.join(found.tasks)}", *found.commands, *(f"# {note}" for note in found.notes), ""]
+    """The report as a script of a shell: the commands; then, in comments, what is the same here and what is not."""
+    compared = []
     for one in found.compared:
-        lines += [f"{one.state:9} {one.what}", *(f"{'':9}   {detail}" for detail in one.details)]
+        compared += [f"{one.state:9} {one.what}", *(f"{'':9}   {detail}" for detail in one.details)]
     counts = {state: sum(one.state == state for one in found.compared) for state in (SAME, DIFFERS, ABSENT, UNKNOWN)}
-    lines.append("; ".join(f"{number} {state}" for state, number in counts.items() if number))
+    compared.append("; ".join(f"{number} {state}" for state, number in counts.items() if number))
     if found.fetch:
-        lines.append(f"What is not here: {found.fetch}")
-    return "\n".join(lines)
+        compared.append(f"What is not here: {found.fetch}")
+    before, notes, after = (
+        [f"# {on_one_line(line)}".rstrip() for line in lines]
+        for lines in ([", ".join(found.tasks)], found.notes, compared)
+    )
+    return "\n".join([*before, *found.commands, *notes, "", *after])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.printable import shell_word
 from lm_eval_tasks import provenance, sources
+from lm_eval_tasks.models import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, said_of
 
 __all__ = ["OUTPUT", "commands_of", "score_command"]
@@ -16,7 +17,6 @@ __all__ = ["OUTPUT", "commands_of", "score_command"]
 _DEFAULT_SEEDS = (0, 1234, 1234, 1234)
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 _DEFAULT_DEVICE = "cuda:0"  # of the harness's command line, where nobody says anything
-_DETERMINISTIC = ("grounded-baseline", "replay", "hallucination-detector")
 
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
@@ -94,13 +94,12 @@ def commands_of(
     if config.get("use_cache"):
         notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
     sampled = [name for name, each in configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
-    if sampled and config.get("model") not in _DETERMINISTIC:
+    if sampled and config.get("model") not in WEIGHTLESS:
         notes.append(
             f"Answers of {', '.join(sampled)} were sampled: with the same seeds they are the same on the same hardware, "
             f"batch size and libraries only."
         )
-    line = shlex.join(words)
-    return [_environment(records, told, mirror, notes) + line], notes
+    return [_environment(records, told, mirror, notes) + _line(words)], notes
 
 
 def _environment(
@@ -112,7 +111,7 @@ def _environment(
         return ""
     named = mirror or (sources.SAMPLE if sources.SAMPLE in origins else "")
     if named:
-        return f"{sources.MIRROR_VARIABLE}={shlex.quote(named)} "
+        return f"{sources.MIRROR_VARIABLE}={shell_word(named)} "
     notes.append(f"The files came from a mirror that {sources.MIRROR_VARIABLE} named; set it to yours.")
     return ""
 
@@ -175,4 +174,8 @@ def score_command(configs: Mapping[str, Mapping[str, Any]]) -> str:
         value = metadata.get(key)
         if value is not None:
             words += [option, json.dumps(value) if isinstance(value, Mapping) else str(value)]
-    return shlex.join(words)
+    return _line(words)
+
+
+def _line(words: Sequence[str]) -> str:
+    return " ".join(map(shell_word, words))

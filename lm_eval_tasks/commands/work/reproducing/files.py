@@ -54,7 +54,10 @@ def public_files(records: Iterable[Mapping[str, Any]], place: str | None) -> Pub
     for (repository, path), entry in sorted(entries.items()):
         file = _source_file(repository, path, entry)
         what = f"{repository}@{file.revision[:12]} {path}"
-        local = sources.local_copy(file, folder)
+        try:
+            local = sources.local_copy(file, folder)
+        except ValueError:  # what is no name of a repository
+            local = None
         if local is None:
             missing.append(file)
             compared.append(Compared(ABSENT, what, (f"sha256 there: {entry.get('sha256')}",)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,9 +12,12 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from custom_metrics.figures import Figure
+from custom_metrics.units import unit_of
 from lm_eval_tasks.commands.work.leaderboard.entries import Unreadable
 from lm_eval_tasks.commands.work.leaderboard.entry import Entry
-from lm_eval_tasks.commands.work.leaderboard.standings import Section
+from lm_eval_tasks.commands.work.leaderboard.standings import Cell, Section
+from lm_eval_tasks.commands.work.reporting.numbers import not_measurable
 from lm_eval_tasks.provenance import PACKAGE
 
 __all__ = ["GENERATOR", "Board", "ShownRun", "render_index", "render_run", "state_of"]
@@ -106,6 +110,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["figure"] = _figure
+    environment.filters["unknown"] = _unknown
     return environment
 
 
@@ -121,6 +126,20 @@ def _figure(value: Any) -> str:
     """A number with what a reader can use of it: three decimals of a share, none of what is long."""
     number = float(value)
     return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.0f}"
+
+
+def _unknown(cell: Cell | Mapping[str, Any], metric: str = "") -> str:
+    """That a figure is not measurable, with its bounds; empty where it is.
+
+    Args:
+        cell: of a table, or a figure as a results file has it.
+        metric: of the latter.
+    """
+    if isinstance(cell, Cell):
+        return not_measurable(cell.figure, cell.unit)
+    parts = (cell.get(part) for part in ("value", "low", "high"))
+    value, low, high = (float(part) if isinstance(part, (int, float)) else math.nan for part in parts)
+    return not_measurable(Figure(value, low, high), unit_of(metric))
 
 
 @lru_cache(maxsize=8)

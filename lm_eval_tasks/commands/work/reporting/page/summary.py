@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,7 +11,7 @@ from itertools import groupby
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt
 from lm_eval_tasks.commands.work.reporting.families import language_name
 from lm_eval_tasks.commands.work.reporting.headlines import Headline
-from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, unbroken, with_bounds
+from lm_eval_tasks.commands.work.reporting.numbers import bounds, not_measurable, shown, unbroken, with_bounds
 from lm_eval_tasks.commands.work.reporting.prices import PRICES
 
 __all__ = ["Interval", "MetricSummary", "Row", "Summary", "benchmark_name", "metric_title", "summaries"]
@@ -49,7 +50,7 @@ _FIRST = (
 )
 """The metric of a family that the first screen shows: what is made up, or what is nearest to it."""
 
-_SEVERE = ("broken", "undefined", "invalid", "clipped", "wide", "unlike")
+_SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
 
 _QUESTIONS = (
@@ -62,20 +63,22 @@ _QUESTIONS = (
 )
 _NAMES = {"nomiracl": "NoMIRACL", "clapnq": "CLAPnq", "mfava": "mFAVA", "mushroom": "Mu-SHROOM"}
 _WIDTH = 100.0
+_WHERE = re.compile(r"in \d+ of \d+ languages")
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and its bounds on a scale of 0 to 100, to be drawn; without bounds both are the number's place."""
+    """A number and its bounds on a scale of 0 to 100, to be drawn; without bounds both are the number's place. What is not
+    measurable has bounds alone, and ``None`` for a value."""
 
     low: float
-    value: float
+    value: float | None
     high: float
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model's number."""
+    """One model's number; the bounds stand with the value where it is not measurable."""
 
     model: str
     value: str
@@ -134,7 +137,7 @@ class Summary:
         for row in self.first.rows:
             said = [doubt.text for kind in _SEVERE for doubt in row.doubts if doubt.kind == kind]
             if said:
-                found[row.model] = "; ".join(text.partition(" (")[0].partition(":")[0] for text in said[:2])
+                found[row.model] = "; ".join(map(_in_few_words, said[:2]))
         return found
 
     @property
@@ -164,6 +167,12 @@ class Summary:
             return {}
         title = price.title[:1].lower() + price.title[1:]
         return {row.model: unbroken(f"{title}: {row.value}") for row in price.rows}
+
+
+def _in_few_words(doubt: str) -> str:
+    """A doubt without its details, but for how many languages it holds in."""
+    where = _WHERE.search(doubt)
+    return doubt.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
 
 
 def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
@@ -206,10 +215,11 @@ def _metric(metric: str, listed: Sequence[Headline], common: Iterable[Doubt]) ->
 
 def _row(one: Headline, top: float, common: Iterable[Doubt]) -> Row:
     languages: Mapping[str, str] = {code: with_bounds(figure, one.unit) for code, figure in one.languages.items()}
+    unknown = not_measurable(one.figure, one.unit)
     return Row(
         one.model,
-        shown(one.figure.value, one.unit),
-        bounds(one.figure, one.unit),
+        unknown or shown(one.figure.value, one.unit),
+        "" if unknown else bounds(one.figure, one.unit),
         _interval(one, top),
         one.says,
         tuple(doubt for doubt in one.doubts if doubt not in common),
@@ -229,7 +239,8 @@ def _interval(one: Headline, top: float) -> Interval | None:
     if math.isnan(value):
         return None
     places = [max(0.0, min(_WIDTH, _WIDTH * (value if math.isnan(x) else x) / top)) for x in (low, value, high)]
-    return Interval(*(round(place, 2) for place in places))
+    low, value, high = (round(place, 2) for place in places)
+    return Interval(low, value if one.is_measurable else None, high)
 
 
 def _question(family: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.figures import Figure
-from lm_eval_tasks.commands.work.reporting.families import Family, figure_of
+from custom_metrics.units import unit_of, without_point
+from lm_eval_tasks.commands.work.reporting.families import Family
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.plots import ranges
 from lm_eval_tasks.commands.work.reporting.plots.clapnq_tradeoffs import setting
@@ -36,10 +37,14 @@ def parted(families: Sequence[tuple[str, Family]]) -> list[Parted]:
     for model, family in families:
         filter_name = filter_of(family.any)
         rouge, abstained = (
-            tuple(figure_of(family.any, f"{metric}_{part}", filter_name) for part in PARTS) for metric in _METRICS
+            tuple(_drawn(family, f"{metric}_{part}", filter_name) for part in PARTS) for metric in _METRICS
         )
-        found.append(Parted(model, family.name, rouge, abstained, figure_of(family.any, "gold_retrieved", filter_name)))
+        found.append(Parted(model, family.name, rouge, abstained, _drawn(family, "gold_retrieved", filter_name)))
     return found
+
+
+def _drawn(family: Family, metric: str, filter_name: str) -> Figure:
+    return without_point(family.any.figure(metric, filter_name), unit_of(metric))
 
 
 def plot(families: Sequence[tuple[str, Family]]) -> Plot:
@@ -50,7 +55,8 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
         title="Answers where the gold passage was retrieved, and where it was missed (CLAPnq)",
         caption=(
             "Answerable questions only. Left: RougeL. Right: questions declined, which is right where the passages do not "
-            "hold the answer. Lines are 95 % bounds; of one question they have no width. The counts are of questions."
+            "hold the answer. Lines are 95 % bounds; of one question they have no width. A line without a mark spans more "
+            "than half of the scale: not measurable. The counts are of questions."
         ),
         columns=(
             *("model", "task"),

@@ -10,7 +10,7 @@ from lm_eval_tasks.commands.work.reporting.families import Family
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.plots import scatter
 from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered, short_names, wrapped
-from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of
+from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of, not_drawn
 
 __all__ = ["METRICS", "Answered", "answered", "caution", "length"]
 
@@ -35,7 +35,7 @@ def answered(families: Sequence[tuple[str, Family]]) -> list[Answered]:
         families: name of the model and each of its tasks.
     """
     found = [
-        Answered(model, family.name, *(family.mean(metric, filter_of(family.any)) for metric in METRICS))
+        Answered(model, family.name, *(family.drawn_mean(metric, filter_of(family.any)) for metric in METRICS))
         for model, family in families
     ]
     models = {one.model: place for place, one in reversed([*enumerate(found)])}
@@ -57,6 +57,7 @@ def length(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | N
         caption=(
             "RougeL of the answers to answerable questions against their mean length. Two models of one quality differ in "
             "how many words they need for it. Lines are 95 % bounds."
+            + not_drawn((f"{one.task} of {one.model}", (one.rouge, one.length)) for one in found)
         ),
         columns=("model", "task", *columns_of("rougeL"), *columns_of("length")),
         rows=tuple((one.model, one.task, *cells(one.rouge), *cells(one.length)) for one in found),
@@ -80,6 +81,7 @@ def caution(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | 
             "Left: unanswerable questions that are declined, which is right, against answerable ones that are declined, "
             "which is the price; near the upper left corner is best. Right: RougeL over all answerable questions, declined "
             "ones too, against the same price. Lines are 95 % bounds."
+            + not_drawn((f"{one.task} of {one.model}", (one.abstained, one.unanswerable, one.rouge)) for one in found)
         ),
         columns=(
             "model",

@@ -39,7 +39,9 @@ class Won(NamedTuple):
 def rated(families: Sequence[tuple[str, Family]]) -> list[Rated]:
     """The ratings, judge by judge."""
     return [
-        Rated(judge, _rated_system(family), tuple(family.mean(aspect, filter_of(family.any)) for aspect in ASPECTS))
+        Rated(
+            judge, _rated_system(family), tuple(family.drawn_mean(aspect, filter_of(family.any)) for aspect in ASPECTS)
+        )
         for judge, family in families
     ]
 
@@ -54,7 +56,7 @@ def _rated_system(family: Family) -> str:
 def won(families: Sequence[tuple[str, Family]]) -> list[Won]:
     """The win rates, judge by judge."""
     return [
-        Won(judge, metric.removeprefix(WINS), family.mean(metric, filter_of(family.any)))
+        Won(judge, metric.removeprefix(WINS), family.drawn_mean(metric, filter_of(family.any)))
         for judge, family in families
         for metric in family.any.figures.get(filter_of(family.any), {})
         if metric.startswith(WINS)

@@ -11,7 +11,7 @@ from lm_eval_tasks.commands.work.reporting.families import Family, language_name
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.metric_names import metric_name
 from lm_eval_tasks.commands.work.reporting.plots.model_names import short_names, wrapped
-from lm_eval_tasks.commands.work.reporting.plots.plot import Cell, Plot, cells
+from lm_eval_tasks.commands.work.reporting.plots.plot import Cell, Plot, cells, is_unknown
 
 __all__ = ["Field", "fields", "plot"]
 
@@ -37,7 +37,7 @@ def fields(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> li
     languages = sorted({language for _, family in families for language in family.tasks})
     found = []
     for metric in metrics:
-        figures = {model: family.figures(metric, filter_of(family.any)) for model, family in families}
+        figures = {model: family.drawn(metric, filter_of(family.any)) for model, family in families}
         found += [
             Field(metric, model, language, figures[model].get(language, Figure(math.nan)))
             for language in languages
@@ -45,7 +45,8 @@ def fields(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> li
         ]
         if len(languages) > 1:
             found += [
-                Field(metric, model, MEAN, family.mean(metric, filter_of(family.any))) for model, family in families
+                Field(metric, model, MEAN, family.drawn_mean(metric, filter_of(family.any)))
+                for model, family in families
             ]
     return found
 
@@ -70,7 +71,8 @@ def plot(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> Plot
         title=f"{named[0].upper()}{named[1:]} by language and model ({family.name})",
         caption=(
             "Values are percent; the stronger the tint, the higher the rate. A dash: the rate is undefined, or the "
-            "language is not in the run. Bounds stand in the table."
+            "language is not in the run. A question mark: its bounds span more than half of the scale, so it is not "
+            "measurable. Bounds stand in the table."
         ),
         columns=("metric", "language", "name", "model", "value", "low", "high", "n"),
         rows=rows,
@@ -113,7 +115,7 @@ def _panel(axes: Any, found: Sequence[Field], models: Sequence[str], languages: 
         if not math.isnan(value):
             tint = 0.08 + 0.5 * min(1.0, max(0.0, value))
             axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, alpha=tint, linewidth=0))
-        text = "–" if math.isnan(value) else f"{100 * value:.1f}"
+        text = "?" if is_unknown(field.figure) else "–" if math.isnan(value) else f"{100 * value:.1f}"
         axes.text(x, y, text, ha="center", va="center", fontsize=8, fontweight="bold" if is_mean else "normal")
     if MEAN in languages:
         axes.axhline(len(languages) - 1.5, color=axes.spines["left"].get_edgecolor(), linewidth=0.8)

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from custom_metrics.correlations import FEWEST, Correlation, correlate
 from custom_metrics.figures import Figure
-from lm_eval_tasks.commands.work.reporting.families import Family, figure_of, language_name
+from custom_metrics.units import unit_of, without_point
+from lm_eval_tasks.commands.work.reporting.families import Family, language_name
 from lm_eval_tasks.commands.work.reporting.headlines import RATES, filter_of
 from lm_eval_tasks.commands.work.reporting.plots import scatter
 from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered, short_names, wrapped
-from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of
+from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of, not_drawn
 from lm_eval_tasks.commands.work.reporting.plots.resources import SOURCE, web_share
 from lm_eval_tasks.runs import TaskRun
 
@@ -117,7 +118,7 @@ def rate_of(families: Sequence[tuple[str, Family]]) -> str:
 def _quantity(name: str) -> Callable[[TaskRun], Figure]:
     if name == "web_share":
         return lambda task: Figure(web_share(task.language))
-    return lambda task: figure_of(task, name, filter_of(task))
+    return lambda task: without_point(task.figure(name, filter_of(task)), unit_of(name))
 
 
 def correlation_of(found: Sequence[Spoken], log: bool = False) -> Correlation:
@@ -153,6 +154,7 @@ def _plot(families: Sequence[tuple[str, Family]], kind: _Kind, places: Mapping[s
         caption=(
             f"A point is a language. {kind.caption} Pearson's r{' of the logarithm' if kind.log else ''} and Spearman's ρ "
             f"over languages, with two-sided p. {spelt}."
+            + not_drawn((f"{one.language} of {one.model}", (one.y,)) for one in found)
         ),
         columns=("model", "language", "name", *columns_of(kind.x), *columns_of(y)),
         rows=tuple(

@@ -41,13 +41,13 @@ def rates(families: Sequence[tuple[str, Family]]) -> list[Rates]:
     found = []
     for model, family in families:
         filter_name = filter_of(family.any)
-        figures = [family.figures(rate, filter_name) for rate in RATES]
+        figures = [family.drawn(rate, filter_name) for rate in RATES]
         for language in sorted(family.tasks):
             calibration = family.tasks[language].provenance.get("calibration") or {}
             kind = str(calibration.get("annotations") or "")
             found.append(Rates(model, language, tuple(of_rate[language] for of_rate in figures), kind))
         if len(family.tasks) > 1:
-            found.append(Rates(model, MEAN, tuple(family.mean(rate, filter_name) for rate in RATES), ""))
+            found.append(Rates(model, MEAN, tuple(family.drawn_mean(rate, filter_name) for rate in RATES), ""))
     return found
 
 
@@ -63,7 +63,9 @@ def plot(families: Sequence[tuple[str, Family]]) -> Plot:
         caption=(
             "Detected: what the detector flags. Estimated: corrected by precision and recall, Equation 1 of Islam et al. "
             "(2025). Rogan-Gladen: corrected by true and false positive rates, which does not assume that answers are as "
-            f"often wrong as the calibration texts. Lines are 95 % bounds.{rests} A rate without a mark is undefined."
+            f"often wrong as the calibration texts. Lines are 95 % bounds.{rests} "
+            "A line without a mark: the bounds span more than half of the scale, so the rate is not measurable. Without a "
+            "line the rate is undefined."
         ),
         columns=("model", "language", "name", "calibration", *(part for rate in RATES for part in columns_of(rate))),
         rows=tuple(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 
 __all__ = ["numbered", "readable", "short_names", "wrapped"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _BREAKS = re.compile(r"(?<=[-_/ .:,])")
-_REPLAY = "replay"
-_REPLAYED = re.compile(rf"{_REPLAY}-.+-[0-9a-f]{{6}}")
 _ELLIPSIS = "…"
 
 
@@ -26,22 +23,11 @@ def numbered(names: Iterable[str]) -> dict[str, int]:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Name to a shorter one, where the names stay different: without the organisation before ``/``.
-
-    Names of replayed answers (:mod:`lm_eval_tasks.models.names`) are without their common beginning and the digest.
-    """
+    """Name to a shorter one, where the names stay different: without the organisation before ``/``."""
     plain = [readable(name) for name in names]
     without = [name.rpartition("/")[2] or name for name in plain]
-    replayed = [name for name in without if _REPLAYED.fullmatch(name)]
-    alike = "".join(letters[0] for letters in takewhile(lambda found: len({*found}) == 1, zip(*replayed, strict=False)))
-    start = alike.rpartition("-")[0] if len({*replayed}) > 1 else _REPLAY
-    shorter = [
-        name.removeprefix(start).removeprefix("-").rpartition("-")[0] or name if name in replayed else name
-        for name in without
-    ]
-    for short in (shorter, without):
-        if len({*short}) == len({*names}):
-            return dict(zip(names, short, strict=True))
+    if len({*without}) == len({*names}):
+        return dict(zip(names, without, strict=True))
     return dict(zip(names, plain, strict=True))
 
 

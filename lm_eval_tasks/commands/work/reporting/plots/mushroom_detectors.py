@@ -56,7 +56,7 @@ def ranked(families: Sequence[tuple[str, Family]]) -> list[Ranked]:
                 rows = rows_for(task.task, metric)
                 teams = tuple(sorted((row.value for row in rows), reverse=True))
                 differing = tuple(differs(rows[0], task)) if rows else ()
-                figure = family.figures(metric, filter_of(task))[language]
+                figure = family.drawn(metric, filter_of(task))[language]
                 found.append(Ranked(metric, language, detector, figure, teams, differing))
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from lm_eval_tasks.commands.work.reporting.families import Family
 from lm_eval_tasks.commands.work.reporting.headlines import filter_of
 from lm_eval_tasks.commands.work.reporting.plots import scatter
 from lm_eval_tasks.commands.work.reporting.plots.model_names import numbered, short_names, wrapped
-from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of
+from lm_eval_tasks.commands.work.reporting.plots.plot import Plot, cells, columns_of, not_drawn
 
 __all__ = ["MEAN", "RATES", "Point", "plot", "points"]
 
@@ -38,10 +37,10 @@ def points(families: Sequence[tuple[str, Family]]) -> list[Point]:
     found = []
     for model, family in families:
         filter_name = filter_of(family.any)
-        hallucination, error = (family.figures(rate, filter_name) for rate in RATES)
+        hallucination, error = (family.drawn(rate, filter_name) for rate in RATES)
         found += [Point(model, language, hallucination[language], error[language]) for language in family.tasks]
         if len(family.tasks) > 1:
-            found.append(Point(model, MEAN, *(family.mean(rate, filter_name) for rate in RATES)))
+            found.append(Point(model, MEAN, *(family.drawn_mean(rate, filter_name) for rate in RATES)))
     return found
 
 
@@ -54,16 +53,12 @@ def plot(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | Non
     """
     found = points(families)
     family = families[0][1]
-    undefined = [
-        f"{one.language} of {one.model}" for one in found if math.isnan(one.hallucination.value + one.error.value)
-    ]
     caption = (
         "Each point is a model in a language. To the right: it claims to see an answer where no passage holds one. "
         "Upwards: it says that it does not know where a passage holds the answer. Near the lower left corner is best. "
         f"Lines are 95 % bounds. Answers are read by the filter {filter_of(family.any)}. In a crowd, some have no label."
     )
-    if undefined:
-        caption += f" Not drawn, because a rate is undefined: {', '.join(undefined)}."
+    caption += not_drawn((f"{one.language} of {one.model}", (one.hallucination, one.error)) for one in found)
     return Plot(
         name=f"{family.name}_rates",
         title=f"Hallucination rate against error rate ({family.name})",

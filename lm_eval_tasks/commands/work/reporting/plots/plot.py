@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from custom_metrics.figures import Figure
+from custom_metrics.units import NOT_MEASURABLE
 from lm_eval_tasks.atomic import whole_file
 
-__all__ = ["Cell", "Plot", "cells", "columns_of", "save"]
+__all__ = ["Cell", "Plot", "cells", "columns_of", "is_unknown", "not_drawn", "save"]
 
 Cell = str | float | int | None
 """A cell of the table that equals a plot; ``None`` for what is not defined."""
@@ -61,14 +62,43 @@ class Plot:
             write_png(self.draw, partial)
 
 
+_NAMED = 6  # points that a caption names
+
+
 def columns_of(metric: str) -> tuple[str, ...]:
     """The columns of a figure: value, bounds, and how many documents."""
     return metric, f"{metric}_low", f"{metric}_high", f"{metric}_n"
 
 
 def cells(figure: Figure) -> tuple[Cell, ...]:
-    """A figure in the columns of :func:`columns_of`."""
-    return (*(None if math.isnan(part) else part for part in figure[:3]), figure.n)
+    """A figure, as it is drawn, in the columns of :func:`columns_of`: one with bounds and no value is not measurable."""
+    value, low, high = (None if math.isnan(part) else part for part in figure[:3])
+    return NOT_MEASURABLE if is_unknown(figure) else value, low, high, figure.n
+
+
+def is_unknown(figure: Figure) -> bool:
+    """Whether a figure, as it is drawn, is not measurable; an undefined one has no bounds either."""
+    return math.isnan(figure.value) and not math.isnan(figure.low + figure.high)
+
+
+def not_drawn(points: Iterable[tuple[str, Sequence[Figure]]]) -> str:
+    """A sentence of a caption about points that are not drawn, and why; empty where all are.
+
+    Args:
+        points: name of each point, and its figures.
+    """
+    reasons: dict[str, list[str]] = {}
+    for name, figures in points:
+        if any(math.isnan(figure.value) and not is_unknown(figure) for figure in figures):
+            reasons.setdefault("a rate is undefined", []).append(name)
+        elif any(map(is_unknown, figures)):
+            reasons.setdefault("its bounds span more than half of the scale", []).append(name)
+    return "".join(f" Not drawn, because {why}: {_few(names)}." for why, names in reasons.items())
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 _FILE = '<?xml version="1.0" encoding="UTF-8"?>\n'

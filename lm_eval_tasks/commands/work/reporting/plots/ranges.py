@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.figures import Figure
+from lm_eval_tasks.commands.work.reporting.plots.plot import is_unknown
 from lm_eval_tasks.commands.work.reporting.plots.scatter import Axis
 
 __all__ = ["PERCENT", "Line", "Panel", "draw"]
@@ -94,7 +95,7 @@ def _fill(axes: Any, panel: Panel, series: int, drawing: Any) -> None:
         shown = [
             (line.figures[number], y)
             for line, y in zip(panel.lines, heights, strict=True)
-            if not math.isnan(line.figures[number].value)
+            if not math.isnan(line.figures[number].value) or is_unknown(line.figures[number])
         ]
         drawing.segments(
             axes,
@@ -103,9 +104,10 @@ def _fill(axes: Any, panel: Panel, series: int, drawing: Any) -> None:
             linewidth=1.4,
             alpha=0.6,
         )
-        axes.plot([factor * one.value for one, _ in shown], [y for _, y in shown], linestyle="none", **look)
+        marked = [(one, y) for one, y in shown if not is_unknown(one)]
+        axes.plot([factor * one.value for one, _ in marked], [y for _, y in marked], linestyle="none", **look)
     for place, line in enumerate(panel.lines):
-        if all(math.isnan(figure.value) for figure in line.figures):
+        if all(math.isnan(figure.value) and not is_unknown(figure) for figure in line.figures):
             axes.text(0.01, place, "undefined", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
     axes.set_yticks(range(len(panel.lines)), [line.label for line in panel.lines])
     axes.set(xlim=panel.limits, ylim=(len(panel.lines) - 0.5, -0.5))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.figures import Figure
+from custom_metrics.units import NOT_MEASURABLE
+from lm_eval_tasks.commands.work.reporting.plots.plot import is_unknown
 from lm_eval_tasks.commands.work.reporting.plots.point_labels import place
 
 __all__ = ["Axis", "Dot", "Panel", "draw", "draw_apart"]
@@ -121,7 +123,8 @@ def _fill(axes: Any, panel: Panel, x: Axis, y: Axis, every: Sequence[Dot]) -> No
         alike = [dot for dot in drawn if (dot.series, dot.is_mean) == (series, is_mean)]
         _dots(axes, alike, x.factor, y.factor, drawing.look(series, is_mean))
     if not drawn:
-        axes.text(0.5, 0.5, "undefined", transform=axes.transAxes, ha="center")
+        unknown = any(is_unknown(figure) for dot in panel.dots for figure in (dot.x, dot.y))
+        axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
     axes.set_title(panel.title, loc="left")
     shown = [dot for dot in every if dot.is_defined]
     axes.set_ylim(_limits([dot.y for dot in shown], y.factor))

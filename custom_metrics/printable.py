@@ -1,0 +1,52 @@
+"""Foreign text in what people read: nothing in it can act on a terminal, hide, turn the direction of text, or begin a line.
+
+Names, messages and answers come from files that others wrote. Each character that is not shown becomes an escape of JSON,
+``\\u001b``; so JSON text that went through :func:`printable` still holds the same values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import unicodedata
+from itertools import groupby
+from operator import itemgetter
+
+__all__ = ["on_one_line", "printable", "shell_word"]
+
+_JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
+_UNUSUAL = re.compile(r"[^ -~]")
+
+
+def printable(text: str) -> str:
+    """A text whose control characters, marks of direction and halves of surrogate pairs are escapes. Line feeds and tabs
+    stay."""
+    return text if text.isprintable() else _UNUSUAL.sub(lambda found: _shown(found[0], "\n\t"), text)
+
+
+def on_one_line(text: str) -> str:
+    """The same with line feeds and tabs as escapes, too: for a cell of a table, a comment, the name of something."""
+    return text if text.isprintable() else _UNUSUAL.sub(lambda found: _shown(found[0], ""), text)
+
+
+def shell_word(text: str) -> str:
+    """A word of a POSIX shell that stands for the text. What a terminal would act on is written as ``printf`` reads it."""
+    if printable(text) == text:
+        return shlex.quote(text)
+    acts = [printable(character) != character for character in text]
+    parts = []
+    for does, group in groupby(zip(acts, text, strict=True), key=itemgetter(0)):
+        part = "".join(character for _, character in group)
+        octal = "".join(f"\\{byte:03o}" for byte in part.encode("utf-8", "surrogatepass"))
+        parts.append(f"\"$(printf '{octal}')\"" if does else shlex.quote(part))
+    return "".join(parts)
+
+
+def _shown(character: str, kept: str) -> str:
+    if character.isprintable() or character in kept or character in _JOINERS:
+        return character
+    if unicodedata.category(character) == "Zs":  # spaces of other widths
+        return character
+    escape = json.dumps(character)[1:-1]
+    return f"\\u{ord(character):04x}" if escape == character else escape  # JSON lets U+007F stand

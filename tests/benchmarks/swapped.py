@@ -1,0 +1,143 @@
+"""What `lexical` finds in copies of a reference with one word swapped: ``python -m tests.benchmarks.swapped [MIRROR]``.
+
+An answer is three to six sentences of a reference in a row. In it one word is swapped: a name or a number for one that
+stands nowhere in reference and question, or a name for one from elsewhere in the reference. It is found where a span
+overlaps it. False alarms are the share of the characters of untouched copies that is flagged. Each language is read by
+weights that never saw it. NoMIRACL and CLAPnq are no part of the training at all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import NamedTuple
+
+from detector_plugin.detector import Detector
+from detector_plugin.labelled import REAL, LabelledAnswer
+from detector_plugin.lexical import LexicalDetector
+from detector_plugin.lexical.copies import COPIED, copy_of, drawing, name_swapped, names_of, number_swapped
+
+LANGUAGES = ("en", "de", "es", "fi", "fr", "it")
+MOST = 200  # of each kind, source and language
+_ROUNDS = 12  # over references, where there are few
+_SEED = 9  # not the one of the training
+
+
+class Found(NamedTuple):
+    """Shares of the swapped words that are found, ``nan`` without any; of the copies' characters that are false alarms."""
+
+    absent_names: float
+    absent_numbers: float
+    other_names: float
+    false_alarms: float
+
+
+Source = tuple[str, str]  # benchmark and language
+
+
+def references(mirror: str) -> dict[Source, list[LabelledAnswer]]:
+    """References of the benchmarks, each once, with the question where there is one."""
+    from lm_eval_tasks.clapnq.dataset import load as clapnq
+    from lm_eval_tasks.labelled_answers import labelled_answers, readable
+    from lm_eval_tasks.nomiracl.dataset import load as nomiracl
+    from lm_eval_tasks.source_errors import MissingSource
+
+    found: dict[Source, dict[str, LabelledAnswer]] = {}
+
+    def add(source: str, language: str, reference: str, question: str) -> None:
+        document = LabelledAnswer(reference, "", language, COPIED, (), question)
+        found.setdefault((source, language), {}).setdefault(reference, document)
+
+    for row in clapnq(mirror=mirror)["evaluation"]:
+        if row["answerable"]:
+            add("CLAPnq", "en", row["groundings"][0], row["question"])
+    for document in readable(labelled_answers(mirror, languages=LANGUAGES)):
+        source = "Mu-SHROOM" if document.annotations == REAL else "mFAVA"
+        add(source, document.language, document.reference, document.question)
+    for language in LANGUAGES:
+        try:
+            rows = nomiracl(language, mirror=mirror)["evaluation"]
+        except MissingSource:
+            continue
+        for row in rows:
+            add("NoMIRACL", language, "\n\n".join(row["passages"]), row["query"])
+    return {source: list(documents.values()) for source, documents in found.items()}
+
+
+def copies(
+    documents: Sequence[LabelledAnswer], names: Sequence[str], most: int = MOST
+) -> Iterator[list[LabelledAnswer]]:
+    """Copies with an absent name, with an absent number, with a name from elsewhere in the reference, and none swapped."""
+    kinds: list[list[LabelledAnswer]] = [[], [], [], []]
+    for number in range(_ROUNDS):
+        for document in documents:
+            random = drawing((_SEED, number), document.reference)
+            copy = copy_of(document, random)
+            if copy is None or min(map(len, kinds)) >= most:
+                continue
+            swapped = (
+                name_swapped(copy, names, random),
+                number_swapped(copy, random),
+                name_swapped(copy, names, random, False),
+            )
+            for kind, one in zip(kinds, (*swapped, copy), strict=True):
+                if one is not None and len(kind) < most:
+                    kind.append(one)
+    yield from kinds
+
+
+def found(detector: Detector, kinds: Sequence[Sequence[LabelledAnswer]], asked: bool) -> Found:
+    """What a detector finds in copies; `asked`: with their questions."""
+    shares = []
+    for number, documents in enumerate(kinds):
+        documents = documents if asked else [replace(document, question="") for document in documents]
+        spans = detector.detect(
+            [document.reference for document in documents],
+            [document.answer for document in documents],
+            [document.language for document in documents],
+            [document.question for document in documents],
+        )
+        if number == len(kinds) - 1:
+            flagged = sum(span.end - span.start for several in spans for span in several)
+            shares.append(flagged / max(sum(len(document.answer) for document in documents), 1))
+        else:
+            hits = [
+                any(span.start < swap.end and span.end > swap.start for span in several)
+                for (swap,), several in zip((document.spans for document in documents), spans, strict=True)
+            ]
+            shares.append(fmean(hits) if hits else float("nan"))
+    return Found(*shares)
+
+
+def table(mirror: str, most: int = MOST) -> Mapping[tuple[str, str, bool], Found]:
+    """What is found by source, language, and whether the question is given."""
+    detector = LexicalDetector(held_out=True)
+    of_source = references(mirror)
+    texts: dict[str, list[str]] = {}
+    for (_, language), documents in of_source.items():
+        texts.setdefault(language, []).extend(document.reference for document in documents)
+    names = names_of(texts)
+    rows = {}
+    for (source, language), documents in sorted(
+        of_source.items(), key=lambda item: (LANGUAGES.index(item[0][1]), item[0])
+    ):
+        kinds = list(copies(documents, names[language], most))
+        for asked in (False, True) if documents[0].question else (False,):
+            rows[source, language, asked] = found(detector, kinds, asked)
+    return rows
+
+
+def main(mirror: str = "../shared/hub") -> None:
+    """Print the rows of the README's table."""
+    for (source, language, asked), row in table(mirror).items():
+        shares = " | ".join(f"{100 * share:.1f}" for share in row[:3])
+        print(
+            f"| {language} | {source} | {'yes' if asked else 'no'} | {shares} | {100 * row.false_alarms:.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

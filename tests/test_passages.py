@@ -1,0 +1,236 @@
+"""Annotated answers about one passage hang together: rows of one text that several people marked, and its translations."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custom_metrics import character_labels, detection
+from custom_metrics.carried import Carried, Clustered, ClusteredCounts, clusters_of
+from custom_metrics.figures import mean_figure, share_figure
+from custom_metrics.intervals import resampled_sums, spread, wilson
+from custom_metrics.paired_rates import compare_ratios
+from lm_eval_tasks.benchmark import DEFINED_SHARE
+from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
+from lm_eval_tasks.commands.work.comparing.measured import compare_measured
+from lm_eval_tasks.commands.work.comparing.measuring import measure
+from lm_eval_tasks.commands.work.leaderboard.numbers import MEAN, SHARE, numbers_of
+from lm_eval_tasks.mfava import detection as annotated
+from lm_eval_tasks.mfava.passages import SILVER_ROWS, passages_of
+from lm_eval_tasks.mushroom import dataset as mushroom
+from lm_eval_tasks.runs import Answer, Reading, cluster_of
+from tests.conftest import figures_of
+
+Harness = Callable[..., dict[str, Any]]
+
+# ---------------------------------------------------------------------------------------------- documents and values
+
+
+def test_rows_of_one_text_have_one_passage_and_the_texts_of_other_languages_their_own() -> None:
+    german = annotated.documents("de", "gold", _sample())
+    assert german["passage"] == annotated.documents("de", "silver", _sample())["passage"]
+    assert [german["passage"].index(passage) for passage in german["passage"]] == [0, 1, 2, 3, 4, 5, 0]
+    assert german["reference"][0] == german["reference"][6]
+    others = annotated.documents("fi", "silver", _sample())["passage"]
+    assert not {*others} & {*german["passage"]}
+
+
+def _sample() -> str:
+    return str(Path(annotated.__file__).parents[1] / "sample")
+
+
+def test_a_passage_is_known_by_its_place_in_parallel_files_alone() -> None:
+    rows = [f"text {place // 2}" for place in range(SILVER_ROWS)]
+    assert passages_of(rows, parallel=True) == [str(place - place % 2) for place in range(SILVER_ROWS)]
+    assert passages_of(rows, parallel=False) == [*passages_of(rows[:-1], parallel=True), passages_of(rows, False)[-1]]
+    assert passages_of(["x", "y", "x"], parallel=True)[::2] == ["2d711642b726"] * 2
+
+
+def test_passages_of_the_public_data(hub: str) -> None:
+    german, turkish, finnish = (
+        annotated.documents(code, kind, hub)["passage"]
+        for code, kind in (("de", "gold"), ("tr", "gold"), ("fi", "silver"))
+    )
+    assert (len(german), len({*german})) == (331, 238)
+    assert Counter(Counter(german).values()) == {1: 213, 5: 18, 4: 5, 6: 1, 2: 1}
+    assert (len(finnish), len({*finnish})) == (309, 302)
+    assert len({*german} & {*finnish}) > 200 < len({*german} & {*turkish})
+    pages = {code: {*mushroom.load(code, mirror=hub)["evaluation"]["passage"]} for code in ("de", "fi", "es", "it")}
+    assert {code: len(found) for code, found in pages.items()} == {"de": 197, "fi": 200, "es": 50, "it": 50}
+    assert len(pages["de"] & pages["fi"]) > 50
+
+
+def test_values_carry_their_passage() -> None:
+    doc = {"answer": "a b", "language": "de", "spans": [{"start": 0, "end": 1, "category": "entity"}], "passage": "7"}
+    doc["soft_labels"] = [{"start": 0, "end": 1, "prob": 1.0}]
+    values = character_labels.process_results(doc, ["<entity>a</entity> b"])
+    assert values["precision"] == [1, 0, 0, 1]
+    assert isinstance(values["f1"], Carried)
+    for name in ("iou", "rho", "altered_rate", "lost_rate", "precision", "recall"):
+        again = pickle.loads(pickle.dumps(values[name]))
+        assert (again, again.of, type(again)) == (values[name], "7", type(values[name]))
+        assert json.loads(json.dumps(values[name])) == values[name]
+    assert values["f1"].of.of == "7"
+    without = detection.process_results({**doc, "passage": ""}, ["a b"])
+    assert clusters_of([without["precision"].of, ""]) is None
+    assert clusters_of(["7", "", "7"]) == ["7", (1,), "7"]
+
+
+COUNTS = [[3, 1, 1, 9], [2, 2, 1, 7], [5, 0, 2, 8], [1, 1, 4, 9], [4, 2, 2, 6]]
+NAMES = ["a", "b", "a", "c", "b"]
+
+
+def test_bounds_and_errors_of_word_scores_are_by_passage() -> None:
+    sums = np.array([[8, 1, 3, 17], [6, 4, 3, 13], [1, 1, 4, 9]])
+    tp, fp, fn, _ = resampled_sums(sums).T
+    plain = detection.f1.figure(COUNTS)
+    found = detection.f1.figure([ClusteredCounts(*row) for row in zip(COUNTS, NAMES, strict=True)])
+    assert found == pytest.approx((plain.value, *spread(2 * tp / (2 * tp + fp + fn)), 5))
+    own = detection.f1.figure([ClusteredCounts(*row) for row in zip(COUNTS, "abcde", strict=True)])
+    assert own == plain
+
+
+def test_means_and_shares_are_by_passage() -> None:
+    values = [0.5, 1.0, 0.25, 0.0, 0.75]
+    clustered = [Clustered(*pair) for pair in zip(values, NAMES, strict=True)]
+    sums = np.array([[0.75, 2], [1.75, 2], [0.0, 1]])
+    top, bottom = resampled_sums(sums).T
+    apart = sums[:, 0] - 0.5 * sums[:, 1]
+    error = math.sqrt(3 / 2 * (apart @ apart)) / 5
+    assert mean_figure([*clustered, None]) == pytest.approx((0.5, *spread(top / bottom)[:2], error, 5))
+    assert mean_figure([Clustered(*pair) for pair in zip(values, "abcde", strict=True)]) == mean_figure(values)
+    ones = [1.0, 0.0, 1.0, 0.0, 0.0]
+    found = share_figure([Clustered(*pair) for pair in zip(ones, NAMES, strict=True)])
+    error = math.sqrt(3 / 2 * (1.2**2 + 0.8**2 + 0.4**2)) / 5
+    documents = 0.4 * 0.6 / error**2
+    assert found == pytest.approx((0.4, *wilson(0.4 * documents, documents), error, 5))
+    none = share_figure([Clustered(0.0, name) for name in NAMES])
+    assert none == pytest.approx((0.0, *wilson(0, 3), 0.0, 5))
+
+
+def test_a_run_has_the_standard_error_by_text(harness: Harness) -> None:
+    got = harness(
+        ["mfava_detection_de_gold"], "hallucination-detector", "detector=lexical", metadata={"mirror": "sample"}
+    )
+    values = [[*sample["precision"]] for sample in got["samples"]["mfava_detection_de_gold"]]
+    passages = [sample["doc"]["passage"] for sample in got["samples"]["mfava_detection_de_gold"]]
+    expected = detection.f1.figure([ClusteredCounts(*pair) for pair in zip(values, passages, strict=True)])
+    assert expected.standard_error != detection.f1.figure(values).standard_error
+    figure = figures_of(got, "mfava_detection_de_gold")["f1"]
+    assert (figure["low"], figure["high"], figure["n"]) == (expected.low, expected.high, 7)
+    assert got["results"]["mfava_detection_de_gold"]["f1_stderr,tags"] == expected.standard_error
+
+
+# -------------------------------------------------------------------------------------------------------- comparisons
+
+
+def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
+    """A task of several models, each with the passage and the values of every document."""
+    answers = [
+        {
+            str(number): Answer(
+                str(number), "", {"spans": [], "passage": passage}, "", "", "", {"tags": Reading("", values)}
+            )
+            for number, (passage, values) in enumerate(of_model)
+        }
+        for of_model in models
+    ]
+    return JoinedTask(name, (None,) * len(models), tuple(answers), tuple(answers[0]))
+
+
+def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(texts, 4) word counts of 30 hallucinated and 70 other words, found as easily as the detector finds the text."""
+    easy = 1 / (1 + np.exp(-rng.normal(0.8, 1, len(hard)) - hard))
+    found, wrong = rng.binomial(30, easy), rng.binomial(70, 0.15, len(hard))
+    return np.stack([found, wrong, 30 - found, 70 - wrong], axis=1)
+
+
+def p_of(tasks: list[JoinedTask], metric: str = "f1") -> float:
+    measured = [measure(task, metric, "tags", metric) for task in tasks]
+    return compare_measured(measured, 0, 1).p  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
+def test_equal_detectors_differ_in_one_comparison_of_twenty(languages: int, marked: int) -> None:
+    """60 texts, of which a third is marked by five people or all stand in three languages. Of a text, each detector finds
+    the same part whoever marks it, and in every language nearly the same; which detector is the first is tossed by text."""
+    rng = np.random.default_rng(3)
+    number = 60
+    p = []
+    for _ in range(300):
+        hard = rng.normal(0, 1, number)
+        one, other = detected(rng, hard), detected(rng, hard)
+        times = np.where(np.arange(number) % 3 == 0, marked, 1)
+        tasks = []
+        for place in range(languages):
+            noisy = [np.maximum(side + rng.integers(-1, 2, side.shape), 0) for side in (one, other)]
+            models = [
+                [(str(text), {"precision": row.tolist()}) for text, row in enumerate(side) for _ in range(times[text])]
+                for side in noisy
+            ]
+            tasks.append(joined(f"mfava_detection_{place}_gold", *models))
+        p.append(p_of(tasks))
+    assert 0.02 <= float(np.mean(np.array(p) < 0.05)) <= 0.085  # by row and language: 0.33 and 0.26
+
+
+def test_a_passage_in_two_languages_is_one_row() -> None:
+    rng = np.random.default_rng(5)
+    first, second = (np.stack([rng.integers(0, 9, 12), rng.integers(9, 20, 12)], axis=1) for _ in range(2))
+    names = [*"abcdefghijkl"]
+    (alone, twice, apart) = (
+        compare_ratios(strata, clusters=clusters)
+        for strata, clusters in (
+            ([(first, second)], [names]),
+            ([(first, second)] * 2, [names, names]),
+            ([(first, second)] * 2, [names, [name * 2 for name in names]]),
+        )
+    )
+    assert twice[:6] == pytest.approx(alone[:6])  # a translation that says the same says nothing new
+    assert (twice.n, apart.n, alone.n) == (12, 24, 12)
+    assert apart.high - apart.low < 0.8 * (alone.high - alone.low)
+    some = compare_ratios([(first, second), (first[:5] * 2, second[:5])], clusters=[names, names[:5]])
+    assert some.n == 12
+    parts = [compare_ratios([pair]) for pair in ((first, second), (first[:5] * 2, second[:5]))]
+    assert some.difference == pytest.approx(np.mean([part.difference for part in parts]))
+    empty = np.zeros((2, 2))
+    assert compare_ratios([(first, second), (empty, empty)], clusters=[names, names[:2]])[:6] == pytest.approx(
+        alone[:6]
+    )
+    assert compare_ratios([(empty, empty)] * 2, clusters=[names[:2]] * 2).n == 0
+
+
+def test_rows_of_earlier_samples_are_known_by_page_or_text() -> None:
+    assert cluster_of({"spans": [], "passage": "7", "url": "u", "answer": "a"}) == "7"
+    assert cluster_of({"spans": [], "url": "u", "answer": "a"}) == "u"
+    assert cluster_of({"spans": [], "answer": "a"}) == "a"
+    assert cluster_of({"answer": "a"}) == ""  # of another task
+    values = [[("a", {"precision": row}) for row in COUNTS], [("a", {"precision": row[::-1]}) for row in COUNTS]]
+    assert math.isnan(p_of([joined("t", *values)])) or p_of([joined("t", *values)]) == 1.0  # a single text
+
+
+def test_the_leaderboards_numbers_are_by_passage() -> None:
+    def answers(metric: str, values: list[Any]) -> list[Answer]:
+        rows = zip(NAMES, values, strict=True)
+        return [
+            Answer(str(n), "", {"spans": [], "passage": name}, "", "", "", {"tags": Reading("", {metric: value})})
+            for n, (name, value) in enumerate(rows)
+        ]
+
+    kind, numbers = numbers_of("precision", "", "tags", answers("precision", COUNTS))
+    assert (kind, len(numbers)) == (MEAN, 3)
+    assert float(np.mean(numbers)) == pytest.approx(15 / 21)
+    kind, numbers = numbers_of(
+        "altered_rate", DEFINED_SHARE, "tags", answers("altered_rate", [1.0, 0.0, 1.0, 0.0, None])
+    )
+    assert (kind, len(numbers)) == (MEAN, 3)
+    assert float(np.mean(numbers)) == pytest.approx(0.5)
+    others = [Answer(a.key, "", {}, "", "", "", a.readings) for a in answers("x", [1.0, 0.0, 1.0, 0.0, 1.0])]
+    assert numbers_of("x", DEFINED_SHARE, "tags", others) == (SHARE, [1.0, 0.0, 1.0, 0.0, 1.0])
