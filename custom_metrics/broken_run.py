@@ -14,7 +14,7 @@ signs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from custom_metrics.no_answer import no_answer
@@ -28,9 +28,12 @@ __all__ = [
     "Answered",
     "Labels",
     "Prompting",
+    "Sign",
     "Signs",
     "are_equal",
+    "count",
     "faults",
+    "kind_of",
     "signs_of",
     "warning",
 ]
@@ -125,21 +128,42 @@ class Signs(NamedTuple):
         return are_equal(self.total, self.different)
 
 
+class Sign(NamedTuple):
+    """What of one answer is counted.
+
+    Attributes:
+        kind: in which way it is no answer; ``None`` where it is one.
+        text: the answer, or a digest of it.
+        labels: what it was read as; ``None`` where answers are not read as labels.
+    """
+
+    kind: str | None
+    text: Hashable
+    labels: Labels | None = None
+
+
 def signs_of(answers: Iterable[Answered]) -> Signs:
     """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
+    return count(
+        Sign(kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
+        for answer in answers
+    )
+
+
+def count(answers: Iterable[Sign]) -> Signs:
+    """As :func:`signs_of`, of answers that have been looked at one by one."""
     kinds: Counter[str] = Counter()
-    texts: set[str] = set()
+    texts: set[Hashable] = set()
     labelled = False
     total = invalid = apart = 0
-    for answer in answers:
+    for kind, text, labels in answers:
         total += 1
-        texts.add(answer.response if isinstance(answer.response, str) else "")
-        kind = _kind(answer)
-        if answer.labels is not None:
+        texts.add(text)
+        if labels is not None:
             labelled = True
-            apart += answer.labels.strict != answer.labels.robust
-            invalid += answer.labels.robust == INVALID
-            if answer.labels.robust == INVALID:
+            apart += labels.strict != labels.robust
+            invalid += labels.robust == INVALID
+            if labels.robust == INVALID:
                 kind = kind or "other"
             elif kind != "loop":  # its verdict can be read
                 kind = None
@@ -150,7 +174,8 @@ def signs_of(answers: Iterable[Answered]) -> Signs:
     return Signs(total, kinds, invalid, len(texts), labelled, apart)
 
 
-def _kind(answer: Answered) -> str | None:
+def kind_of(answer: Answered) -> str | None:
+    """In which way an answer is none: a kind of :attr:`Signs.kinds`; ``None`` where it is one."""
     final = final_answer(answer.response)
     if not final.strip():
         response = answer.response if isinstance(answer.response, str) else ""

@@ -39,8 +39,9 @@ class Detector(Protocol):
         answers: Sequence[str],
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
-        """Hallucinated spans of each answer, in characters of it, in order, not overlapping.
+    ) -> Sequence[list[Span] | None]:
+        """Hallucinated spans of each answer, in characters of it, in order, not overlapping; ``None`` for an answer that
+        could not be read and was to be left out.
 
         A detector that computes probabilities gives each span its own. All others leave it at 1.
 

@@ -55,9 +55,11 @@ class StoredDetector:
         self.path = path
         self.part = part
         self.name, self.version, self.licence = detector.name, detector.version, detector.licence
-        self.known: dict[str, list[Span]] = {}
+        self.known: dict[str, list[Span] | None] = {}
         for file in (*others, path):
             self.known.update(_read(file, mend=file == path))
+        if not getattr(detector, "skips_failing", False):  # they are to be asked again
+            self.known = {key: spans for key, spans in self.known.items() if spans is not None}
 
     def detect(
         self,
@@ -65,7 +67,7 @@ class StoredDetector:
         answers: Sequence[str],
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
+    ) -> list[list[Span] | None]:
         """See :class:`detector_plugin.Detector`."""
         same_length(references, answers, {"languages": languages, "questions": questions})
         asked = questions if questions is not None else [""] * len(answers)
@@ -84,7 +86,7 @@ class StoredDetector:
         with tqdm(
             total=len(mine), initial=len(mine) - len(missing), unit="answer", desc=f"detector {self.name}"
         ) as bar:
-            found: dict[str, list[Span]] = {}
+            found: dict[str, list[Span] | None] = {}
             try:
                 for place, spans in self._tag(
                     [references[index] for index in missing],
@@ -108,7 +110,7 @@ class StoredDetector:
         answers: Sequence[str],
         languages: Sequence[str | None],
         questions: Sequence[str],
-    ) -> Iterator[tuple[int, list[Span]]]:
+    ) -> Iterator[tuple[int, list[Span] | None]]:
         """The number of each answer with its spans, as they are found."""
         each = getattr(self.detector, "detect_each", None)
         if each is not None:
@@ -123,7 +125,7 @@ class StoredDetector:
         content = json.dumps([self.name, self.version, self._options, *fields], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _write(self, found: dict[str, list[Span]]) -> None:
+    def _write(self, found: dict[str, list[Span] | None]) -> None:
         if not found:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,15 +134,16 @@ class StoredDetector:
         self.known.update(found)
 
 
-def _read(path: Path, mend: bool) -> dict[str, list[Span]]:
-    known: dict[str, list[Span]] = {}
+def _read(path: Path, mend: bool) -> dict[str, list[Span] | None]:
+    known: dict[str, list[Span] | None] = {}
     if not path.is_file():
         return known
     content = path.read_text("utf-8", errors="replace")
     for line in content.split("\n"):
         try:
             entry = json.loads(line)
-            known[str(entry["key"])] = [span_of(span) for span in entry["spans"]]
+            spans = entry["spans"]
+            known[str(entry["key"])] = None if spans is None else [span_of(span) for span in spans]
         except (KeyError, TypeError, ValueError, RecursionError):
             continue  # cut by a kill; it will be made again
     if mend and content and not content.endswith("\n"):

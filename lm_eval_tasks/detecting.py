@@ -6,13 +6,18 @@ Detectors are imported when one runs, and never before.
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from lm_eval_tasks import catalogue
 from lm_eval_tasks.task import GroundedTask
+from lm_eval_tasks.unanswered import LEFT_OUT, UNTAGGED
 
 __all__ = ["FILTER", "DetectingTask", "is_tagged"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 FILTER = "hallucination_spans"
 """Name of the filter that runs the detector, in ``filter_list``."""
@@ -32,13 +37,14 @@ class DetectingTask(GroundedTask):
 
     - The results say which detector and which calibration made them: ``detector``, ``calibration`` and
       ``words`` of ``configs.<task>.metadata.provenance``.
+    - The results count the answers that the detector could not read and was to leave out; they are in no rate.
     - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
     """
 
     @property
     def tags_answers(self) -> bool:
         """Whether a detector runs over the answers of this run."""
-        return any(step["function"] == FILTER for listed in self.config.filter_list or () for step in listed["filter"])
+        return any(map(_detects, self.config.filter_list or ()))
 
     @property
     def is_generated(self) -> bool:
@@ -60,6 +66,19 @@ class DetectingTask(GroundedTask):
             pipeline.filters = [make for make, _ in steps]
             kept.append({**listed, "filter": [step for _, step in steps]})
         self.config.filter_list = kept
+
+    def apply_filters(self) -> Any:
+        """Apply the filters; count the answers that a detector left out."""
+        filtered = super().apply_filters()
+        names = [listed["name"] for listed in self.config.filter_list or () if _detects(listed)]
+        number = sum(
+            any(_is_left_out(request.filtered_resps[name]) for name in names) for request in self._instances or ()
+        )
+        if number:
+            log.warning("%s: %d answers are left out: the detector cannot read them", self.config.task, number)
+            before = self.config.metadata.get(LEFT_OUT) or {}
+            self.config.metadata[LEFT_OUT] = {**before, UNTAGGED: number}
+        return filtered
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and
@@ -87,3 +106,18 @@ class DetectingTask(GroundedTask):
             "calibration": describe_calibration(doc),
             "words": segmenter(doc["language"]),
         }
+
+
+def _detects(listed: Mapping[str, Any]) -> bool:
+    """Whether an entry of ``filter_list`` runs a detector."""
+    return any(step["function"] == FILTER for step in listed["filter"])
+
+
+def _is_left_out(filtered: Any) -> bool:
+    """Whether a detector that works could not read the answer."""
+    from detector_plugin.filters import FAILED
+
+    if not isinstance(filtered, str) or '"spans": null' not in filtered:
+        return False
+    found = json.loads(filtered)
+    return found["spans"] is None and found["detector"]["version"] != FAILED

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks import sources
 from lm_eval_tasks.digests import digests_of, sha256_of
-from lm_eval_tasks.unanswered import LEFT_OUT
+from lm_eval_tasks.unanswered import LEFT_OUT, UNTAGGED
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -188,7 +188,7 @@ def of_task(task: Any) -> dict[str, Any]:
         if unscored:
             found["left_out"] = {**found.get("left_out", {}), **unscored}
         reasons = [*found.pop("not_comparable", []), *_limited(task)]
-        reasons += [f"{number} documents left out: {why}" for why, number in unscored.items()]
+        reasons += [_left_out(why, number) for why, number in unscored.items()]
         _say(str(task.config.task), tuple(reasons))
         return {**plain(found), "not_comparable": reasons}
     except Exception as error:
@@ -205,7 +205,8 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
         arguments: the model's, of that run.
 
     Returns:
-        Documents, prompt and run are those of the answers; detector, calibration and versions those of the scoring. Under
+        Documents, prompt and run are those of the answers; detector, calibration, versions, and the answers that the
+        detector cannot read those of the scoring. Under
         ``answers``: the ``--metadata`` of their run, its versions, and whether it was ``--predict_only``.
     """
     made = (earlier.get("metadata") or {}).get("provenance") or {}
@@ -224,7 +225,22 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     of_scoring = {name: found[name] for name in ("versions", "detector", "calibration", "words") if name in found}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") != "samples"]
     local_files = [*earlier_files, *(found.get("local_files") or ())]
-    return {**of_answers, **of_scoring, "local_files": local_files, "answers": answers}
+    scored = {**of_answers, **of_scoring, "local_files": local_files, "answers": answers}
+    before, untagged = (each.get("left_out") or {} for each in (made, found))
+    left_out = {why: number for why, number in before.items() if why != UNTAGGED}
+    reasons = [why for why in made.get("not_comparable") or () if not str(why).endswith(_left_out(UNTAGGED, ""))]
+    if UNTAGGED in untagged:
+        left_out[UNTAGGED] = untagged[UNTAGGED]
+        reasons.append(_left_out(UNTAGGED, untagged[UNTAGGED]))
+    if left_out or before:
+        scored["left_out"] = left_out
+    if reasons or "not_comparable" in made:
+        scored["not_comparable"] = reasons
+    return scored
+
+
+def _left_out(why: str, number: int | str) -> str:
+    return f"{number} documents left out: {why}"
 
 
 _NOT_GIVEN = ("version", "config_source", "provenance", "figures", LEFT_OUT)

@@ -7,17 +7,18 @@ import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from custom_metrics.surrogates import without_surrogates
 from lm_eval_tasks import provenance
 from lm_eval_tasks.atomic import finished
 from lm_eval_tasks.sources import CorruptSource, MissingSource
-from lm_eval_tasks.tables import read_lines
 
 __all__ = [
     "dated_task",
     "documents_of_samples",
+    "read_placed_rows",
+    "read_row_at",
     "read_rows",
     "read_samples",
     "record_of_samples",
@@ -92,28 +93,52 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    read = 0
+    return (row for _, row in read_placed_rows(path))
+
+
+def read_placed_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As :func:`read_rows`, with the byte at which each row begins, for :func:`read_row_at`."""
+    read = place = after = 0
     broken: tuple[int, str] | None = None
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        if broken:
-            raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
-        try:
-            sample = _sample(line)
-        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
-            broken = (number, f"{type(error).__name__}: {error}")
-            continue
-        read += 1
-        yield sample
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            place, after = after, after + len(line)
+            if broken and line.strip():
+                raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
+            try:
+                sample = _sample(line)
+            except _NO_SAMPLE as error:
+                if line.strip():
+                    broken = (number, f"{type(error).__name__}: {error}")
+                continue
+            read += 1
+            yield place, sample
     if broken:
         log.warning("%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], read)
 
 
-def _sample(line: str) -> dict[str, Any]:
+def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
+    """The row of an open samples file that begins at a byte.
+
+    Raises:
+        CorruptSource: there is none; the file has changed since :func:`read_placed_rows` read it.
+    """
+    stream.seek(place)
+    try:
+        return _sample(stream.readline())
+    except _NO_SAMPLE as error:
+        raise CorruptSource(f"{stream.name} has changed while it was read") from error
+
+
+_NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+_HALF = re.compile(rb"\\u[dD]")  # how JSON writes halves of surrogate pairs
+_PARSE = json.JSONDecoder().decode  # `json.loads` asks six questions first
+
+
+def _sample(line: bytes) -> dict[str, Any]:
     """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
-    sample = json.loads(line)
-    if "\\ud" in line.lower():
+    sample = _PARSE(line.decode())
+    if _HALF.search(line):
         sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
     if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
         raise TypeError("a sample is an object with a doc, which is one too")

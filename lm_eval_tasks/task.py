@@ -57,6 +57,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         self.asked: dict[str, Any] = {}
         self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
+        if self.config.repeats != 1:
+            raise UsageError(
+                f"{self.config.task}: repeats={self.config.repeats}, but every document is scored by one response, and the "
+                f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
+            )
         self._figures = RunFigures()
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:

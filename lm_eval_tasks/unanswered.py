@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["LEFT_OUT", "Unanswered", "unanswered"]
+__all__ = ["LEFT_OUT", "UNTAGGED", "Unanswered", "unanswered"]
 
 LEFT_OUT = "documents_left_out"
 """Key of a task's metadata in the results: how many documents were left out, by reason."""
+
+UNTAGGED = "answers that the detector cannot read"
+"""The reason that belongs to the scoring, not to the answers: another detector may read them."""
 
 
 class Unanswered(str):

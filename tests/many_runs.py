@@ -1,13 +1,18 @@
-"""Many runs from a few: copies of other models, whose values differ here and there."""
+"""Many runs from a few, whose values differ here and there; and runs of many documents from runs of a few."""
 
 from __future__ import annotations
 
 import json
 import random
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["many_runs"]
+__all__ = ["large_runs", "many_runs"]
+
+
+Row = dict[str, Any]
 
 
 def many_runs(source: Path, folder: Path, number: int, seed: int = 1) -> Path:
@@ -37,3 +42,58 @@ def many_runs(source: Path, folder: Path, number: int, seed: int = 1) -> Path:
                         row[metric] = 1.0 - value if value in (0.0, 1.0) else min(1.0, 2 * value * rng.random())
             path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return folder
+
+
+def large_runs(source: Path, folder: Path, runs: int, documents: int, task: str = "nomiracl_de", seed: int = 1) -> Path:
+    """Write runs of one task over many documents: those of a run, again and again, each time with another question.
+
+    Args:
+        source: folder of one run's files.
+        folder: to write to; a folder each.
+        runs, documents: how many.
+        task: of the run.
+        seed: of what differs between the runs: which of its answers a document gets.
+    """
+    (results_file,) = source.glob("results_*.json")
+    (samples,) = source.glob(f"samples_{task}_2*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
+    number = max(row["doc_id"] for row in rows) + 1
+    by_filter: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        by_filter.setdefault(row["filter"], {})[row["doc_id"]] = row
+    content = json.loads(results_file.read_text("utf-8"))
+    for part in ("results", "configs", "versions", "n-shot", "n-samples"):
+        content[part] = {task: content[part][task]}
+    content |= {"groups": {}, "group_subtasks": {}}
+    for place in range(runs):
+        run = folder / f"run{place:03d}"
+        run.mkdir(parents=True)
+        content["model_name"] = f"org/model-{place:03d}"
+        (run / results_file.name).write_text(json.dumps(content), "utf-8")
+        with (run / samples.name).open("w", encoding="utf-8") as stream:
+            for of_filter in by_filter.values():
+                rng = random.Random(seed + place)
+                for document in range(documents):
+                    stream.write(_again(of_filter, document, document % number, rng.randrange(number)) + "\n")
+    return folder
+
+
+def _again(rows: Mapping[int, Row], document: int, asked: int, answered: int) -> str:
+    """A row of a document's further copy, answered as another row was that has the same denominators."""
+    row, said = rows[asked], rows[answered]
+    same = [name for name in said["metrics"] if (said[name] is None) == (row[name] is None)]
+    if len(same) < len(said["metrics"]):
+        said = row
+    doc = dict(row["doc"])
+    name = "query_id" if "query_id" in doc else "id"
+    doc[name] = f"{doc[name]}-{document}"
+    return json.dumps(
+        {
+            **row,
+            "doc_id": document,
+            "doc": doc,
+            **{key: said[key] for key in ("resps", "filtered_resps", *said["metrics"])},
+            "prompt_hash": f"{document:064x}",
+        },
+        ensure_ascii=False,
+    )

@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lm_eval_tasks import samples
 from lm_eval_tasks.clapnq.logged import logged_questions
+from lm_eval_tasks.commands.work.comparing import compare_runs
+from lm_eval_tasks.commands.work.leaderboard.entry import entry_of
+from lm_eval_tasks.commands.work.reporting import answers as report_answers
+from lm_eval_tasks.commands.work.reporting.writing import write_report
 from lm_eval_tasks.runs import labels, read_runs
-from lm_eval_tasks.runs.answers import content_of, read_answers
+from lm_eval_tasks.runs.answers import content_of
+from lm_eval_tasks.runs.columns import read_answers
 from lm_eval_tasks.runs.results_file import read_results, record_of, said_of
 from lm_eval_tasks.runs.run import headline_filter
 from lm_eval_tasks.samples import (
@@ -24,6 +31,7 @@ from lm_eval_tasks.samples import (
     task_of,
 )
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from tests.many_runs import large_runs
 
 DATE = "2026-01-01T00-00-00.5"
 PROVENANCE = {
@@ -207,6 +215,62 @@ def test_a_prompt_that_was_not_kept_is_empty(tmp_path: Path, arguments: Any) -> 
     assert (answer.prompt, answer.response) == ("", "")
     assert answer.key == answer.content
     assert len(answer.content) == 32
+
+
+def test_a_document_takes_a_few_hundred_bytes_whatever_the_length_of_its_texts(tmp_path: Path) -> None:
+    long = {"arguments": {"gen_args_0": {"arg_0": "why? " * 2000}}, "resps": [["because " * 500]]}
+    rows = [row(n, **long, filter=name, metrics=["m"], m=n / 2) for name in ("a", "b") for n in range(600)]
+    path = written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl")
+    read_answers(path)  # what is imported and cached
+    tracemalloc.start()
+    answers = read_answers(path)
+    kept, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / 600 < 200
+    assert most / 600 < 800
+    assert [answers.readings[name].columns["m"].numbers[599] for name in ("a", "b")] == [299.5, 299.5]
+    assert (answers[599].response, answers[599].prompt) == ("because " * 500, "why? " * 2000)
+
+
+def test_values_of_any_kind_come_back_from_their_columns(tmp_path: Path) -> None:
+    values = [0.5, None, 2, True, {"flagged": 3, "words": [1, None]}, "text", 10**400, [[1, 2], [3, 4]], 0.25]
+    rows = [row(2 * n, metrics=["m", "n"], m=value) for n, value in enumerate(values)] + [row(1, metrics=["n"], n=7)]
+    answers = read_answers(written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl"))
+    column = answers.readings["none"].columns["m"]
+    expected = [values[0], None, *values[1:]]  # by doc_id: the last row is of the second document
+    assert [column[document] for document in range(10)] == [*column.values()] == expected
+    assert column.others.tolist() == [5, 6, 7, 8]
+    assert answers.readings["none"].columns["n"][1] == 7
+    assert [answer.key for answer in answers] == [*answers.keys] == [f"d{n}" for n in (0, 1, *range(2, 17, 2))]
+
+
+def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path, mine=[row(0), row(1)]).with_name(f"samples_mine_{DATE}.jsonl")
+    answers = read_answers(path)
+    path.write_text("", "utf-8")
+    with pytest.raises(CorruptSource, match=rf"^{path} has changed while it was read$"):
+        answers[1]
+
+
+def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = (path.parent for path in two_models.rglob("results_*.json") if path.parent.name == "baseline-lexical")
+    runs = read_runs([large_runs(source, tmp_path / "runs", 3, 200)])
+    rows = 3 * 200 * 2
+    parsed: list[int] = []
+    parse = samples._PARSE
+    monkeypatch.setattr(samples, "_PARSE", lambda line: parsed.append(len(line)) or parse(line))
+    assert len(compare_runs(runs).differences) == 6
+    assert len(parsed) == rows
+    for run in runs:
+        entry_of(run, ".")
+    assert len(parsed) == 2 * rows
+    write_report(runs, tmp_path / "report.html", documents=4)
+    shown = 4 * 3 * 2  # documents, models, filters
+    assert len(parsed) == 3 * rows + shown
+    monkeypatch.setattr(report_answers, "_MUCH", 0)  # by two processes; here what is shown is read
+    write_report(runs, tmp_path / "again.html", documents=4)
+    assert len(parsed) == 3 * rows + 2 * shown
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 
 
 def test_the_digest_of_a_document_is_the_same_on_every_machine() -> None:

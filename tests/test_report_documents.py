@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from custom_metrics.spans import Span
+from lm_eval_tasks.commands.work.reporting.answers import read_task
 from lm_eval_tasks.commands.work.reporting.documents import TaskDocuments, read_documents
 from lm_eval_tasks.commands.work.reporting.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.commands.work.reporting.documents.document import Piece, Text, address_of, pieces_of, text_of
 from lm_eval_tasks.commands.work.reporting.documents.nomiracl import passages_of
 from lm_eval_tasks.commands.work.reporting.documents.reading import why_abstention, why_robust, why_strict
 from lm_eval_tasks.commands.work.reporting.documents.tagged import spans_in, tagged
-from lm_eval_tasks.runs import labels, read_runs
+from lm_eval_tasks.runs import Run, labels, read_runs
 
 
 def candidates(*kinds: str) -> list[Candidate]:
@@ -183,10 +184,15 @@ def test_why_the_robust_reading_says_so() -> None:
     assert why_abstention("Berlin", "de") == ""
 
 
+def shown_of(run: Run, number: int | None) -> list[TaskDocuments]:
+    return [task.shown(number) for task in read_documents({"lexical": run}, read_task)]
+
+
 @pytest.fixture(scope="module")
 def documents(two_models: Path) -> dict[str, TaskDocuments]:
     runs = read_runs([two_models])
-    return {task.task: task for task in read_documents(dict(zip(labels(runs), runs, strict=True)), 6)}
+    asked = read_documents(dict(zip(labels(runs), runs, strict=True)), read_task)
+    return {each.task: each for each in (task.shown(6) for task in asked)}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +238,7 @@ def test_a_nomiracl_document(documents: dict[str, TaskDocuments]) -> None:
 
 def test_a_clapnq_document_with_retrieval(two_models: Path) -> None:
     (run,) = read_runs([two_models / "baseline-lexical"])
-    (task,) = (each for each in read_documents({"lexical": run}, None) if each.task == "clapnq_rag")
+    (task,) = (each for each in shown_of(run, None) if each.task == "clapnq_rag")
     first = task.shown[0]
 
     assert len(task.shown) == task.total == 32
@@ -259,5 +265,5 @@ def test_answers_that_were_not_logged(two_models: Path, tmp_path: Path) -> None:
     (results,) = (two_models / "baseline-lexical").glob("results_*.json")
     (tmp_path / results.name).write_bytes(results.read_bytes())
     (run,) = read_runs([tmp_path])
-    (task,) = (each for each in read_documents({"lexical": run}, 3) if each.task == "mfava_de")
+    (task,) = (each for each in shown_of(run, 3) if each.task == "mfava_de")
     assert (task.total, task.shown, task.missing) == (0, (), ("lexical",))

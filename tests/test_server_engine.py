@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +25,7 @@ import transformers
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.span_store import StoredDetector
-from detector_plugin.transformers import TransformersDetector, server
+from detector_plugin.transformers import TransformersDetector, pooling_api, server
 from tests.conftest import command as command_of
 from tests.conftest import results_of, run
 from tests.environment.pooling_stand_in import Server, serving
@@ -147,7 +149,7 @@ def test_what_passes_is_survived_and_counted(
         ("NaN", "not all of its numbers are finite; so"),
         ("another model", "it is of the model 'other'; so"),
         ("hangs up", "ClientPayloadError.*; so"),
-        ("400", r"status 400: This model's maximum context length is 8 tokens\.$"),
+        ("400", r"status 400: This model's maximum context length is 8 tokens\.$"),  # to a short question, too
         ("401", "status 401: Unauthorized .*OPENAI_API_KEY"),
         ("404", "status 404: Not Found .*--runner pooling"),
         ("302", "status 302"),
@@ -161,7 +163,81 @@ def test_what_stays_is_an_error(
     one.faults = itertools.repeat(fault)
     with pytest.raises(UnusableDetector, match=message):
         made.detect(REFERENCES, ANSWERS, LANGUAGES)
-    assert one.kinds[fault] == (1 if fault in ("400", "401", "404", "302") else 3)
+    probes = {"400": 2, "401": 1, "404": 1, "302": 1}  # of 400 and of what was tried three times: does it read others?
+    assert one.kinds[fault] == probes.get(fault, 4)
+
+
+# -------------------------------------------------------------------------------------------- answers that always fail
+
+
+@pytest.mark.parametrize(("fault", "asked"), [("400", 1), ("500", 3), ("hangs up", 3)])
+def test_an_answer_that_always_fails(
+    tmp_path: Path,
+    llama_classifier: Path,
+    started: Callable[..., Server],
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
+    asked: int,
+) -> None:
+    one, store = started(), tmp_path / "spans.jsonl"
+    options: dict[str, Any] = {"engine": "server", "base_url": one.address, "retries": 2, "in_flight": 2}
+    stored = StoredDetector(load_detector(str(llama_classifier), **options), store, options)
+    lengths = Counter(len(body["input"]) for body in one.asked)
+    one.asked.clear()
+    expected = TransformersDetector(str(llama_classifier)).detect(REFERENCES, ANSWERS, LANGUAGES)
+    detector(llama_classifier, one).detect(REFERENCES, ANSWERS, LANGUAGES)
+    longest = max(len(body["input"]) for body in one.asked)  # of the last answer alone
+    assert longest not in lengths
+    one.fails_on = lambda ids: fault if len(ids) == longest else ""
+    with pytest.raises(UnusableDetector) as refused:
+        stored.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert f"It is the answer {ANSWERS[-1]!r}. `lm-eval-grounded score --skip-failing`" in str(refused.value)
+    assert one.kinds[fault] == asked
+    options |= {"skip_failing": True}
+    for again in range(2):  # what is known to fail is not asked again
+        with caplog.at_level(logging.WARNING):
+            stored = StoredDetector(load_detector(str(llama_classifier), **options), store, options)
+            assert stored.detect(REFERENCES, ANSWERS, LANGUAGES) == [*expected[:-1], None]
+        assert one.kinds[fault] == 2 * asked
+        assert caplog.text.count("it is left out") == 1, again
+    assert len(store.read_text("utf-8").splitlines()) == 12
+    one.fails_on = lambda ids: ""  # without the option it is asked, and may be read by now
+    options |= {"skip_failing": False}
+    stored = StoredDetector(load_detector(str(llama_classifier), **options), store, options)
+    assert stored.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        ("Thu, 01 Jan 1970 00:20:00 GMT", 200.0),
+        ("Thu, 01 Jan 1970 00:00:10 GMT", 0.0),
+        *((said, None) for said in (None, "", "soon", "-5", "1.5", "1e3", "9" * 40, "Thu, 99 Jan 1970 00:00:10 GMT")),
+    ],
+)
+def test_what_retry_after_says(said: str | None, seconds: float | None) -> None:
+    assert pooling_api.seconds_of(said, 1000.0) == seconds
+
+
+def test_a_server_is_left_alone_as_long_as_it_asks_for(
+    llama_classifier: Path,
+    started: Callable[..., Server],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "FIRST_WAIT", 50.0)  # what is asked for holds, shorter or longer
+    monkeypatch.setattr(server, "LONGEST_ASKED_WAIT", 2.0)
+    one = started(retry_after="7200")
+    made = detector(llama_classifier, one, in_flight=1)
+    one.faults = iter(["429"])
+    start = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        made.detect(REFERENCES, ANSWERS, LANGUAGES)
+    assert 2 <= time.monotonic() - start < 20
+    said = f"{one.address} asks to wait 7200 seconds (Retry-After), of which 2 are waited"
+    assert sum(said in message for message in caplog.messages) == 1
 
 
 def test_a_key(llama_classifier: Path, started: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,3 +392,38 @@ def test_score_goes_on_where_its_server_went_away(
     assert not list(folder.glob(".spans_*"))
     here, _ = score("here", "engine=transformers")
     assert results_of(folder)["results"] == results_of(here)["results"]
+
+
+@pytest.mark.slow("the command is started twice")
+def test_score_leaves_out_what_a_server_always_fails_on_and_counts_it(
+    shared_once: SharedOnce, tmp_path: Path, llama_classifier: Path, started: Callable[..., Server]
+) -> None:
+    predicted = copied(only_predicted(shared_once), tmp_path / "run")
+    one = started()
+    one.fails_on = lambda ids: "400" if len(ids) % 3 == 0 else ""
+
+    def score(*options: str, check: bool = True) -> str:
+        detector = ["--detector", str(llama_classifier), "--detector_args", f"engine=server,base_url={one.address}"]
+        command = [command_of("lm-eval-grounded"), "score", str(predicted), *detector, "-o", str(tmp_path / "to")]
+        return run([*command, *options], tmp_path, check).stderr
+
+    last = score(check=False).strip().splitlines()[-1]
+    assert "status 400: This model's maximum context length" in last
+    assert "It is the answer '" in last
+    assert "--skip-failing" in last
+    score("--skip-failing")
+    results = results_of(tmp_path / "to")
+    total = left_out = 0
+    for task in ("mfava_de", "mfava_zh"):
+        (samples,) = (tmp_path / "to").rglob(f"samples_{task}_*.jsonl")
+        rows = lines(samples)
+        untagged = [row for row in rows if '"spans": null' in row["filtered_resps"][0]]
+        metadata = results["configs"][task]["metadata"]
+        assert all(
+            row["detected_rate"] is row["estimated_rate"] is row["hallucinated_words"] is None for row in untagged
+        )
+        assert metadata["figures"]["answer"]["detected_rate"]["n"] == len(rows) - len(untagged)
+        said = metadata["provenance"].get("left_out", {})
+        assert said.get("answers that the detector cannot read", 0) == len(untagged)
+        total, left_out = total + len(rows), left_out + len(untagged)
+    assert 0 < left_out < total

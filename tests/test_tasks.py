@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from custom_metrics.plain_errors import UsageError
 from custom_metrics.response import final_answer
 from lm_eval_tasks import nomiracl
 from lm_eval_tasks.autoload import task_folder
@@ -121,6 +122,18 @@ def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) 
     (prompt, _) = results["samples"][task][0]["arguments"][0]
     assert prompt.startswith("Do these passages answer the question")
     assert results["results"][task]["error_rate,strict"] == 1.0
+
+
+def test_several_responses_to_a_document_are_refused(harness: Harness, tmp_path: Path) -> None:
+    base = Path(task_folder()) / "mfava" / "wild" / "mfava_de.yaml"
+    for repeats in (1, 3):
+        text = f"include: {base}\ntask: mine_{repeats}\nrepeats: {repeats}\n"
+        (tmp_path / f"mine_{repeats}.yaml").write_text(text, "utf-8")
+    asked: dict[str, Any] = {"metadata": {"mirror": "sample"}, "include_path": [str(tmp_path)], "limit": 2}
+    found = harness(["mine_1"], "grounded-baseline", "strategy=lexical", **asked)
+    assert found["n-samples"]["mine_1"]["effective"] == 2
+    with pytest.raises(UsageError, match=r"^mine_3: repeats=3, but every document is scored by one response"):
+        harness(["mine_3"], "grounded-baseline", "strategy=lexical", **asked)
 
 
 @pytest.mark.parametrize(

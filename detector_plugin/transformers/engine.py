@@ -15,7 +15,7 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.model import Described
 from detector_plugin.transformers.readings import Reading
 
-__all__ = ["Engine", "Setup", "reads_types", "refuse_direction", "see_both_ways", "softmax"]
+__all__ = ["Engine", "FailingInput", "Setup", "reads_types", "refuse_direction", "see_both_ways", "softmax"]
 
 
 class Setup(NamedTuple):
@@ -48,6 +48,10 @@ class Setup(NamedTuple):
         return self.model.name
 
 
+class FailingInput(Exception):
+    """Why an input can never be read, while others can."""
+
+
 class Engine(Protocol):
     """Computes probabilities.
 
@@ -74,8 +78,9 @@ class Engine(Protocol):
             UnusableDetector: it is.
         """
 
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
-        """The probabilities of each class for each token of each window, in the order in which windows are done.
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
+        """The probabilities of each class for each token of each window, in the order in which windows are done; of a
+        window that can never be read, why.
 
         Args:
             readings: of which no more are taken than the engine works on at once, so that memory is bounded.

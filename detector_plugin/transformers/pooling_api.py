@@ -7,12 +7,13 @@ import binascii
 import json
 import re
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Garbage", "Served", "addresses", "logits_of", "message_of", "request_for", "served_in"]
+__all__ = ["Garbage", "Served", "addresses", "logits_of", "message_of", "request_for", "seconds_of", "served_in"]
 
 
 class Garbage(ValueError):
@@ -117,6 +118,25 @@ def message_of(body: bytes) -> str:
     except Garbage:
         text = body[:2000].decode("utf-8", "replace")
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())[:300]
+
+
+def seconds_of(retry_after: str | None, now: float) -> float | None:
+    """The seconds that a header ``Retry-After`` asks for (RFC 9110, 10.2.3: a whole number of them, or a date).
+
+    Args:
+        retry_after: the header; ``None`` where there is none.
+        now: seconds since 1970.
+
+    Returns:
+        0 for a date that has passed; ``None`` where the header says neither.
+    """
+    said = (retry_after or "").strip()
+    if re.fullmatch(r"[0-9]{1,12}", said):
+        return float(said)
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - now)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
 
 
 def _object(body: bytes) -> dict[str, Any]:

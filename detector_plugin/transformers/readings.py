@@ -25,6 +25,7 @@ class Document:
         self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)
         self.best = np.zeros((len(encoded.answer), classes), np.float32)
         self.borne_out = np.full(len(encoded.answer), -1, np.float32)
+        self.failed = False  # a window of it can never be read
 
     def length(self, window: Window) -> int:
         (first, end), (start, stop), _ = window

@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engine import Setup, reads_types, refuse_direction, see_both_ways, softmax
+from detector_plugin.transformers.engine import (
+    FailingInput,
+    Setup,
+    reads_types,
+    refuse_direction,
+    see_both_ways,
+    softmax,
+)
 from detector_plugin.transformers.in_flight import Loop
-from detector_plugin.transformers.options import number
+from detector_plugin.transformers.options import flag, number
 from detector_plugin.transformers.pooling_api import (
     Garbage,
     Served,
@@ -27,6 +34,7 @@ from detector_plugin.transformers.pooling_api import (
     logits_of,
     message_of,
     request_for,
+    seconds_of,
     served_in,
 )
 from detector_plugin.transformers.readings import Reading
@@ -40,17 +48,20 @@ IN_FLIGHT = 64  # requests under way
 RETRIES = 8  # of a request, with the waits below two minutes
 TIMEOUT = 600.0  # seconds until an answer must have come
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; the wait doubles with each failure
+LONGEST_ASKED_WAIT = 600.0  # seconds that a server's Retry-After may ask for
 _GREETING = 10.0  # seconds for a server to say what it serves
 _LONGEST_BODY = 1 << 26
 _AGAIN = {408, 425, 429}  # what a server says that may take the request later; and all from 500 on
+_NEVER = {400, 413, 422}  # what it says of an input that it cannot take
 
 
 class _Failed(Exception):
-    """A request that may be sent again: what went wrong, in a few words that are counted, and in full."""
+    """A request that may be sent again: what went wrong, in a few words that are counted, and in full; and the seconds
+    after which the server wants to be asked again, ``None`` where it does not say."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, after: float | None = None) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind, self.after = kind, after
 
 
 @dataclass
@@ -67,8 +78,11 @@ class Server:
     """Asks servers.
 
     A request that fails in a way that may pass is sent again: to another server where there is one, else after a wait that
-    doubles. Such are no connection, no answer in time, the status 408, 425, 429 or 5xx, and a body that is no answer. What
-    was sent again is counted in the log.
+    doubles, or that the server asks for (``Retry-After``). Such are no connection, no answer in time, the status 408, 425,
+    429 or 5xx, and a body that is no answer. What was sent again is counted in the log.
+
+    Some inputs fail for good: their status is 400, 413 or 422, or they fail each time, while the server answers a short
+    question. The error says which answer it is; with `skip_failing` the answer is left out and counted.
 
     Its options:
         base_url: address of a server, or several with ``+`` between them.
@@ -76,12 +90,13 @@ class Server:
         in_flight: requests under way at once.
         retries: how often a request is sent again before it fails.
         timeout: seconds until an answer must have come.
+        skip_failing: leave out answers on which a server always fails.
 
     Raises:
         UnusableDetector: no server answers, or one serves another model, or cannot tag its tokens.
     """
 
-    OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout")
+    OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
 
     def __init__(self, setup: Setup) -> None:
         options = setup.options
@@ -89,6 +104,7 @@ class Server:
         self.in_flight: int = number("in_flight", options.get("in_flight", IN_FLIGHT), int, 1)
         self.retries: int = number("retries", options.get("retries", RETRIES), int, 0)
         self.timeout: float = number("timeout", options.get("timeout", TIMEOUT), float, 0.001)
+        self.skips_failing: bool = flag("skip_failing", options.get("skip_failing", False))
         if reads_types(setup):
             raise UnusableDetector(
                 f"detector {setup.name}: tells reference from answer by token types, which a server does not take; use "
@@ -102,6 +118,7 @@ class Server:
         self._session: Any = None
         atexit.register(self.close)
         one, other = see_both_ways(setup)
+        self._short = np.array(one)
         first, second = (self.loop.run(self._logits(np.array(ids))) for ids in (one, other))
         direction = "--hf-overrides '{\"is_causal\": false}'"
         refuse_direction(
@@ -115,16 +132,18 @@ class Server:
         """Raises UnusableDetector where no server serves this model."""
         find(name, options)
 
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
         """See :meth:`detector_plugin.transformers.engine.Engine.read`."""
 
-        async def ask(reading: Reading) -> NDArray[np.float32]:
-            return await self._logits(reading.ids)
+        async def ask(reading: Reading) -> NDArray[np.float32] | FailingInput:
+            try:
+                return softmax(await self._logits(reading.ids))
+            except FailingInput as failing:
+                return failing
 
         before = self.sent_again.copy()
         try:
-            for reading, logits in self.loop.each(ask, readings, self.in_flight):
-                yield reading, softmax(logits)
+            yield from self.loop.each(ask, readings, self.in_flight)
         finally:
             again = self.sent_again - before
             if again:
@@ -139,17 +158,40 @@ class Server:
             try:
                 return await self._ask(server, ids)
             except _Failed as failed:
-                wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures)
-                server.rests_until = max(server.rests_until, time.monotonic() + wait)
+                self._rest(server, failed, failures)
                 if failures == self.retries:
+                    said = f"{server.url}: {failed}; so it went {self.retries + 1} times"
+                    if await self._answers_others():
+                        raise FailingInput(said) from failed
                     raise UnusableDetector(
-                        f"detector {self.name}: {server.url}: {failed}; so it went {self.retries + 1} times. Where spans "
-                        f"are kept (`lm-eval-grounded score`, or --use_cache), the same command goes on from here."
+                        f"detector {self.name}: {said}. Where spans are kept (`lm-eval-grounded score`, or --use_cache), "
+                        f"the same command goes on from here."
                     ) from failed
                 self.sent_again[failed.kind] += 1
             finally:
                 server.busy -= 1
         raise AssertionError("a request is answered or fails")
+
+    def _rest(self, server: _Address, failed: _Failed, failures: int) -> None:
+        """Let a server rest as long as it asks for, else the longer, the more often the request has failed."""
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
+        until = time.monotonic() + min(wait, LONGEST_ASKED_WAIT)
+        if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
+            capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if wait > LONGEST_ASKED_WAIT else ""
+            log.warning(
+                "detector %s: %s asks to wait %.0f seconds (Retry-After)%s", self.name, server.url, wait, capped
+            )
+        server.rests_until = max(server.rests_until, until)
+
+    async def _answers_others(self) -> bool:
+        """Whether a server answers a short question now: then the input that failed is to blame."""
+        for server in self.servers:
+            try:
+                await self._ask(server, self._short)
+            except (_Failed, UnusableDetector):
+                continue
+            return True
+        return False
 
     async def _ask(self, server: _Address, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         client = library("aiohttp")
@@ -164,6 +206,7 @@ class Server:
                 f"{server.url}/pooling", json=request_for(server.model, ids.tolist()), allow_redirects=False
             ) as response:
                 status, body = response.status, await _body(response)
+                after = seconds_of(response.headers.get("Retry-After"), time.time())
         except Garbage as error:
             raise _Failed("garbled", f"its body is no answer: {error}") from error
         except asyncio.TimeoutError as error:
@@ -177,7 +220,9 @@ class Server:
                 raise _Failed("garbled", f"its body is no answer: {error}") from error
         said = f"status {status}: {message_of(body)}"
         if status >= 500 or status in _AGAIN:
-            raise _Failed(f"with status {status}", said)
+            raise _Failed(f"with status {status}", said, after)
+        if status in _NEVER and ids is not self._short and await self._answers_others():
+            raise FailingInput(f"{server.url}: {said}")
         hints = {
             404: " (a server that tags tokens is started with `vllm serve MODEL --runner pooling`)",
             401: " (a server that wants a key finds it in OPENAI_API_KEY)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from tqdm import tqdm
 
 from custom_metrics.spans import Span
 from detector_plugin.detector import UnusableDetector, same_length
-from detector_plugin.transformers.engine import Engine, Setup
+from detector_plugin.transformers.engine import Engine, FailingInput, Setup
 from detector_plugin.transformers.engines import engine_of
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
@@ -27,6 +28,8 @@ from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
 
 __all__ = ["TransformersDetector", "check"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _CHUNK = 32  # documents that the tokenizer reads at once
 
@@ -70,7 +73,7 @@ class TransformersDetector:
     version: str
     licence: str
     WITHOUT_EFFECT = frozenset(
-        "engine batch_size batch_tokens device progress base_url served_model in_flight retries timeout "
+        "engine batch_size batch_tokens device progress base_url served_model in_flight retries timeout skip_failing "
         "tensor_parallel_size data_parallel_size gpu_memory_utilization enforce_eager".split()
     )
     """Options that change how fast spans are found, and where, but no span."""
@@ -162,12 +165,12 @@ class TransformersDetector:
         answers: Sequence[str],
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
-    ) -> list[list[Span]]:
+    ) -> list[list[Span] | None]:
         """See :meth:`detector_plugin.detector.Detector.detect`.
 
         Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
         """
-        found: list[list[Span]] = [[] for _ in answers]
+        found: list[list[Span] | None] = [[] for _ in answers]
         for index, spans in self.detect_each(references, answers, languages, questions):
             found[index] = spans
         return found
@@ -178,16 +181,13 @@ class TransformersDetector:
         answers: Sequence[str],
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
-    ) -> Iterator[tuple[int, list[Span]]]:
+    ) -> Iterator[tuple[int, list[Span] | None]]:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
         for document in self.readings(references, answers, languages, questions):
-            yield (
-                document.index,
-                spans_of(
-                    *(answers[document.index], document.encoded.offsets, document.best, self.categories, self.threshold)
-                ),
-            )
+            answer, read = answers[document.index], (document.encoded.offsets, document.best)
+            spans = None if document.failed else spans_of(answer, *read, self.categories, self.threshold)
+            yield document.index, spans
 
     def readings(
         self,
@@ -221,10 +221,34 @@ class TransformersDetector:
                         yield Reading(document, window, document.tokens(window))
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
-                document.take(window, row, probabilities, self.categories)
+                if isinstance(probabilities, FailingInput):
+                    self._pass_over(answers[document.index], probabilities)
+                    document.failed = True
+                    document.left -= 1
+                else:
+                    document.take(window, row, probabilities, self.categories)
                 if document.left == 0:
                     bar.update()
                     yield document
+
+    def _pass_over(self, answer: str, failing: FailingInput) -> None:
+        """Say that an answer is left out.
+
+        Raises:
+            UnusableDetector: answers may not be left out.
+        """
+        said = f"detector {self.name}: {failing}, while others are answered. It is the answer {answer[:80]!r}"
+        if not self.skips_failing:
+            raise UnusableDetector(
+                f"{said}. `lm-eval-grounded score --skip-failing`, or the detector's option skip_failing=true, leaves out "
+                f"and counts such answers; where spans are kept (`score`, or --use_cache), the same command goes on."
+            ) from failing
+        log.warning("%s; it is left out", said)
+
+    @property
+    def skips_failing(self) -> bool:
+        """Whether answers that can never be read are left out: their spans are ``None``."""
+        return bool(getattr(self.engine, "skips_failing", False))
 
     def _room(self, encoded: Encoded) -> int:
         room = self.max_length - len(encoded.fixed)

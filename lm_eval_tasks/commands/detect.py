@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from custom_metrics.plain_errors import UsageError
     from custom_metrics.printable import printable
     from custom_metrics.tagged_text import render
     from detector_plugin import load_detector
@@ -38,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     language = _language(arguments.language, answer, reference)
     detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
+    if spans is None:
+        raise UsageError(f"detector {detector.name}: the answer cannot be read (option skip_failing)")
     if arguments.html is not None:
         caption = f"Marked by detector {detector.name}, version {detector.version}, against {arguments.reference.name}."
         page = as_html(answer, spans, arguments.language or language, "Answer with hallucinated spans marked", caption)

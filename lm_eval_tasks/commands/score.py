@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes that share the tagging, one a GPU where there are GPUs (default: 1); or start the command with "
         "`accelerate launch`",
     )
+    parser.add_argument(
+        "--skip-failing",
+        "--skip_failing",
+        action="store_true",
+        help="leave out and count answers that a server (engine=server) fails on each time while it reads others",
+    )
     add_output(parser, help="default: the folder of the samples")
 
 
@@ -50,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.annotations,
         arguments.output,
         arguments.workers,
+        arguments.skip_failing,
     ):
         results = as_written(json.loads(written.read_text("utf-8")))
         say(make_table(results))

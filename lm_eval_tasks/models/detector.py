@@ -18,6 +18,7 @@ from detector_plugin.filters import as_text
 from detector_plugin.loading import load_detector, takes
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.unanswered import Unanswered
 
 __all__ = ["HallucinationDetector"]
 
@@ -98,4 +99,7 @@ class HallucinationDetector(DocumentAnswerer):
             [doc.get("language") for doc in docs],
             [str(doc.get("query") or "") for doc in docs],
         )
-        return [render(answer, found) for answer, found in zip(answers, spans, strict=True)]
+        return [
+            Unanswered() if found is None else render(answer, found)
+            for answer, found in zip(answers, spans, strict=True)
+        ]

@@ -1,24 +1,31 @@
 """Runs read back: the results and samples files that ``lm_eval``, ``replay`` and ``lm-eval-grounded score`` wrote.
 
 :func:`read_runs` finds them. A :class:`Run` is one model's; a :class:`TaskRun` is one task of it; an :class:`Answer` is
-what the model said to one document, with every filter's reading of it and the values of the metrics.
+what the model said to one document, with every filter's reading of it and the values of the metrics; :class:`Answers` are
+those of a task, in columns.
 """
 
 from __future__ import annotations
 
-from lm_eval_tasks.runs.answers import Answer, Reading, cluster_of, differing_columns, read_answers
+from lm_eval_tasks.runs.answers import Answer, Reading, cluster_of, differing_columns
+from lm_eval_tasks.runs.columns import Answers, Column, Derive, Readings, digest_of, read_answers
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, headline_filter, labels
 
 __all__ = [
     "Answer",
+    "Answers",
+    "Column",
+    "Derive",
     "MeasuredBy",
     "Reading",
+    "Readings",
     "Run",
     "Settings",
     "TaskRun",
     "cluster_of",
     "differing_columns",
+    "digest_of",
     "headline_filter",
     "labels",
     "read_answers",

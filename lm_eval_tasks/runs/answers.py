@@ -1,4 +1,4 @@
-"""The answers in a samples file, one for each document, with what every filter and metric made of them."""
+"""What a model said to one document, with what every filter and metric made of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.metadata import OF_DETECTION
-from lm_eval_tasks.samples import read_rows
 
-__all__ = ["Answer", "Reading", "cluster_of", "content_of", "differing_columns", "key_of", "read_answers"]
+__all__ = [
+    "Answer",
+    "Reading",
+    "answer_of",
+    "cluster_of",
+    "content_of",
+    "differing_columns",
+    "filter_of",
+    "key_of",
+    "reading_of",
+    "response_of",
+]
 
 _IDS = ("query_id", "id")
 _APART = ("subset",)  # where one question stands in two subsets
@@ -57,30 +66,9 @@ class Answer:
     readings: dict[str, Reading] = field(default_factory=dict)
 
 
-def read_answers(path: Path) -> list[Answer]:
-    """The answers of a samples file, in the order of the documents.
-
-    A document that comes twice counts once: ranks of a distributed run are padded so. A last line that was cut is left out,
-    and the log says so.
-
-    Raises:
-        CorruptSource: a line in the middle is no sample.
-    """
-    found: dict[int, Answer] = {}
-    for row in read_rows(path):
-        number = row["doc_id"]
-        answer = found.get(number)
-        if answer is None:
-            answer = found[number] = _answer(row)
-        name = str(row.get("filter", "none"))
-        if name not in answer.readings:
-            answer.readings[name] = _reading(row)
-    return [found[number] for number in sorted(found)]
-
-
-def _answer(row: Mapping[str, Any]) -> Answer:
+def answer_of(row: Mapping[str, Any]) -> Answer:
+    """The answer in a row of a samples file, with the reading of the row's filter."""
     doc = row["doc"]
-    response = row["resps"][0][0]
     content = content_of(doc)
     return Answer(
         key=key_of(doc) or content,
@@ -88,11 +76,23 @@ def _answer(row: Mapping[str, Any]) -> Answer:
         doc=doc,
         prompt=_prompt(row.get("arguments")),
         prompt_hash=str(row.get("prompt_hash") or ""),
-        response=response if isinstance(response, str) else "",
+        response=response_of(row),
+        readings={filter_of(row): reading_of(row)},
     )
 
 
-def _reading(row: Mapping[str, Any]) -> Reading:
+def filter_of(row: Mapping[str, Any]) -> str:
+    """The filter that a row of a samples file is of."""
+    return str(row.get("filter", "none"))
+
+
+def response_of(row: Mapping[str, Any]) -> str:
+    response = row["resps"][0][0]
+    return response if isinstance(response, str) else ""
+
+
+def reading_of(row: Mapping[str, Any]) -> Reading:
+    """What the filter of a row made of the answer."""
     filtered = row.get("filtered_resps")
     metrics = row.get("metrics")
     names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []

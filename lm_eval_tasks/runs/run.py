@@ -13,7 +13,7 @@ from typing import Any
 from custom_metrics.broken_run import PROMPTED, Prompting
 from custom_metrics.figures import UNDEFINED, Figure
 from lm_eval_tasks.benchmark import DEFINED_SHARE
-from lm_eval_tasks.runs.answers import Answer, read_answers
+from lm_eval_tasks.runs.columns import Answers, Derive, read_answers
 from lm_eval_tasks.source_errors import MissingSource
 
 __all__ = ["MeasuredBy", "Run", "Settings", "TaskRun", "headline_filter", "labels"]
@@ -93,7 +93,7 @@ class TaskRun:
     samples: Path | None
     results_file: Path | None
 
-    @property
+    @cached_property
     def filters(self) -> tuple[str, ...]:
         """The names of the task's filters, in their order."""
         said = self.config.get("filter_list")
@@ -131,8 +131,11 @@ class TaskRun:
             return UNDEFINED
         return Figure(value, standard_error=_number(self.results.get(f"{metric}_stderr,{filter_name}")))
 
-    def answers(self) -> list[Answer]:
+    def answers(self, derive: Derive | None = None) -> Answers:
         """The answers, in the order of the documents. They are read anew at each call, and not kept.
+
+        Args:
+            derive: see :func:`lm_eval_tasks.runs.columns.read_answers`.
 
         Raises:
             MissingSource: they were not logged.
@@ -142,7 +145,7 @@ class TaskRun:
             raise MissingSource(
                 f"{self.results_file}: the answers to {self.task} were not logged beside it; run it with --log_samples"
             )
-        return read_answers(self.samples)
+        return read_answers(self.samples, derive)
 
 
 def _number(value: Any) -> float:

@@ -334,6 +334,27 @@ def leaderboard() -> None:
         report("memory of the largest process", f"{after.ru_maxrss / 1024:.0f} MB", "1 GB")
 
 
+def readers() -> None:
+    """What compare, report and leaderboard take of 20 runs of 100,000 documents: processor time and memory."""
+    from tests.many_runs import large_runs
+
+    command = Path(sys.executable).with_name
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        asked = ["--model", "grounded-baseline", "--model_args", "strategy=lexical", "--metadata", "mirror=sample"]
+        written = ["--tasks", "nomiracl_de", "--output_path", str(folder), "--log_samples"]
+        subprocess.run([command("lm_eval"), *asked, *written], check=True, capture_output=True)
+        large_runs(folder / "baseline-lexical", folder / "runs", 20, 100_000)
+        runs = sorted((folder / "runs").iterdir())
+        for name, places in (("compare", runs), ("report", runs), ("leaderboard", [folder / "runs"])):
+            making = [command("lm-eval-grounded"), name, *places, "-o", folder / f"{name}.out"]
+            process = subprocess.Popen(making, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _, status, used = os.wait4(process.pid, 0)
+            assert status == 0
+            report(f"{name} of 20 runs of 100,000 documents", f"{used.ru_utime:.0f} s", "120 s")
+            report(f"{name}, memory", f"{used.ru_maxrss / 1024:.0f} MB", "1,500 MB")
+
+
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "abstention": abstention,
     "rouge": rouge,
@@ -342,6 +363,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "detection": detection,
     "serving": serving,
     "leaderboard": leaderboard,
+    "readers": readers,
 }
 
 
@@ -361,7 +383,7 @@ def main(arguments: list[str]) -> None:
     if unknown := [name for name in chosen if name not in BENCHMARKS]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     for name in chosen or BENCHMARKS:
-        if name not in ("abstention", "dense", "leaderboard", "serving") and not SHARED.is_dir():
+        if name not in ("abstention", "dense", "leaderboard", "readers", "serving") and not SHARED.is_dir():
             print(f"{name}: skipped, needs ../shared (public data beside the project)")
             continue
         BENCHMARKS[name]()

@@ -48,6 +48,8 @@ class Server:
         address: of the server.
         models: what ``/v1/models`` says.
         faults: of the next requests, the first of them first; when none is left, requests are answered.
+        fails_on: the fault of an input that always fails; empty for one that does not.
+        retry_after: header of the faults that are statuses.
         asked: bodies of the requests that were answered.
         kinds: how often each fault was served.
         most: requests that were under way at once.
@@ -60,6 +62,8 @@ class Server:
         self.logits = logits
         self.models: Any = {"object": "list", "data": [{"id": model, "root": model, "max_model_len": longest}]}
         self.faults: Iterator[str] = iter(())
+        self.fails_on: Callable[[list[int]], str] = lambda ids: ""
+        self.retry_after: str | None = None
         self.asked: list[dict[str, Any]] = []
         self.kinds: Counter[str] = Counter()
         self.most = self.under_way = self.hold = 0
@@ -109,7 +113,7 @@ def serving(server: Server, port: int = 0) -> Iterator[Server]:
             if server.key is not None and self.headers["Authorization"] != f"Bearer {server.key}":
                 return self._send(*FAULTS["401"])
             with server.one_at_a_time:
-                fault = next(server.faults, "")
+                fault = next(server.faults, "") or server.fails_on(body["input"])
             if not fault:
                 return self._send(200, server.answer(body))
             server.kinds[fault] += 1
@@ -128,6 +132,8 @@ def serving(server: Server, port: int = 0) -> Iterator[Server]:
         def _send(self, status: int, body: bytes | None) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(1000 if body is None else len(body)))
+            if status >= 400 and server.retry_after is not None:
+                self.send_header("Retry-After", server.retry_after)
             self.end_headers()
             if body is None:  # a part of the body, and the end
                 self.wfile.write(b'{"data": ')

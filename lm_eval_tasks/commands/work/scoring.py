@@ -20,6 +20,7 @@ from detector_plugin import filters, processes
 from lm_eval_tasks.atomic import move_whole
 from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.detecting import is_tagged
+from lm_eval_tasks.detector_settings import read_options
 from lm_eval_tasks.provenance import of_scored
 from lm_eval_tasks.runs.results_file import read_results
 from lm_eval_tasks.samples import read_samples, samples_files
@@ -40,6 +41,7 @@ def score(
     calibration_annotations: str | None = None,
     output: Path | None = None,
     workers: int = 1,
+    skip_failing: bool = False,
 ) -> list[Path]:
     """Tag and score the answers of earlier runs.
 
@@ -56,6 +58,7 @@ def score(
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; where there are several models, folders of
             their names in it. Default: beside the samples.
         workers: processes that tag; on a machine with GPUs, one a GPU.
+        skip_failing: leave out and count answers that the detector's server always fails on (its option of this name).
 
     Returns:
         The results files, one a model; none in the processes of a launch that score nothing.
@@ -85,6 +88,8 @@ def score(
         )
     if others:
         log.info("passed over, as no detector tags their answers: %s", ", ".join(others))
+    if skip_failing:
+        detector_args = {**read_options(detector_args, "score"), "skip_failing": True}
     options = {
         "detector": detector,
         "detector_args": detector_args,

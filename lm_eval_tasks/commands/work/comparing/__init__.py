@@ -21,7 +21,7 @@ from lm_eval_tasks.commands.work.comparing.joining import JoinedTask, join, unkn
 from lm_eval_tasks.commands.work.comparing.measured import Measured
 from lm_eval_tasks.commands.work.comparing.measuring import TAGGED, measure
 from lm_eval_tasks.commands.work.comparing.rows import corrected, group_rows, in_order, task_rows
-from lm_eval_tasks.runs import MeasuredBy, Run, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs import Answers, MeasuredBy, Run, TaskRun, headline_filter, labels
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
 
@@ -42,6 +42,7 @@ def compare_runs(
     filter_name: str | None = None,
     refuse: bool = True,
     progress: Callable[[Sequence[str]], Iterator[str]] = iter,
+    read: Callable[[TaskRun], Answers] = TaskRun.answers,
 ) -> Comparison:
     """Compare runs, all pairs of them.
 
@@ -55,6 +56,7 @@ def compare_runs(
         refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
             answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
+        read: the answers of a task, where they have been read already.
 
     Raises:
         Incomparable: documents, prompts, detectors or calibrations differ.
@@ -81,7 +83,7 @@ def compare_runs(
             refused += unlogged
             if sum(run is not None for run in of_task) < 2:
                 continue
-        task, refusals, said = join(name, of_task, models)
+        task, refusals, said = join(name, of_task, models, read)
         notes += [(name, note) for note in said]
         refused += refusals
         if task is None:
@@ -217,9 +219,9 @@ def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) 
         names = dict.fromkeys(
             name
             for answers in task.answers
-            for answer in answers.values()
-            for reading in answer.readings.values()
-            for name in reading.values
+            if answers is not None
+            for readings in answers.readings.values()
+            for name in readings.columns
         )
         known = {name: MeasuredBy(name) for name in names}
     if asked:

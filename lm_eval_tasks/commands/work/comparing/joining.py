@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lm_eval_tasks.commands.work.comparing.comparison import Joined, Refusal
-from lm_eval_tasks.runs import Answer, TaskRun, differing_columns
+from lm_eval_tasks.runs import Answer, Answers, Readings, TaskRun, differing_columns
 
 __all__ = ["JoinedTask", "join", "unknown_detectors", "unread"]
+
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -20,14 +25,16 @@ class JoinedTask:
     Attributes:
         name: of the task.
         runs: of each model; ``None`` for one that did not run it.
-        answers: of each model, document to answer; empty for one that did not run it.
-        documents: all of them, in an order that does not depend on that of the runs.
+        answers: of each model; ``None`` for one that did not run it.
+        places: of each model, (answers,) numbers of the documents that the answers are to.
+        documents: how many there are; their order does not depend on that of the runs.
     """
 
     name: str
     runs: tuple[TaskRun | None, ...]
-    answers: tuple[Mapping[str, Answer], ...]
-    documents: tuple[str, ...]
+    answers: tuple[Answers | None, ...]
+    places: tuple[Places, ...]
+    documents: int
 
     @property
     def any_run(self) -> TaskRun:
@@ -37,22 +44,30 @@ class JoinedTask:
     @property
     def filters(self) -> tuple[str, ...]:
         """The filters that read the answers, in the order of the task's YAML where that is known."""
-        read = {name for answers in self.answers for answer in answers.values() for name in answer.readings}
+        read = {name for answers in self.answers if answers is not None for name in answers.readings}
         listed = [name for run in self.runs if run is not None for name in run.filters if name in read]
         return tuple(dict.fromkeys((*listed, *sorted(read))))
 
     def summary(self) -> Joined:
         """How many documents are common, and how many are in one run only."""
-        times = Counter(document for answers in self.answers for document in answers)
+        times = _times(self.places, self.documents)
         only = tuple(
-            None if run is None else sum(times[document] == 1 for document in answers)
-            for run, answers in zip(self.runs, self.answers, strict=True)
+            None if run is None else int((times[places] == 1).sum())
+            for run, places in zip(self.runs, self.places, strict=True)
         )
-        return Joined(self.name, sum(number > 1 for number in times.values()), only)
+        return Joined(self.name, int((times > 1).sum()), only)
+
+
+def _times(places: Sequence[Places], documents: int) -> Places:
+    """(documents,): how many runs have each."""
+    return sum((np.bincount(each, minlength=documents) for each in places), np.zeros(documents, dtype=np.int64))
 
 
 def join(
-    name: str, runs: Sequence[TaskRun | None], models: Sequence[str]
+    name: str,
+    runs: Sequence[TaskRun | None],
+    models: Sequence[str],
+    read: Callable[[TaskRun], Answers] = TaskRun.answers,
 ) -> tuple[JoinedTask | None, list[Refusal], list[str]]:
     """A task of several runs, joined by the content of its documents.
 
@@ -60,6 +75,7 @@ def join(
         name: of the task.
         runs: of each model; ``None`` for one that did not run it.
         models: names.
+        read: the answers of a task, where they have been read already.
 
     Returns:
         The joined task, ``None`` if it cannot be compared; why it cannot; and what differs without harm.
@@ -70,20 +86,22 @@ def join(
     """
     present = [(model, run) for model, run in zip(models, runs, strict=True) if run is not None]
     refusals, notes = _settings(name, present)
-    answers = [_by_document(run.answers()) if run is not None else {} for run in runs]
+    answers = [read(run) if run is not None else None for run in runs]
+    documents = _documents(answers)
     chat = {run.settings.chat_template for _, run in present}
-    refusals += _documents(name, models, answers)
+    refusals += _differing_documents(name, models, answers, documents)
     if not refusals:
-        refusals += _prompts(name, models, answers, one_template=len(chat) == 1)
+        refusals += _differing_prompts(name, models, answers, documents, one_template=len(chat) == 1)
     if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
         refusals += _tagged(name, models, answers)
     if refusals:
         return None, refusals, notes
-    documents = tuple(sorted({document for of_run in answers for document in of_run}))
-    joined = JoinedTask(name, tuple(runs), tuple(answers), documents)
+    joined = JoinedTask(name, tuple(runs), tuple(answers), documents.places, len(documents.names))
     if joined.summary().documents == 0:
         first = [
-            f"{model} has {next(iter(found), 'none')}" for model, found in zip(models, answers, strict=True) if found
+            f"{model} has {documents.names[places[order[0]]]}"
+            for model, places, order in zip(models, documents.places, documents.orders, strict=True)
+            if len(places)
         ]
         return None, [Refusal(name, "documents", f"no document is in two runs ({'; '.join(first)})")], notes
     return joined, [], notes
@@ -100,13 +118,14 @@ def unread(task: JoinedTask, filter_name: str, models: Sequence[str]) -> tuple[l
     for model, run, answers in zip(models, task.runs, task.answers, strict=True):
         if run is None or not answers:
             continue
-        read = sum(filter_name in answer.readings for answer in answers.values())
+        readings = answers.readings.get(filter_name)
+        read = int(readings.present.sum()) if readings is not None else 0
         file = run.samples.name if run.samples is not None else "its samples file"
         if read == 0:
-            others = dict.fromkeys(name for answer in answers.values() for name in answer.readings)
             reason = (
-                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(others)}: {file} was "
-                f"cut, or is of another version of the task; run it again, or say --filter {next(iter(others), 'none')}"
+                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(answers.readings)}: "
+                f"{file} was cut, or is of another version of the task; run it again, or say "
+                f"--filter {next(iter(answers.readings), 'none')}"
             )
             refusals.append(Refusal(task.name, "answers", reason))
         elif read < len(answers):
@@ -119,108 +138,144 @@ def unread(task: JoinedTask, filter_name: str, models: Sequence[str]) -> tuple[l
 def unknown_detectors(task: JoinedTask, metric: str, filter_name: str, models: Sequence[str]) -> list[str]:
     """The models of runs that do not say which detector tagged their answers: neither their results file does, nor the key
     of a calibration in their values. Others are refused where they differ; these may differ, or not."""
+
+    def is_unknown(readings: Readings) -> bool:
+        column = readings.columns.get(metric)
+        return column is not None and bool((column.known & ~_keys_of(readings)[0]).any())
+
     return [
         model
         for model, run, answers in zip(models, task.runs, task.answers, strict=True)
         if run is not None
         and not run.detector
-        and any(
-            reading.values.get(metric) is not None and not any(map(_key_of, reading.values.values()))
-            for answer in answers.values()
-            if (reading := answer.readings.get(filter_name)) is not None
-        )
+        and answers is not None
+        and filter_name in answers.readings
+        and is_unknown(answers.readings[filter_name])
     ]
 
 
-def _key_of(value: Any) -> str:
-    """The key of a calibration, and so of a detector, that the value of a rate names."""
-    return str(value.get("calibration") or "") if isinstance(value, Mapping) else ""
+def _keys_of(readings: Readings) -> tuple[NDArray[np.bool_], set[str]]:
+    """(documents,) whether a value of a rate names the key of a calibration, and so of a detector; and these keys."""
+    has, keys = np.zeros(len(readings.places), dtype=bool), set()
+    for column in readings.columns.values():
+        for document, value in column.other_values():
+            if isinstance(value, Mapping) and (key := str(value.get("calibration") or "")):
+                has[document] = True
+                keys.add(key)
+    return has, keys
 
 
-def _by_document(answers: Sequence[Answer]) -> dict[str, Answer]:
-    """Answers by what their document is called; a name that comes again is numbered, in the order of the contents."""
-    found: dict[str, Answer] = {}
-    times: Counter[str] = Counter()
-    for answer in sorted(answers, key=lambda answer: answer.content):
-        times[answer.key] += 1
-        number = times[answer.key]
-        found[answer.key if number == 1 else f"{answer.key} #{number}"] = answer
-    return found
+class _Documents(NamedTuple):
+    """The documents of several runs: what they are called, in order, with each run's answers by their content, and the
+    numbers of the documents that each run's answers are to."""
+
+    names: Sequence[str]
+    orders: tuple[Places, ...]
+    places: tuple[Places, ...]
 
 
-def _documents(name: str, models: Sequence[str], answers: Sequence[Mapping[str, Answer]]) -> list[Refusal]:
+def _documents(answers: Sequence[Answers | None]) -> _Documents:
+    """A name that comes again in a run is numbered, in the order of the contents."""
+    orders: list[Places] = []
+    named: list[Places] = []
+    known: dict[str, int] = {}
+    for of_run in answers:
+        contents = of_run.contents if of_run is not None else np.empty(0, "S16")
+        orders.append(np.argsort(contents, kind="stable"))
+        keys = [*of_run.keys] if of_run is not None else []
+        if len({*keys}) < len(keys):
+            times: Counter[str] = Counter()
+            for at in orders[-1].tolist():
+                key = keys[at]
+                times[key] += 1
+                keys[at] = key if times[key] == 1 else f"{key} #{times[key]}"
+        named.append(np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64))
+    names = sorted(known)
+    ranks = np.empty(len(names), dtype=np.int64)
+    ranks[[known[name] for name in names]] = np.arange(len(names))
+    return _Documents(names, tuple(orders), tuple(ranks[numbers] for numbers in named))
+
+
+class _Differing(NamedTuple):
+    """A document of which two runs do not have the same, with its places in them; and how many such there are."""
+
+    name: str
+    runs: tuple[int, int]
+    answers: tuple[int, int]
+    number: int
+
+
+def _differing(documents: _Documents, digests: Sequence[NDArray[np.bytes_]]) -> _Differing | None:
+    """The first document whose digest differs between runs. An empty digest is not known."""
+    total = len(documents.names)
+    seen = np.zeros(total, dtype="S16")
+    seen_in, seen_at = np.full(total, -1), np.zeros(total, dtype=np.int64)
+    differs = np.zeros(total, dtype=bool)
+    first: tuple[int, int, int] | None = None  # document, run, answer
+    for run, (order, of_run, places) in enumerate(zip(documents.orders, digests, documents.places, strict=True)):
+        order = order[of_run[order] != b""]
+        at = places[order]
+        new = seen_in[at] < 0
+        seen[at[new]], seen_in[at[new]], seen_at[at[new]] = of_run[order[new]], run, order[new]
+        other = seen[at] != of_run[order]
+        differs[at[other]] = True
+        if first is None and other.any():
+            answer = int(order[other][0])
+            first = int(places[answer]), run, answer
+    if first is None:
+        return None
+    document, run, answer = first
+    runs, both = (int(seen_in[document]), run), (int(seen_at[document]), answer)
+    return _Differing(documents.names[document], runs, both, int(differs.sum()))
+
+
+def _both(answers: Sequence[Answers | None], found: _Differing) -> list[Answer]:
+    parts = zip(found.runs, found.answers, strict=True)
+    return [of_run[at] for run, at in parts if (of_run := answers[run]) is not None]
+
+
+def _differing_documents(
+    name: str, models: Sequence[str], answers: Sequence[Answers | None], documents: _Documents
+) -> list[Refusal]:
     """Documents of one name whose content differs."""
-    seen: dict[str, tuple[int, Answer]] = {}
-    differing: list[tuple[str, int, int]] = []
-    for place, of_run in enumerate(answers):
-        for document, answer in of_run.items():
-            before = seen.setdefault(document, (place, answer))
-            if before[1].content != answer.content:
-                differing.append((document, before[0], place))
-    if not differing:
+    found = _differing(documents, [each.contents if each is not None else np.empty(0, "S16") for each in answers])
+    if found is None:
         return []
-    document, first, second = differing[0]
-    docs = answers[first][document].doc, answers[second][document].doc
+    docs = [answer.doc for answer in _both(answers, found)]
     columns = differing_columns(*docs)
     example = ", ".join(columns) or "its content"
     said = ""
     if columns:
         one, other = (_short(doc.get(columns[0])) for doc in docs)
-        said = f": {one} in {models[first]}, {other} in {models[second]}"
-    number = len({document for document, _, _ in differing})
-    return [
-        Refusal(
-            name,
-            "documents",
-            f"{number} of {len(seen)} documents differ; the first is {document}, in {example}{said}",
-        )
-    ]
+        said = f": {one} in {models[found.runs[0]]}, {other} in {models[found.runs[1]]}"
+    reason = f"{found.number} of {len(documents.names)} documents differ; the first is {found.name}, in {example}{said}"
+    return [Refusal(name, "documents", reason)]
 
 
-def _prompts(
-    name: str, models: Sequence[str], answers: Sequence[Mapping[str, Answer]], one_template: bool
+def _differing_prompts(
+    name: str, models: Sequence[str], answers: Sequence[Answers | None], documents: _Documents, one_template: bool
 ) -> list[Refusal]:
     """Prompts that differ though the chat templates do not."""
     if not one_template:
         return []
-    seen: dict[str, tuple[int, str]] = {}
-    differing: list[tuple[str, int, int]] = []
-    for place, of_run in enumerate(answers):
-        for document, answer in of_run.items():
-            if answer.prompt_hash:
-                before = seen.setdefault(document, (place, answer.prompt_hash))
-                if before[1] != answer.prompt_hash:
-                    differing.append((document, before[0], place))
-    if not differing:
+    digests = [each.prompts if each is not None else np.empty(0, "S16") for each in answers]
+    found = _differing(documents, digests)
+    if found is None:
         return []
-    document, first, second = differing[0]
-    number = len({document for document, _, _ in differing})
-    one, other = answers[first][document].prompt, answers[second][document].prompt
+    of_runs = zip(documents.places, digests, strict=True)
+    asked = np.unique(np.concatenate([places[of_run != b""] for places, of_run in of_runs]))
+    one, other = (answer.prompt for answer in _both(answers, found))
+    first, second = (models[run] for run in found.runs)
     at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    shown = (
-        f", from character {at} on: {_short(one[at:])} for {models[first]}, {_short(other[at:])} for {models[second]}"
-    )
-    return [
-        Refusal(
-            name,
-            "prompts",
-            f"{number} of {len(seen)} prompts differ; the first is that of {document}{shown if one != other else ''}",
-        )
-    ]
+    shown = f", from character {at} on: {_short(one[at:])} for {first}, {_short(other[at:])} for {second}"
+    reason = f"{found.number} of {len(asked)} prompts differ; the first is that of {found.name}"
+    return [Refusal(name, "prompts", reason + (shown if one != other else ""))]
 
 
-def _tagged(name: str, models: Sequence[str], answers: Sequence[Mapping[str, Answer]]) -> list[Refusal]:
+def _tagged(name: str, models: Sequence[str], answers: Sequence[Answers | None]) -> list[Refusal]:
     """Detectors and calibrations that differ, as the values of rates name them: samples may have no results file."""
     keys = [
-        sorted(
-            {
-                key
-                for answer in of_run.values()
-                for reading in answer.readings.values()
-                for value in reading.values.values()
-                if (key := _key_of(value))
-            }
-        )
+        sorted({key for readings in of_run.readings.values() for key in _keys_of(readings)[1]}) if of_run else []
         for of_run in answers
     ]
     different = _different([(model, ", ".join(found)) for model, found in zip(models, keys, strict=True) if found])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.hallucination import flagged_words
 from custom_metrics.judging import ASPECTS
@@ -22,7 +24,7 @@ from detector_plugin import calibration as calibrations
 from lm_eval_tasks.calibrated import in_force
 from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
 from lm_eval_tasks.commands.work.comparing.measured import MEAN, RATE, RATIO, Measured
-from lm_eval_tasks.runs import Answer, Reading, TaskRun, cluster_of
+from lm_eval_tasks.runs import Answers, Readings, TaskRun
 
 __all__ = ["TAGGED", "measure"]
 
@@ -48,34 +50,21 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -
     Returns:
         In words why it cannot be compared, else its values.
     """
-    readings = [
-        {
-            document: answer.readings[filter_name]
-            for document, answer in answers.items()
-            if filter_name in answer.readings
-        }
-        for answers in task.answers
-    ]
+    read = [answers.readings.get(filter_name) if answers is not None else None for answers in task.answers]
     if metric in RATES or metric == "hallucinated_share":
-        return _measured_rate(task, metric, readings)
+        return _measured_rate(task, metric, filter_name, read)
     if aggregation in _WORD_SCORES:
-        return _measured_words(task, metric, readings, aggregation)
-    first = next((reading.values.get(metric) for of_run in readings for reading in of_run.values()), None)
-    of_judge: Callable[[Any], Floats] | None = (
-        _verdict if _is_verdict(first) else _rating if _is_rating(first) else None
-    )
+        return _measured_words(task, metric, read, aggregation)
+    first = next((value for each in zip(task.answers, read, strict=True) for value in _first(*each, metric)), None)
+    of_judge = _verdict if _is_verdict(first) else _rating if _is_rating(first) else None
     if of_judge is not None:
-        found = _measured(
-            task,
-            readings,
-            RATIO,
-            metric,
-            lambda reading: of_judge(reading.values.get(metric)),
-            "questions",
-            cluster=lambda answer, reading: str(answer.doc.get("id", answer.key)),
-        )
+        questions = [
+            [of_run.ids.get(at, key) for at, key in enumerate(of_run.keys)] if of_run is not None else []
+            for of_run in task.answers
+        ]
+        found = _measured(task, read, RATIO, metric, _each(metric, of_judge), "questions", questions)
         return found if isinstance(found, str) else replace(found, harmonic=of_judge is _rating)
-    found = _measured(task, readings, MEAN, metric, lambda reading: _number(reading.values.get(metric)), "documents")
+    found = _measured(task, read, MEAN, metric, lambda readings: _numbers(readings, metric), "documents")
     return found if isinstance(found, str) else _by_passage(task, found)
 
 
@@ -84,8 +73,10 @@ def _by_passage(task: JoinedTask, found: Measured) -> Measured:
 
     Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
     """
-    by_document = {key: answer for answers in task.answers for key, answer in answers.items()}
-    names = [cluster_of(by_document[document].doc) for document in task.documents]
+    names = [""] * task.documents
+    for answers, places in zip(task.answers, task.places, strict=True):
+        for place, name in zip(places.tolist(), (answers.passages if answers is not None else ()) or (), strict=False):
+            names[place] = name
     if not all(names):
         return found
     numbers = {name: number for number, name in enumerate(sorted(set(names)))}
@@ -95,6 +86,15 @@ def _by_passage(task: JoinedTask, found: Measured) -> Measured:
     if found.kind == MEAN:
         values = tuple(np.stack([part, np.where(np.isnan(part), np.nan, 1.0)], axis=-1)[:, None] for part in values)
     return replace(found, kind=RATIO, values=values, clusters=clusters, unit=unit, names=tuple(numbers))
+
+
+def _first(answers: Answers | None, readings: Readings | None, metric: str) -> Iterator[Any]:
+    """The value of the first answer, by content, that a filter read; nothing where it read none."""
+    if answers is None or readings is None or not readings.present.any():
+        return
+    read = np.flatnonzero(readings.present)
+    first = int(read[np.argsort(answers.contents[read], kind="stable")[0]])
+    yield readings.columns[metric][first] if metric in readings.columns else None
 
 
 class _NotANumber(Exception):
@@ -110,9 +110,44 @@ def _number(value: Any) -> float:
     raise _NotANumber(f"the values are {type(value).__name__}, not numbers")
 
 
-def _word_counts(reading: Reading, score: str) -> Floats:
+def _numbers(readings: Readings, metric: str) -> Floats:
+    """(documents,): a number each, ``nan`` for what is not finite."""
+    column = readings.columns.get(metric)
+    if column is None:
+        return np.full(len(readings.places), np.nan)
+    for document in column.others[:1]:
+        _number(column[int(document)])
+    return np.where(np.isfinite(column.numbers), column.numbers, np.nan)
+
+
+def _each(metric: str, array_of: Callable[[Any], Floats]) -> Callable[[Readings], Floats]:
+    """(documents, ...) arrays of a metric's values, one by one."""
+
+    def of_readings(readings: Readings) -> Floats:
+        column = readings.columns.get(metric)
+        values = column.values() if column is not None else repeat(None, len(readings.places))
+        read = readings.present.tolist()
+        return _stacked(read, (array_of(value) if has else None for has, value in zip(read, values, strict=True)))
+
+    return of_readings
+
+
+def _stacked(read: Sequence[bool], arrays: Iterable[Floats | None]) -> Floats:
+    """Arrays of one shape as one array, ``nan`` for those that are not there; none without any."""
+    stacked = np.empty(0)
+    for document, array in enumerate(arrays):
+        if array is None:
+            continue
+        if not len(stacked):
+            stacked = np.full((len(read), *array.shape), np.nan)
+        if array.shape != stacked.shape[1:]:
+            raise _SeveralForms
+        stacked[document] = array
+    return stacked
+
+
+def _word_counts(counts: Any, score: str) -> Floats:
     """(ratios, 2): one ratio, or one for each category."""
-    counts = reading.values.get("precision")
     if counts is None:
         return np.full((1, 2), np.nan)
     try:
@@ -159,53 +194,71 @@ def _verdict(value: Any) -> Floats:
 
 def _measured(
     task: JoinedTask,
-    readings: Sequence[Mapping[str, Reading]],
+    read: Sequence[Readings | None],
     kind: str,
     metric: str,
-    value_of: Callable[[Reading], Any],
+    values_of: Callable[[Readings], Floats],
     unit: str,
-    cluster: Callable[[Answer, Reading], str] | None = None,
+    clusters: Sequence[Sequence[str]] | None = None,
 ) -> Measured | str:
-    places = {document: place for place, document in enumerate(task.documents)}
+    """A metric's values, by the numbers of the documents.
+
+    Args:
+        read: of each model.
+        values_of: readings to (answers, ...) values.
+        clusters: of each model, names of what the answers are drawn with; default each document by itself.
+    """
     try:
-        found = [{places[document]: value_of(reading) for document, reading in of_run.items()} for of_run in readings]
-    except _NotANumber as error:
+        found = [values_of(readings) if readings is not None else np.empty(0) for readings in read]
+    except (_NotANumber, _SeveralForms) as error:
         return str(error)
-    shape = next((np.shape(value) for of_run in found for value in of_run.values()), ())
-    if any(np.shape(value) != shape for of_run in found for value in of_run.values()):
-        return "the values of its documents have several forms"
+    shapes = {each.shape[1:] for each in found if len(each)}
+    if len(shapes) > 1:
+        return str(_SeveralForms())
+    shape = shapes.pop() if shapes else ()
     values, present = [], []
-    for by_place in found:
-        array = np.full((len(places), *shape), np.nan)
-        has = np.zeros(len(places), dtype=bool)
-        if by_place:
-            rows = np.fromiter(by_place, dtype=int)
-            array[rows] = np.array(list(by_place.values()))
-            has[rows] = True
+    for of_run, readings, places in zip(found, read, task.places, strict=True):
+        array = np.full((task.documents, *shape), np.nan)
+        has = np.zeros(task.documents, dtype=bool)
+        if readings is not None and readings.present.any():
+            rows = places[readings.present]
+            array[rows], has[rows] = of_run[readings.present], True
         values.append(array)
         present.append(has)
-    clusters = np.arange(len(places))
-    if cluster is not None:
-        names: dict[int, str] = {}
-        for answers, of_run_readings in zip(task.answers, readings, strict=True):
-            for document, reading in of_run_readings.items():
-                names.setdefault(places[document], cluster(answers[document], reading))
-        numbers = {name: number for number, name in enumerate(sorted(set(names.values())))}
-        clusters = np.array([numbers[names[place]] if place in names else -1 for place in range(len(places))])
-    return Measured(kind, metric, tuple(values), tuple(present), clusters, unit)
+    numbers = np.arange(task.documents) if clusters is None else _clusters(task, read, clusters)
+    return Measured(kind, metric, tuple(values), tuple(present), numbers, unit)
 
 
-def _measured_words(
-    task: JoinedTask, metric: str, readings: Sequence[Mapping[str, Reading]], score: str
-) -> Measured | str:
+def _clusters(task: JoinedTask, read: Sequence[Readings | None], named: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """(documents,): a number for each cluster, in the order of their names; negative for documents that were not read."""
+    found = np.full(task.documents, -1)
+    numbers: dict[str, int] = {}
+    for names, readings, places in zip(named, read, task.places, strict=True):
+        if readings is None:
+            continue
+        new = np.flatnonzero(readings.present & (found[places] < 0))
+        for at in new.tolist():
+            found[places[at]] = numbers.setdefault(names[at], len(numbers))
+    ranks = np.full(len(numbers) + 1, -1)  # the last is of -1
+    ranks[[numbers[name] for name in sorted(numbers)]] = np.arange(len(numbers))
+    return np.asarray(ranks[found])
+
+
+class _SeveralForms(Exception):
+    def __str__(self) -> str:
+        return "the values of its documents have several forms"
+
+
+def _measured_words(task: JoinedTask, metric: str, read: Sequence[Readings | None], score: str) -> Measured | str:
     """A score of summed word counts, or the mean of it over the categories that occur."""
-    found = _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, score), "documents")
+    of_score, of_recall = (_each("precision", partial(_word_counts, score=each)) for each in (score, "recall"))
+    found = _measured(task, read, RATIO, metric, of_score, "documents")
     if isinstance(found, str):
         return found
     found = _by_passage(task, found)
     if found.values[0].shape[1] == 1:
         return found
-    recall = _measured(task, readings, RATIO, metric, lambda reading: _word_counts(reading, "recall"), "documents")
+    recall = _measured(task, read, RATIO, metric, of_recall, "documents")
     if isinstance(recall, str):
         return recall
     annotated = np.nan_to_num(np.stack([values[..., 1] for values in recall.values])).max(axis=0)
@@ -215,24 +268,25 @@ def _measured_words(
 # --------------------------------------------------------------------------------------------- hallucination rates
 
 
-def _measured_rate(task: JoinedTask, metric: str, readings: Sequence[Mapping[str, Reading]]) -> Measured | str:
+def _measured_rate(task: JoinedTask, metric: str, filter_name: str, read: Sequence[Readings | None]) -> Measured | str:
     """A rate over the words of answers; answers about one article are drawn together."""
-    keys = {
-        key
-        for of_run in readings
-        for reading in of_run.values()
-        if (key := (_tagged(reading) or {}).get("calibration"))
+    tagged = [_Tagged.of(readings) if readings is not None else None for readings in read]
+    keys = {key for each in tagged if each is not None for key in each.calibrations}
+    in_articles = any(each is not None and each.of_articles for each in tagged)
+    in_articles = in_articles or any(each is not None and each.articles is not None for each in task.answers)
+    words = {
+        id(readings): partial(_words, answers, each, metric, filter_name)
+        for answers, each, readings in zip(task.answers, tagged, read, strict=True)
+        if answers is not None and each is not None
     }
-    clustered = any("article" in (_tagged(reading) or {}) for of_run in readings for reading in of_run.values())
-    in_articles = clustered or any("article" in answer.doc for of_run in task.answers for answer in of_run.values())
     found = _measured(
         task,
-        readings,
+        read,
         RATIO,
         metric,
-        lambda reading: _words_of(reading, metric),
+        lambda readings: words[id(readings)](readings),
         "articles" if in_articles else "documents",
-        cluster=(lambda answer, reading: str(answer.doc.get("article", answer.key))) if in_articles else None,
+        [(each.articles or each.keys) if each is not None else () for each in task.answers] if in_articles else None,
     )
     if isinstance(found, str) or metric not in RATES[1:]:
         return found
@@ -246,28 +300,58 @@ def _measured_rate(task: JoinedTask, metric: str, readings: Sequence[Mapping[str
     return replace(found, kind=RATE, errors=errors, expected=expected)
 
 
-def _tagged(reading: Reading) -> Mapping[str, Any] | None:
-    """The counts of a tagged answer, which corrected rates carry; ``None`` where it is in no denominator."""
-    for rate in (*RATES[1:], RATES[0]):
-        value = reading.values.get(rate)
-        if isinstance(value, Mapping):
-            return value
-    return None
+class _Tagged(NamedTuple):
+    """The counts of tagged answers, which corrected rates carry.
+
+    Attributes:
+        counts: (documents, 2) what is said of words flagged and of words in all; ``None`` where nothing is.
+        has: (documents,) whether an answer has counts.
+        calibrations: keys of those that are named.
+        of_articles: whether one names its article.
+    """
+
+    counts: NDArray[np.object_]
+    has: NDArray[np.bool_]
+    calibrations: set[str]
+    of_articles: bool
+
+    @classmethod
+    def of(cls, readings: Readings) -> _Tagged:
+        total = len(readings.places)
+        counts, has = np.full((total, 2), None), np.zeros(total, dtype=bool)
+        calibrations: set[str] = set()
+        of_articles = False
+        for rate in (*RATES[1:], RATES[0]):
+            column = readings.columns.get(rate)
+            if column is None or has[readings.present].all():
+                continue
+            for document, value in column.other_values():
+                if has[document] or not isinstance(value, Mapping):
+                    continue
+                has[document] = True
+                counts[document] = value.get("flagged"), value.get("words")
+                of_articles = of_articles or "article" in value
+                if key := value.get("calibration"):
+                    calibrations.add(key)
+        return cls(counts, has, calibrations, of_articles)
 
 
-def _words_of(reading: Reading, metric: str) -> Floats:
-    """(1, 2) words flagged and words in all."""
-    if reading.values.get(metric) is None:
-        return np.full((1, 2), np.nan)
-    tagged = _tagged(reading)
-    if tagged is not None:
-        return np.array([[_number(tagged.get("flagged")), _number(tagged.get("words"))]])
-    try:
-        content = json.loads(reading.answer)
-        flagged, total = flagged_words(content["answer"], content["spans"], content.get("language") or "en")
-    except (TypeError, ValueError, KeyError) as error:
-        raise _NotANumber(f"the words of an answer cannot be counted ({error!r})") from error
-    return np.array([[flagged, float(total)]])
+def _words(answers: Answers, tagged: _Tagged, metric: str, filter_name: str, readings: Readings) -> Floats:
+    """(documents, 1, 2) words flagged and words in all; counted in the answers that have no counts."""
+    words = np.full((len(answers), 1, 2), np.nan)
+    column = readings.columns.get(metric)
+    if column is None:
+        return words
+    for document in np.flatnonzero(column.known & tagged.has).tolist():
+        words[document, 0] = [_number(part) for part in tagged.counts[document]]
+    untagged = np.flatnonzero(column.known & ~tagged.has)
+    for document, answer in zip(untagged, answers.select(untagged.tolist()), strict=True):
+        try:
+            content = json.loads(answer.readings[filter_name].answer)
+            words[document, 0] = flagged_words(content["answer"], content["spans"], content.get("language") or "en")
+        except (TypeError, ValueError, KeyError) as error:
+            raise _NotANumber(f"the words of an answer cannot be counted ({error!r})") from error
+    return words
 
 
 def _calibration_files(runs: Sequence[TaskRun | None]) -> list[str]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from custom_metrics.broken_run import are_equal
 from custom_metrics.figures import Figure
+from custom_metrics.paired_difference import Floats
 from lm_eval_tasks.commands.work.leaderboard.headlines import family_of, headlines_of
 from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
 from lm_eval_tasks.commands.work.reporting.broken import EQUAL, one_sided
 from lm_eval_tasks.commands.work.reporting.doubts import unread
-from lm_eval_tasks.runs import Answer, Run, TaskRun
+from lm_eval_tasks.runs import Answers, Run, TaskRun
 from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 __all__ = ["Entry", "Measured", "TaskEntry", "entry_of"]
@@ -32,7 +37,7 @@ class Measured:
         value, low, high, standard_error: of the results file; ``None`` where not known.
         n: documents in the denominator.
         is_share: whether the value is a share of its documents.
-        numbers: one for each document or article, in an order that all runs over the same documents share; ``None`` for
+        numbers: one for each document or article, in an order that all runs over the same documents share; ``nan`` for
             one that is not in the denominator. Empty where `kind` is.
     """
 
@@ -46,7 +51,7 @@ class Measured:
     standard_error: float | None
     n: int
     is_share: bool
-    numbers: tuple[float | None, ...] = ()
+    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
 
     @property
     def figure(self) -> Figure:
@@ -108,7 +113,11 @@ class Entry:
     digest: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Numbers of documents are 64-bit floats, little-endian, in base 64."""
+        found = asdict(self)
+        for one in (one for task in found["tasks"] for one in task["measured"]):
+            one["numbers"] = b64encode(one["numbers"].astype("<f8").tobytes()).decode()
+        return found
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Entry:
@@ -119,7 +128,8 @@ class Entry:
                     **task,
                     **{name: tuple(task[name]) for name in ("doubts", "alike", "unread")},
                     "measured": tuple(
-                        Measured(**{**one, "numbers": tuple(one["numbers"])}) for one in task["measured"]
+                        Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
+                        for one in task["measured"]
                     ),
                 }
             )
@@ -139,23 +149,26 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 def _task(task: TaskRun) -> TaskEntry:
     conditions, headlines = _conditions(task), headlines_of(task)
-    answers: Sequence[Answer] = ()
+    answers: Answers | None = None
+    order: list[int] = []
     unranked = ""
     try:
-        answers = sorted(task.answers(), key=lambda answer: (answer.content, answer.key))
+        answers = task.answers()
     except MissingSource:
         unranked = "its answers were not logged (--log_samples)"
     except CorruptSource as error:
         unranked = str(error)
     if answers:
-        conditions["documents"] = _digest(answer.content for answer in answers)
+        asked = [*zip(answers.contents.tolist(), answers.keys, strict=True)]
+        order = sorted(range(len(asked)), key=asked.__getitem__)
+        conditions["documents"] = _digest(map(answers.content, order))
     return TaskEntry(
         task=task.task,
         benchmark=task.benchmark,
         language=task.language,
         family=family_of(task),
         conditions=conditions,
-        measured=tuple(_measured(task, *headline, answers) for headline in headlines),
+        measured=tuple(_measured(task, *headline, answers, order) for headline in headlines),
         figures={name: dict(figures) for name, figures in task.figures.items()},
         doubts=tuple(task.not_comparable),
         unranked=unranked,
@@ -164,18 +177,18 @@ def _task(task: TaskRun) -> TaskEntry:
     )
 
 
-def _alike(task: TaskRun, filter: str, answers: Sequence[Answer]) -> Iterator[str]:
+def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]:
     said, _ = one_sided(task, filter)
     if said:
         yield said
-    if are_equal(len(answers), len({str(answer.response) for answer in answers})):
+    if answers is not None and are_equal(len(answers), len(np.unique(answers.responses))):
         yield EQUAL
 
 
-def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) -> Measured:
+def _measured(task: TaskRun, metric: str, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
     figure = task.figures[name][metric]
     by = next((measured for measured in task.metrics if measured.name == metric), None)
-    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers)
+    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers, order)
     return Measured(
         metric=metric,
         filter=name,
@@ -185,7 +198,7 @@ def _measured(task: TaskRun, metric: str, name: str, answers: Sequence[Answer]) 
         **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
         n=int(figure.get("n") or 0),
         is_share=task.is_share(metric),
-        numbers=tuple(None if math.isnan(number) else number for number in numbers),
+        numbers=numbers,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from custom_metrics.carried import clusters_of
 from custom_metrics.intervals import sums_by_cluster
+from custom_metrics.paired_difference import Floats
 from custom_metrics.paired_rates import linearised
 from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE
-from lm_eval_tasks.runs import Answer, cluster_of
+from lm_eval_tasks.runs import Answers, Column
 
 __all__ = ["MEAN", "SHARE", "numbers_of"]
 
@@ -22,7 +24,9 @@ _OF_COUNTS = {"precision": ((0,), (0, 1)), "recall": ((0,), (0, 2)), "f1": ((0, 
 """Which of tp, fp, fn, tn are summed above and below the line."""
 
 
-def numbers_of(metric: str, aggregation: str, filter: str, answers: Sequence[Answer]) -> tuple[str, Sequence[float]]:
+def numbers_of(
+    metric: str, aggregation: str, filter: str, answers: Answers | None, order: Sequence[int] = ()
+) -> tuple[str, Floats]:
     """The numbers of a metric, and whether they are of a ``share`` or of a ``mean``.
 
     Ratios of sums are given as linearised values, whose mean they are (:func:`custom_metrics.paired_rates.linearised`).
@@ -33,64 +37,62 @@ def numbers_of(metric: str, aggregation: str, filter: str, answers: Sequence[Ans
     Args:
         metric, aggregation: of the task.
         filter: that read the answers.
-        answers: in an order that all runs share.
+        answers: to its documents; ``None`` where they are not known.
+        order: of the answers' places, one that all runs share.
 
     Returns:
         ``nan`` for documents that are not in the denominator. Nothing, and an empty kind, where there are no answers or
         there is no test for the metric.
     """
-    readings = [answer.readings.get(filter) for answer in answers]
-    values = [reading.values.get(metric) if reading else None for reading in readings]
-    if not any(value is not None for value in values):
-        return "", ()
-    passages = clusters_of(
-        [cluster_of(answer.doc) for answer in answers]
-    )  # of annotated answers: rows of one text, or page
+    columns = answers.readings[filter].columns if answers is not None and filter in answers.readings else {}
+    column = columns.get(metric)
+    if answers is None or column is None or not column.known.any():
+        return "", _NONE
+    named = answers.passages
+    passages = clusters_of([named[at] for at in order]) if named is not None else None  # rows of one text, or page
     if aggregation in (DEFINED_SHARE, DEFINED_MEAN):
-        numbers = [float(value) if isinstance(value, (int, float)) else np.nan for value in values]
+        numbers = column.numbers[[*order]]
         if passages is not None:
             sums = sums_by_cluster(np.nan_to_num(np.column_stack([numbers, ~np.isnan(numbers)])), passages)
             return _checked(linearised(*sums.T))
         return (SHARE if aggregation == DEFINED_SHARE else MEAN), numbers
     if metric in _RATES:
-        counts = [reading.values.get("estimated_rate") if reading else None for reading in readings]
-        return _checked(_by_article(answers, counts))
+        return _checked(_by_article(answers, columns.get("estimated_rate")))
     if metric in _OF_COUNTS:
-        counts = [reading.values.get("precision") if reading else None for reading in readings]
-        return _checked(_of_counts(metric, counts, passages))
-    return "", ()
+        counts = columns.get("precision")
+        return _checked(_of_counts(metric, [counts[at] for at in order], passages) if counts is not None else None)
+    return "", _NONE
 
 
-def _checked(numbers: Any) -> tuple[str, Sequence[float]]:
-    return ("", ()) if numbers is None or np.isnan(numbers).all() else (MEAN, [float(number) for number in numbers])
+_NONE = np.empty(0)
 
 
-def _by_article(answers: Sequence[Answer], counts: Sequence[Any]) -> Any:
-    articles: dict[Any, list[float]] = {}
-    for answer, count in zip(answers, counts, strict=True):
-        sums = articles.setdefault(answer.doc.get("article", answer.key), [0.0, 0.0])
+def _checked(numbers: Floats | None) -> tuple[str, Floats]:
+    return ("", _NONE) if numbers is None or np.isnan(numbers).all() else (MEAN, numbers)
+
+
+def _by_article(answers: Answers, column: Column | None) -> Floats:
+    articles: dict[str, list[float]] = {}
+    counts = column.values() if column is not None else repeat(None)
+    for article, count in zip(answers.articles or answers.keys, counts, strict=False):
+        sums = articles.setdefault(article, [0.0, 0.0])
         if isinstance(count, Mapping):
             sums[0] += float(count["flagged"])
             sums[1] += float(count["words"])
-    array = np.array([articles[article] for article in sorted(articles, key=str)])
+    array = np.array([articles[article] for article in sorted(articles)])
     return linearised(array[:, 0], array[:, 1])
 
 
-def _of_counts(metric: str, counts: Sequence[Any], passages: Sequence[Any] | None) -> Any:
+def _of_counts(metric: str, counts: Sequence[Any], passages: Sequence[Any] | None) -> Floats | None:
     """Also of several categories, each with counts of its own: their mean."""
+    none = np.zeros(np.shape(next((count for count in counts if count is not None), 0)))
     try:
-        array = np.array(
-            [count if count is not None else np.zeros(np.shape(_first(counts))) for count in counts], float
-        )
+        array: Floats = np.array([count if count is not None else none for count in counts], dtype=np.float64)
     except (TypeError, ValueError):  # of another form
         return None
     if array.shape[-1:] != (4,):
         return None
     array = sums_by_cluster(array, passages)
-    above, below = (sum(array[..., at] for at in places) for places in _OF_COUNTS[metric])
+    above, below = (array[..., places].sum(axis=-1) for places in _OF_COUNTS[metric])
     values = linearised(above, below)
-    return values if values.ndim == 1 else values.mean(axis=1)
-
-
-def _first(counts: Sequence[Any]) -> Any:
-    return next(count for count in counts if count is not None)
+    return values if values.ndim == 1 else np.asarray(values.mean(axis=1))

@@ -308,10 +308,7 @@ def _ranks(
     if higher_is_better is None or len(testable) < 2:
         return {}
     share = measured[testable[0]][0].kind == SHARE
-    strata = [
-        np.array([measured[number][place].numbers for number in testable], dtype=float).T
-        for place in range(len(wanted))
-    ]
+    strata = [np.array([measured[number][place].numbers for number in testable]).T for place in range(len(wanted))]
     values = [cells[number].figure.value for number in testable]
     found = ranks(values, part.p_of_pairs(strata, share), higher_is_better)
     return {number: rank for number, rank in zip(testable, found, strict=True) if rank is not None}

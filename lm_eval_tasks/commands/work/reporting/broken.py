@@ -3,14 +3,15 @@ alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from custom_metrics.broken_run import FEWEST_EQUAL, Answered, Labels, faults, signs_of
+from custom_metrics.broken_run import FEWEST_EQUAL, Labels, Sign, count, faults, kind_of
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.outcome import answered
-from lm_eval_tasks.runs import Answer, TaskRun
+from lm_eval_tasks.runs import Answer, Answers, TaskRun
 
-__all__ = ["EQUAL", "READINGS", "Signs", "one_sided", "signs_of_run"]
+__all__ = ["EQUAL", "READINGS", "Signs", "derive_signs", "one_sided", "signs_of_run"]
 
 _IN_OWN_WORDS = ("detected_rate", "rougeL")
 """Metrics of the tasks whose answers are a model's own words."""
@@ -31,6 +32,11 @@ _ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
 """What is said of a run that gives every question the same verdict, and the figures by which that is known."""
 
 
+_KIND, _LABEL = "sign", "label"
+_LABELS = (ANSWER, NO_ANSWER, INVALID)
+_PLACES: Mapping[str, float] = {label: float(place) for place, label in enumerate(_LABELS)}
+
+
 class Signs(NamedTuple):
     """What is wrong with the answers of a task.
 
@@ -43,21 +49,49 @@ class Signs(NamedTuple):
     equal: int = 0
 
 
-def signs_of_run(task: TaskRun, read: Callable[[TaskRun], Sequence[Answer]] = TaskRun.answers) -> Signs:
+def _labelled(task: TaskRun) -> bool:
+    return {*READINGS} <= {*task.filters}
+
+
+def _looked_at(task: TaskRun) -> bool:
+    generated = any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
+    return task.samples is not None and (_labelled(task) or generated)
+
+
+def derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]] | None:
+    """What :func:`signs_of_run` counts, of each answer as it is read (:class:`lm_eval_tasks.runs.Answers`); ``None``
+    where it looks at nothing."""
+    if not _looked_at(task):
+        return None
+    labelled = _labelled(task)
+    read_already = Labels(*READINGS) if labelled else None
+
+    def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if first:
+            asked = answered(answer.doc, answer.response)._replace(labels=read_already)
+            found = {_KIND: kind_of(asked)}
+        if labelled and name in READINGS:
+            label = str(answer.readings[name].answer)
+            found[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes
+        return found
+
+    return derive
+
+
+def signs_of_run(task: TaskRun, read: Callable[[TaskRun], Answers]) -> Signs:
     """What is wrong with the answers of a task; nothing where no answers were logged.
 
     Args:
         task: of a run.
-        read: the answers of a task, where they have been read already.
+        read: the answers of a task, with what :func:`derive_signs` keeps of them.
 
     Raises:
         CorruptSource: the samples file is damaged in the middle.
     """
-    labelled = {*READINGS} <= {*task.filters}
-    generated = any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
-    if task.samples is None or not (labelled or generated):
+    if not _looked_at(task):
         return Signs()
-    signs = signs_of(_answered(read(task), labelled))
+    signs = count(_signs(read(task), _labelled(task)))
     return Signs(faults(signs, task.settings.prompting), signs.total if signs.are_equal else 0)
 
 
@@ -72,10 +106,20 @@ def one_sided(task: TaskRun, filter_name: str) -> tuple[str, int]:
     return "", 0
 
 
-def _answered(answers: Sequence[Answer], labelled: bool) -> Iterator[Answered]:
-    for answer in answers:
-        found = answered(answer.doc, answer.response)
-        if not labelled:
-            yield found
-        elif {*READINGS} <= answer.readings.keys():  # of a file that was cut, the last may lack one
-            yield found._replace(labels=Labels(*(str(answer.readings[name].answer) for name in READINGS)))
+def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
+    columns = [each.derived[_KIND].values() for each in answers.readings.values() if _KIND in each.derived]
+    kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
+    texts = answers.responses.tolist()
+    if not labelled:
+        yield from map(Sign, kinds, texts)
+        return
+    if not {*READINGS} <= answers.readings.keys():
+        return
+    read = [answers.readings[name] for name in READINGS]
+    both = (read[0].present & read[1].present).tolist()  # of a file that was cut, the last may lack one
+    strict, robust = (each.derived[_LABEL].values() for each in read)
+    for kind, text, has, *labels in zip(kinds, texts, both, strict, robust, strict=True):
+        if has:
+            yield Sign(
+                kind, text, Labels(*(label if isinstance(label, str) else _LABELS[int(label)] for label in labels))
+            )

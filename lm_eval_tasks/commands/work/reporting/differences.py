@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from lm_eval_tasks.commands.work.reporting.headlines import Headline
 from lm_eval_tasks.commands.work.reporting.numbers import NO_BREAK, shown, unbroken
 from lm_eval_tasks.commands.work.reporting.points import points
 from lm_eval_tasks.commands.work.reporting.prices import PRICES
-from lm_eval_tasks.runs import Run
+from lm_eval_tasks.runs import Answers, Run, TaskRun
 from lm_eval_tasks.source_errors import MissingSource
 
 __all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]
@@ -126,12 +126,15 @@ class Differences:
     notes: tuple[str, ...]
 
 
-def differences(runs: Sequence[Run], headlines: Sequence[Headline]) -> Differences | None:
+def differences(
+    runs: Sequence[Run], headlines: Sequence[Headline], read: Callable[[TaskRun], Answers] = TaskRun.answers
+) -> Differences | None:
     """The differences of runs; ``None`` for a single one.
 
     Args:
         runs: of the report.
         headlines: of them. They and the differences are read by the same filters.
+        read: the answers of a task, where they have been read already.
 
     Raises:
         CorruptSource: a samples file is damaged.
@@ -139,7 +142,7 @@ def differences(runs: Sequence[Run], headlines: Sequence[Headline]) -> Differenc
     if len(runs) < 2:
         return None
     try:
-        found = compare_runs(runs, refuse=False)
+        found = compare_runs(runs, refuse=False, read=read)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences((), {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in found.refused)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from custom_metrics.figures import Figure
 from custom_metrics.units import Unit, is_measurable, unit_of
+from lm_eval_tasks.commands.work.reporting.answers import Read, read_task
 from lm_eval_tasks.commands.work.reporting.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.commands.work.reporting.doubts import Doubt, doubts_of
 from lm_eval_tasks.commands.work.reporting.families import Family, families
 from lm_eval_tasks.commands.work.reporting.numbers import with_bounds
 from lm_eval_tasks.commands.work.reporting.sentences import SENTENCES, WINS, sentence
-from lm_eval_tasks.runs import Answer, Run, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs import Run, TaskRun, headline_filter, labels
 
 __all__ = ["RATES", "Headline", "filter_of", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
 
@@ -30,8 +31,6 @@ _BESIDE = {
     "rougeL": ("recall", "rougeLp"),
     "gold_retrieved": ("ndcg@10", "recall@10"),
 }
-
-Read = Callable[[TaskRun], Sequence[Answer]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Headline:
         return with_bounds(self.figure, self.unit)
 
 
-def headlines(runs: Sequence[Run], read: Read | None = TaskRun.answers) -> list[Headline]:
+def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headline]:
     """The headlines of all runs: family by family, metric by metric, so that models stand beside each other.
 
     Args:
@@ -102,7 +101,7 @@ def headlines(runs: Sequence[Run], read: Read | None = TaskRun.answers) -> list[
     return sorted(found, key=lambda one: (places[one.family], metrics.get(one.metric, len(metrics)), one.metric))
 
 
-def headlines_of(run: Run, name: str = "", read: Read | None = TaskRun.answers) -> list[Headline]:
+def headlines_of(run: Run, name: str = "", read: Read | None = read_task) -> list[Headline]:
     """The headlines of a run.
 
     Args:
@@ -130,7 +129,7 @@ def headlines_of_family(
     return [_headline(model, family, metric, broken) for metric in _metrics_of(family)]
 
 
-def signs_of_family(family: Family, read: Read = TaskRun.answers) -> dict[str, Signs]:
+def signs_of_family(family: Family, read: Read = read_task) -> dict[str, Signs]:
     """Language to the signs of a broken run in its answers, where there are any.
 
     Raises:

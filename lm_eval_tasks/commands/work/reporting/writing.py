@@ -12,8 +12,9 @@ from custom_metrics.plain_errors import UsageError
 from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.commands.work.comparing import compare_runs
 from lm_eval_tasks.commands.work.comparing.rendering import FORMATS
+from lm_eval_tasks.commands.work.reporting.answers import Read, read_once
 from lm_eval_tasks.commands.work.reporting.differences import differences
-from lm_eval_tasks.commands.work.reporting.documents import read_documents
+from lm_eval_tasks.commands.work.reporting.documents import AskedDocuments, read_documents
 from lm_eval_tasks.commands.work.reporting.families import families
 from lm_eval_tasks.commands.work.reporting.headlines import headlines
 from lm_eval_tasks.commands.work.reporting.markdown import escaped, summary
@@ -67,14 +68,16 @@ def write_report(
     if not runs:
         raise ValueError("a report needs a run")
     by_label = dict(zip(labels(runs), runs, strict=True))
-    page = _page(by_label, published_tables(runs) if paper else [])
-    html = _rendered(page, by_label, documents)
+    read = read_once(runs)
+    page = _page(by_label, published_tables(runs) if paper else [], read)
+    asked = read_documents(by_label, read)
+    html = _rendered(page, asked, documents)
     if at_most is not None and documents is not None and len(html) > at_most:
-        empty = len(_rendered(page, by_label, 0))
+        empty = len(_rendered(page, asked, 0))
         number = documents
         while number > 1 and len(html) > at_most:
             number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
-            html = _rendered(page, by_label, number)
+            html = _rendered(page, asked, number)
     with whole_file(path) as partial:
         partial.write_bytes(html)
     return path
@@ -95,13 +98,14 @@ def write_plots(runs: Sequence[Run], svg: Path | None = None, png: Path | None =
 def markdown_of(runs: Sequence[Run]) -> str:
     """The summary of some runs in Markdown, with the differences where there are several models."""
     compared = ""
+    read = read_once(runs)
     if len(runs) > 1:
         try:
-            compared = FORMATS["markdown"](compare_runs(runs, refuse=False))
+            compared = FORMATS["markdown"](compare_runs(runs, refuse=False, read=read))
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
     commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one.commands]
-    return summary(headlines(runs), compared, "\n".join(commands))
+    return summary(headlines(runs, read), compared, "\n".join(commands))
 
 
 def model_card_of(runs: Sequence[Run]) -> str:
@@ -115,13 +119,13 @@ def model_card_of(runs: Sequence[Run]) -> str:
     return model_card(runs[0])
 
 
-def _rendered(page: Page, runs: Mapping[str, Run], number: int | None) -> bytes:
+def _rendered(page: Page, asked: Sequence[AskedDocuments], number: int | None) -> bytes:
     """The page with so many documents of each task."""
-    shown = replace(page, documents=[*read_documents(runs, number)], per_task=number)
+    shown = replace(page, documents=[each.shown(number) for each in asked], per_task=number)
     return render(shown).encode("utf-8", "replace")
 
 
-def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable]) -> Page:
+def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable], read: Read) -> Page:
     """The page of runs (label to run) without its documents."""
     plots, why_not = _plots([*runs.values()])
     short = short_names([*runs])
@@ -129,7 +133,7 @@ def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable]) -> Page:
         Model(label, short[label], number, run.date, len(run.tasks)) for number, (label, run) in enumerate(runs.items())
     ]
     names = [model.short for model in models]
-    listed = headlines([*runs.values()])
+    listed = headlines([*runs.values()], read)
     doubts, shown = summaries(listed)
     return Page(
         title=f"{', '.join(names)}: grounded evaluation",
@@ -145,7 +149,7 @@ def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable]) -> Page:
         },
         plots=plots,
         no_plots=why_not,
-        differences=differences([*runs.values()], listed),
+        differences=differences([*runs.values()], listed, read),
         published=published,
         documents=(),
         per_task=None,

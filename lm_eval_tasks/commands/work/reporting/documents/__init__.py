@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from types import ModuleType
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.paired_difference import Floats
 from lm_eval_tasks.commands.work.reporting.documents import clapnq, detection, mfava, nomiracl, other
 from lm_eval_tasks.commands.work.reporting.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.commands.work.reporting.documents.document import KINDS, Document
-from lm_eval_tasks.runs import Answer, Run, TaskRun
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of, headline_filter
 
-__all__ = ["KINDS", "Document", "TaskDocuments", "read_documents"]
+__all__ = ["KINDS", "AskedDocuments", "Document", "TaskDocuments", "derive_documents", "read_documents"]
 
 
 @dataclass(frozen=True)
@@ -36,60 +42,138 @@ class TaskDocuments:
     missing: tuple[str, ...] = ()
 
 
-@dataclass
-class _Asked:
-    """A document with the answers to it, by model."""
+def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
+    """What the choice of documents needs of each answer, as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
+    reader = _reader(task)
+    read_by = headline_filter(task.filters) if reader is nomiracl else None  # the others ask the first reading
 
-    answers: dict[str, Answer] = field(default_factory=dict)
-    kinds: dict[str, frozenset[str]] = field(default_factory=dict)
-    shares: dict[str, float | None] = field(default_factory=dict)
+    def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+        return _derived(reader, task, answer) if (first and read_by is None) or name == read_by else {}
 
-    @property
-    def all_kinds(self) -> frozenset[str]:
-        return frozenset().union(*self.kinds.values())
+    return derive
 
 
-def read_documents(runs: Mapping[str, Run], number: int | None) -> Iterator[TaskDocuments]:
-    """The documents of all tasks, task by task; the answers of one task are in memory at a time.
+def _derived(reader: ModuleType, task: TaskRun, answer: Answer) -> dict[str, Any]:
+    return {
+        _KINDS: _bits(reader.kinds(task, answer)),
+        _LABEL: digest_of(reader.label(task, answer)),
+        _SHARE: reader.share(answer) if hasattr(reader, "share") else None,
+    }
+
+
+_KINDS, _LABEL, _SHARE = "kinds", "stance", "share"
+_NAMES = (*KINDS,)
+
+
+def _bits(kinds: Iterable[str]) -> int:
+    return sum(1 << _NAMES.index(kind) for kind in kinds)
+
+
+@cache
+def _kinds(bits: int) -> frozenset[str]:
+    return frozenset(kind for place, kind in enumerate(_NAMES) if bits >> place & 1)
+
+
+def read_documents(runs: Mapping[str, Run], read: Callable[[TaskRun], Answers]) -> list[AskedDocuments]:
+    """The documents of all tasks, task by task.
 
     Args:
         runs: label to run, in the order of the page.
-        number: how many documents to show of each task; ``None`` for all.
+        read: the answers of a task, with what :func:`derive_documents` keeps of them.
 
     Raises:
         CorruptSource: a samples file is damaged in the middle.
     """
-    for name in dict.fromkeys(name for run in runs.values() for name in run.tasks):
-        yield _of_task(name, {label: run.tasks[name] for label, run in runs.items() if name in run.tasks}, number)
+    names = dict.fromkeys(name for run in runs.values() for name in run.tasks)
+    of_tasks = ({label: run.tasks[name] for label, run in runs.items() if name in run.tasks} for name in names)
+    return [AskedDocuments(tasks, read) for tasks in of_tasks]
 
 
-def _of_task(name: str, tasks: Mapping[str, TaskRun], number: int | None) -> TaskDocuments:
-    first = next(iter(tasks.values()))
-    reader = _reader(first)
-    asked: dict[str, _Asked] = {}
-    missing = []
-    for model, task in tasks.items():
-        if task.samples is None:
-            missing.append(model)
-            continue
-        for answer in task.answers():
-            document = asked.setdefault(answer.content, _Asked())
-            document.answers[model] = answer
-            document.kinds[model] = reader.kinds(task, answer)
-            document.shares[model] = reader.share(answer) if hasattr(reader, "share") else None
-    _mark_most_hallucinated(asked.values())
-    of_task = {content: _marked(reader, tasks, document) for content, document in asked.items()}
-    contents = list(asked)
-    candidates = [
-        Candidate(content, of_task[content], max((s for s in asked[content].shares.values() if s), default=None))
-        for content in contents
-    ]
-    places = chosen(candidates, number)
-    shown = tuple(_laid_out(reader, first, asked[contents[at]], of_task[contents[at]]) for at in places)
-    counts = Counter(kind for kinds in of_task.values() for kind in kinds)
-    return TaskDocuments(
-        name, first.benchmark, first.language, len(asked), {kind: counts[kind] for kind in KINDS}, shown, tuple(missing)
-    )
+class AskedDocuments:
+    """The documents of one task, which models were asked.
+
+    Args:
+        tasks: of the runs, by label.
+        read: as of :func:`read_documents`.
+    """
+
+    def __init__(self, tasks: Mapping[str, TaskRun], read: Callable[[TaskRun], Answers]) -> None:
+        self._tasks = tasks
+        self._first = next(iter(tasks.values()))
+        self._reader = _reader(self._first)
+        self._answers = {model: read(task) for model, task in tasks.items() if task.samples is not None}
+        contents = np.concatenate([np.empty(0, "S16"), *(each.contents for each in self._answers.values())])
+        _, first, which = np.unique(contents, return_index=True, return_inverse=True)
+        came = np.argsort(first)  # documents in the order in which they come first
+        ranks = np.empty_like(came)
+        ranks[came] = np.arange(len(came))
+        self._contents: NDArray[np.bytes_] = contents[first[came]]
+        ends = np.cumsum([len(each) for each in self._answers.values()])
+        self._places = dict(zip(self._answers, np.split(ranks[which], ends[:-1]), strict=True)) if len(ends) else {}
+        self._derive()
+
+    def _derive(self) -> None:
+        total = len(self._contents)
+        self._of_models: dict[str, NDArray[np.int64]] = {}  # (answers,) bits of kinds
+        shares, stances = {}, {}
+        for model, answers in self._answers.items():
+            self._of_models[model], stances[model], shares[model] = self._columns(self._tasks[model], answers)
+        least = most_hallucinated(np.concatenate([np.empty(0), *shares.values()]))
+        self._bits, self._share = np.zeros(total, dtype=np.int64), np.full(total, np.nan)
+        stance, disagree = np.full(total, np.nan), np.zeros(total, dtype=bool)
+        for model, places in self._places.items():
+            if least is not None:
+                self._of_models[model][shares[model] >= least] |= _bits(["hallucinated"])
+            self._bits[places] |= self._of_models[model]
+            self._share[places] = np.fmax(self._share[places], shares[model])
+            disagree[places] |= ~np.isnan(stance[places]) & (stance[places] != stances[model])
+            stance[places] = stances[model]
+        self._bits[disagree] |= _bits(["disagree"])
+
+    def _columns(self, task: TaskRun, answers: Answers) -> tuple[NDArray[np.int64], Floats, Floats]:
+        found = {name: np.full(len(answers), np.nan) for name in (_KINDS, _LABEL, _SHARE)}
+        for readings in answers.readings.values():
+            for name, values in found.items():
+                if name in readings.derived:
+                    found[name] = np.fmax(values, readings.derived[name].numbers)
+        unread = np.flatnonzero(np.isnan(found[_KINDS])).tolist()  # by the filter that counts: the file was cut
+        for document, answer in zip(unread, answers.select(unread), strict=True):
+            for name, value in _derived(self._reader, task, answer).items():
+                found[name][document] = np.nan if value is None else value
+        return found[_KINDS].astype(np.int64), found[_LABEL], found[_SHARE]
+
+    def shown(self, number: int | None) -> TaskDocuments:
+        """At most `number` documents; ``None`` for all.
+
+        Raises:
+            CorruptSource: a samples file has changed since it was read.
+        """
+        kinds = [_kinds(bits) for bits in self._bits.tolist()]
+        shares = (share if share > 0 else None for share in self._share.tolist())
+        candidates = [*map(Candidate, self._contents.tolist(), kinds, shares)]
+        counts = Counter(kind for of_document in kinds for kind in of_document)
+        first = self._first
+        return TaskDocuments(
+            first.task,
+            first.benchmark,
+            first.language,
+            len(kinds),
+            {kind: counts[kind] for kind in KINDS},
+            tuple(self._laid_out(at, kinds[at]) for at in chosen(candidates, number)),
+            tuple(model for model in self._tasks if model not in self._answers),
+        )
+
+    def _laid_out(self, document: int, kinds: frozenset[str]) -> Document:
+        found = {model: np.flatnonzero(places == document) for model, places in self._places.items()}
+        places = {model: int(at[-1]) for model, at in found.items() if len(at)}
+        laid_out: Document = self._reader.lay_out(
+            self._first, {model: self._answers[model][at] for model, at in places.items()}
+        )
+        answers = (
+            replace(answer, kinds=_kinds(int(self._of_models[answer.model][places[answer.model]])))
+            for answer in laid_out.answers
+        )
+        return replace(laid_out, answers=tuple(answers), kinds=kinds)
 
 
 def _reader(task: TaskRun) -> ModuleType:
@@ -104,27 +188,3 @@ def _reader(task: TaskRun) -> ModuleType:
     if task.benchmark == "mfava":
         return mfava
     return other
-
-
-def _mark_most_hallucinated(asked: Iterable[_Asked]) -> None:
-    documents = list(asked)
-    least = most_hallucinated([share for document in documents for share in document.shares.values()])
-    if least is None:
-        return
-    for document in documents:
-        for model, share in document.shares.items():
-            if share and share >= least:
-                document.kinds[model] |= {"hallucinated"}
-
-
-def _marked(reader: ModuleType, tasks: Mapping[str, TaskRun], document: _Asked) -> frozenset[str]:
-    """The kinds of a document: those of its answers, and whether models disagree."""
-    label: Callable[[TaskRun, Answer], str] = reader.label
-    labels = {label(tasks[model], answer) for model, answer in document.answers.items()}
-    return document.all_kinds | ({"disagree"} if len(labels) > 1 else frozenset())
-
-
-def _laid_out(reader: ModuleType, task: TaskRun, document: _Asked, kinds: frozenset[str]) -> Document:
-    laid_out: Document = reader.lay_out(task, document.answers)
-    answers = tuple(replace(answer, kinds=document.kinds[answer.model]) for answer in laid_out.answers)
-    return replace(laid_out, answers=answers, kinds=kinds)

@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
+
+from custom_metrics.paired_difference import Floats
+
 __all__ = ["TURNS", "Candidate", "chosen", "most_hallucinated"]
 
 TURNS = ("hallucinated", "wrong", "disagree", "invalid", "abstained", "")
@@ -25,12 +29,12 @@ class Candidate:
     """A document that may be shown.
 
     Attributes:
-        content: digest of what it asks.
+        content: digest of what it asks; its order is that of the digest.
         kinds: of the answers to it.
         share: the largest share of flagged words of an answer to it; ``None`` where no detector read one.
     """
 
-    content: str
+    content: str | bytes
     kinds: frozenset[str]
     share: float | None = None
 
@@ -59,10 +63,11 @@ def _queue(candidates: Sequence[Candidate], kind: str) -> list[int]:
     return sorted(places, key=lambda at: candidates[at].content, reverse=True)
 
 
-def most_hallucinated(shares: Sequence[float | None]) -> float | None:
+def most_hallucinated(shares: Sequence[float | None] | Floats) -> float | None:
     """The share from which on an answer is among the most hallucinated: the top tenth of those with a flagged word.
 
     ``None`` where no answer has a flagged word.
     """
-    flagged = sorted((share for share in shares if share), reverse=True)
-    return flagged[ceil(_TOP * len(flagged)) - 1] if flagged else None
+    known = np.array(shares, dtype=float)
+    flagged = np.sort(known[known > 0])
+    return float(flagged[-ceil(_TOP * len(flagged))]) if len(flagged) else None
