@@ -65,7 +65,7 @@ def _rag(retriever: str, prompt: str) -> Task:
 
 
 BENCHMARK = Benchmark(
-    version=1.6,
+    version=1.7,
     tasks=(
         *map(_gold, _PROMPTS),
         *(_rag(retriever, prompt) for prompt in _PROMPTS for retriever in RETRIEVERS),
