@@ -109,7 +109,7 @@ def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, 
 
 @pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
 def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> None:
-    """All 802 labelled answers, with and without page, against predictions of three kinds."""
+    """All labelled answers of the mirror, with and without page, against predictions of three kinds."""
     answers = 0
     rng = random.Random(7)
     for path in sorted(Path(hub, "github/Helsinki-NLP/mu-shroom/splits").rglob("*.jsonl")):
@@ -123,7 +123,7 @@ def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> No
                 places = [span[:2] for span in found]
                 assert iou(hard, places) == published_iou(hard, places)
                 assert rho(soft, found, len(text)) == pytest.approx(published_rho(soft, found, len(text)), abs=1e-12)
-    assert answers == 802
+    assert answers >= 802  # of de es fi it; mirrors may hold further languages
 
 
 BASELINES = [

@@ -69,7 +69,7 @@ def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str)
     path = folder / "calibration.json"
     counts = measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")
     Calibration(
-        {"name": "third", "version": "1", "licence": "", **detector}, {code: {"gold": counts} for code in languages}
+        {"name": "tests/third", "version": "1", "licence": "", **detector}, {code: {"gold": counts} for code in languages}
     ).save(path)
     return str(path)
 
@@ -88,7 +88,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     harness: Harness, third: Recording, tmp_path: Path, task: str
 ) -> None:
     calibration = english(tmp_path)
-    metadata = {**SAMPLE, "detector": "third", "calibration": calibration}
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": calibration}
     result, got = evaluated(harness, task, metadata=metadata)
     samples = got["samples"][task]
     docs = [sample["doc"] for sample in samples]
@@ -126,14 +126,14 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     for sample, answer, no in zip(samples, answers, abstaining, strict=True):
         tagged = json.loads(sample["filtered_resps"][0])
         assert tagged["answer"] == answer
-        assert tagged["detector"] == {"name": "third", "version": "1", "licence": "CC0"}
+        assert tagged["detector"] == {"name": "tests/third", "version": "1", "licence": "CC0"}
         assert tagged["spans"] == [list(span) for span in EveryThirdWord().detect([""], [answer], [None])[0]]
         words = len(answer.split())
         assert sample[SHARE] == (None if no else (words // 3) / words)
         counted = {key: sample[CORRECTED][key] for key in ("flagged", "words")} if sample[CORRECTED] else None
         assert counted == (None if no else {"flagged": words // 3, "words": words})
     described = got["configs"][task]["metadata"]["provenance"]
-    third_detector = {"name": "third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    third_detector = {"name": "tests/third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
     assert described["detector"] == third_detector
     assert described["calibration"]["file"] == load(calibration).identity
     assert described["calibration"]["false_positive_rate"] == 4 / 32
@@ -146,7 +146,7 @@ def test_without_a_calibration_there_is_the_share_alone(
     harness: Harness, third: Recording, calibration: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        result, got = evaluated(harness, "clapnq_gold", metadata={**SAMPLE, "detector": "third", **calibration})
+        result, got = evaluated(harness, "clapnq_gold", metadata={**SAMPLE, "detector": "tests/third", **calibration})
     assert result["hallucinated_share"] > 0
     assert CORRECTED not in result
     assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
@@ -175,7 +175,7 @@ def test_without_a_detector_nothing_of_it_is_there() -> None:
 
 @pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_rag"])
 def test_predict_only_skips_the_detector(harness: Harness, third: Recording, task: str) -> None:
-    _, got = evaluated(harness, task, metadata={**SAMPLE, "detector": "third"}, predict_only=True, bootstrap_iters=0)
+    _, got = evaluated(harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0)
     assert third.calls == []
     assert got["results"][task]["bypass,answer"] == 999
     assert "hallucination" not in got["configs"][task]["metadata"]
@@ -197,7 +197,7 @@ def test_a_detector_that_fails_costs_no_answers(
         raise RuntimeError("CUDA out of memory")
 
     monkeypatch.setattr(third, "detect", fail)
-    metadata = {**SAMPLE, "detector": "third", "calibration": english(tmp_path)}
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path)}
     with caplog.at_level(logging.ERROR):
         result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
     assert "CUDA out of memory" in caplog.text
@@ -209,7 +209,7 @@ def test_a_detector_that_fails_costs_no_answers(
 
 
 def test_where_every_answer_abstains_the_share_is_not_defined(harness: Harness, third: Recording) -> None:
-    result, got = evaluated(harness, "clapnq_gold", "abstain", metadata={**SAMPLE, "detector": "third"})
+    result, got = evaluated(harness, "clapnq_gold", "abstain", metadata={**SAMPLE, "detector": "tests/third"})
     assert SHARE not in result
     assert {sample[SHARE] for sample in got["samples"]["clapnq_gold"]} == {None}
 
@@ -337,7 +337,7 @@ def test_what_cannot_be_used_is_refused_before_a_word_is_generated(
 
 
 def test_a_calibration_of_another_detector_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="it is of detector 'third', and the detector in use is 'lexical'"):
+    with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
         dataset.load(mirror="sample", detector="lexical", calibration=english(tmp_path))
 
 
@@ -352,7 +352,7 @@ def test_the_threshold_of_the_baseline_is_not_the_detectors() -> None:
 def test_a_calibration_without_english_says_so_and_corrects_nothing(
     harness: Harness, third: Recording, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    metadata = {**SAMPLE, "detector": "third", "calibration": english(tmp_path, ("de", "fi"))}
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": english(tmp_path, ("de", "fi"))}
     with caplog.at_level(logging.WARNING):
         result, got = evaluated(harness, "clapnq_gold", metadata=metadata)
     identity = load(metadata["calibration"]).identity

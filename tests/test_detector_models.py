@@ -186,7 +186,8 @@ def test_models_that_do_not_exist(tmp_path: Path) -> None:
         ("lexica", r"no folder of that name; did you mean 'lexical'\? There are lexical, llm, and models"),
         ("./nowhere", r"there is no folder /"),
         (str(tmp_path / "nowhere"), r"there is no folder /"),
-        ("not a name", r"neither a folder \(/.*\) nor a name that the hub could have"),
+        ("not a name", r"no folder of that name; there are lexical, llm, and models of the hub"),
+        ("not a/name", r"neither a folder \(/.*\) nor a name that the hub could have"),
         (str(tmp_path), r"no config.json and no adapter_config.json"),
     ]:
         with pytest.raises(UnusableDetector, match=message):

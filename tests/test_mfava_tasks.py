@@ -30,7 +30,7 @@ SAMPLE = {"mirror": "sample"}
 class EveryThirdWord:
     """A detector whose findings one can count: every third word of a space-separated answer, as an entity."""
 
-    name, version, licence = "third", "1", "CC0"
+    name, version, licence = "tests/third", "1", "CC0"
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -74,10 +74,10 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
 def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: EveryThirdWord, tmp_path: Path) -> None:
     calibration = tmp_path / "third.json"
     Calibration(
-        {"name": "third", "version": "1", "licence": "CC0"},
+        {"name": "tests/third", "version": "1", "licence": "CC0"},
         {"de": {"silver": measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")}},
     ).save(calibration)
-    metadata = {**SAMPLE, "detector": "third", "calibration": str(calibration)}
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": str(calibration)}
     got = harness(["mfava_de"], "grounded-baseline", "strategy=lexical", metadata=metadata)
     result = {key.removesuffix(",answer"): value for key, value in got["results"]["mfava_de"].items()}
 
@@ -107,7 +107,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     spread = statistics.stdev(f / n for f, n in by_subset.values())
     assert figures["detected_rate_std"]["value"] == pytest.approx(spread)
     hallucination = got["configs"]["mfava_de"]["metadata"]["provenance"]
-    third_detector = {"name": "third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    third_detector = {"name": "tests/third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
     assert hallucination["detector"] == third_detector
     assert hallucination["calibration"] == {
         "file": load(str(calibration)).identity,
@@ -124,7 +124,7 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
         },
     }
     tagged = json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])
-    assert tagged["detector"]["name"] == "third"
+    assert tagged["detector"]["name"] == "tests/third"
     assert tagged["answer"] == answers[0]
     assert tagged["spans"][0] == list(third.detect([""], [answers[0]], ["de"])[0][0])
 
@@ -140,7 +140,7 @@ def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         got = harness(
-            ["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "third"}
+            ["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "tests/third"}
         )
     result = got["results"]["mfava_de"]
     assert result["detected_rate,answer"] > 0
@@ -167,7 +167,7 @@ def test_a_doubtful_estimate_is_said_to_be_one(
     warning: str,
 ) -> None:
     path = tmp_path / f"{documents[0][0]}.json"
-    Calibration({"name": "third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}).save(
+    Calibration({"name": "tests/third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}).save(
         path
     )
     with caplog.at_level(logging.WARNING):
@@ -175,7 +175,7 @@ def test_a_doubtful_estimate_is_said_to_be_one(
             ["mfava_de"],
             "grounded-baseline",
             "strategy=answer",
-            metadata={**SAMPLE, "detector": "third", "calibration": str(path)},
+            metadata={**SAMPLE, "detector": "tests/third", "calibration": str(path)},
         )
     assert sum(warning in record.message for record in caplog.records) == 1
     assert "the corrected rates cannot be trusted" in caplog.text
@@ -186,11 +186,11 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
 ) -> None:
     path = tmp_path / "c.json"
     Calibration(
-        {"name": "third", "version": "0", "licence": ""}, {"fi": {"silver": measured([[6, 2, 4, 8]] * 5, "")}}
+        {"name": "tests/third", "version": "0", "licence": ""}, {"fi": {"silver": measured([[6, 2, 4, 8]] * 5, "")}}
     ).save(path)
-    with pytest.raises(CalibrationError, match="it is of detector 'third', and the detector in use is 'lexical'"):
+    with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
         dataset.load("de", calibration=str(path), mirror="sample")
-    metadata = {**SAMPLE, "detector": "third", "calibration": str(path)}
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": str(path)}
     with caplog.at_level(logging.INFO):
         got = harness(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata=metadata)
     assert "estimated_rate,answer" not in got["results"]["mfava_de"]
@@ -351,7 +351,7 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
 
     monkeypatch.setattr(third, "detect", fail)
     with caplog.at_level(logging.ERROR):
-        got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "third"})
+        got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "tests/third"})
     assert "CUDA out of memory" in caplog.text
     assert "9 answers stay untagged" in caplog.text
     assert "detected_rate,answer" not in got["results"]["mfava_de"]

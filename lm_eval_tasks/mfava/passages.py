@@ -92,9 +92,8 @@ def _lines(mirror: str | None) -> Iterator[str]:
     known = list(passages.values())
     gold: dict[str, list[str]] = {}
     for row in _rows(GOLD_FILE, mirror):
-        texts = gold.setdefault(row["language"], [])
-        if row["references"] not in texts:
-            texts.append(row["references"])
+        if row["references"] not in gold.setdefault(row["language"], []):
+            gold[row["language"]].append(row["references"])
     of_text = {code: [_numbers(text) for text in texts] for code, texts in gold.items()}
     times = Counter(number for many in (*of_text.values(), known) for numbers in many for number in numbers)
     weights = {number: 1 / count for number, count in times.items()}
