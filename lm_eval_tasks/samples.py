@@ -108,6 +108,8 @@ def read_placed_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 sample = _sample(line)
             except _NO_SAMPLE as error:
+                if isinstance(error, UnicodeDecodeError) and line.endswith(b"\n"):  # else cut within a character
+                    raise CorruptSource(f"{path} is no UTF-8 text after line {number - 1}: {error}") from error
                 if line.strip():
                     broken = (number, f"{type(error).__name__}: {error}")
                 continue

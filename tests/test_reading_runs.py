@@ -320,6 +320,13 @@ def test_a_line_in_the_middle_that_is_no_sample_is_an_error_and_a_last_one_is_sa
     assert str(refused.value).startswith(f"{path}, line 2: no sample ({why}")
 
 
+def test_a_file_that_is_cut_within_a_character_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = written(tmp_path, mine=[row(4)]).with_name(f"samples_mine_{DATE}.jsonl")
+    path.write_bytes(path.read_bytes() + '{"doc_id": 5, "doc": {"id": "ü'.encode()[:-1])
+    assert [sample["doc_id"] for sample in read_rows(path)] == [4]
+    assert caplog.messages == [f"{path} is cut in line 2: the 1 samples before it are used, the rest is lost"]
+
+
 def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [row(0), row(0), row(0) | {"resps": [["b"]]}, row("1"), row(0) | {"resps": [["c"]]}]
     path = written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl")
