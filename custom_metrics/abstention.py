@@ -33,6 +33,7 @@ from custom_metrics.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely
 from custom_metrics.sentence import (
     BESIDE,
     CONCEDED,
+    ITEM,
     LONGEST_BARE,
     TRIGGERS,
     TURNED,
@@ -40,6 +41,7 @@ from custom_metrics.sentence import (
     asks_for_a_detail,
     cites,
     gives,
+    has_value,
     is_bare,
     read,
     reading,
@@ -70,6 +72,7 @@ _COLON = re.compile(r".{20}[:：]\s?\S.{20}")
 _SHORT_NO = 2  # letters
 _LONGEST_VERDICT = 60  # characters under a label; more is an explanation
 _SHORT_VALUE = 20
+_REVIEWED = 3  # sentences that begin as items ("7) a ship"): they review the passages
 _NEAR = 45  # characters between "I don't know" and the "but" that turns it
 _SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
 
@@ -183,7 +186,7 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
     if _behind(lexicon.yes, head) is None:
         return False
     first = next((part for part, _ in split(head)), head)
-    return not decide(first, lexicon)
+    return not decide(first, lexicon, beside=False)
 
 
 def labelled_verdict(text: str, language: str | None = None) -> bool | None:
@@ -205,6 +208,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     each: list[bool | None] = []
     nothing = False
     for field in found:
+        if any("but" in lexicon.search(lexicon.fold(field.label)) for _, lexicon in read):
+            return None  # "Correction: ..."
         if field.value == NOTHING:
             nothing = True
             continue
@@ -233,10 +238,22 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
     signs = {_SIGNS[char] for char in value if char in _SIGNS}
     if len(signs) == 1 and not any(map(str.isalnum, value)):
         return signs.pop()
-    if _affirms_in(value, lexicon):
+    if _affirms_in(value, lexicon) or value.strip(EDGE).lower() == "y":
         return True
+    if value.strip(EDGE).lower() == "n":
+        return False
     short = len(value) <= _LONGEST_VERDICT
-    return False if _denies_in(value, lexicon) or (short and _abstains_in(value, lexicon)) else None
+    if _denies_in(value, lexicon) or (short and _abstains_in(value, lexicon)):
+        return False
+    folded = lexicon.fold(value).strip(EDGE)
+    hits = lexicon.search(folded)
+    affirms = (
+        short
+        and not {"present", "affirms"}.isdisjoint(hits)
+        and TRIGGERS.isdisjoint(hits)
+        and not folded.startswith(lexicon.no)
+    )
+    return True if affirms else None
 
 
 def _is_negative(label: str, lexicon: Lexicon) -> bool:
@@ -287,10 +304,10 @@ _TAKEN_BACK = "no abstention: an answer follows it that takes it back"
 _ESSAY = "no abstention: it finds the material silent, but states {} other things"
 
 
-def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True) -> bool:
+def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True, beside: bool = True) -> bool:
     """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided.
 
-    `parts` as in :func:`is_abstention`.
+    `parts` as in :func:`is_abstention`; `beside`, whether a text abstains that says only what the material treats instead.
     """
     text = stated(text, lexicon)
     sentences = [read(part, asks, lexicon) for part, asks in split(text)]
@@ -300,7 +317,8 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
                 break
         else:
             return _whole_is_bare(text, sentences, lexicon)
-    spoke_of_material = abstained = only_bare = alone = sourced = solid = beside = False
+    spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = False
+    reviewed = not parts and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     answers = 0  # sentences that answer directly, since the last abstention
     about = 0  # sentences about the material that do not abstain
     related = 0  # those that give what the material says
@@ -309,17 +327,31 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
         material = "material" in sentence.hits
         found = reading(sentence, spoke_of_material)
         says = found.why
-        if found is BESIDE:
-            beside = True
+        if (material or spoke_of_material) and has_value(sentence):
+            answers += 1
+            statements += 1
+            sourced = True
+            material = False
+            says += "; it answers"
+            if abstained:
+                if told is not None:
+                    told += [says, _TAKEN_BACK]
+                return False
+        elif found is BESIDE:
+            treats = True
         elif found.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            detail = sourced or (parts and _is_part(sentence, answers, answers + related + about, solid))
+            detail = (sourced and not sentence.bare) or (
+                parts and _is_part(sentence, answers, answers + related + about, solid)
+            )
             if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
                 abstained, answers, related = True, 0, 0
             else:
                 says += ", but behind an answer that does not count"
+        elif reviewed and ITEM.match(sentence.text) and not sentence.sourced and "affirms" not in sentence.hits:
+            says += "; it only names what one of the passages is about"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
             says += "; it asks, or is empty"
         elif material and cites(sentence):
@@ -340,7 +372,9 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             says += "; it answers"
         elif says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
-            if abstained and (only_bare or sentence.sourced or sentence.opens_with("but", EARLY)):
+            if abstained and (
+                only_bare or sentence.sourced or "affirms" in sentence.hits or sentence.opens_with("but", EARLY)
+            ):
                 if told is not None:
                     told += [f"{says}; it answers", _TAKEN_BACK]
                 return False
@@ -353,7 +387,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
-    if not abstained and beside and not (statements or related):
+    if not abstained and beside and treats and not sentences[0].opens_with("offer", 4) and not (statements or related):
         if told is not None:
             told.append("an abstention")
         return True

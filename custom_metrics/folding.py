@@ -46,7 +46,7 @@ NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf
 """Runs of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Han, kana."""
 _SPACES = re.compile(" {2,}")
 _MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
-EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷⚠ℹ\ufe0f"
+EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷⚠ℹ✘✔☑👍👎🚫⛔✖\ufe0f"
 """Marks that do not count at the ends of a sentence."""
 
 
@@ -56,10 +56,17 @@ _SPLIT_OFF = re.compile(
 """The space of a tokenizer before an English ending: "do n't", "I 'm"."""
 
 
+# An apostrophe as escapes, wrong encodings or tokenizers leave it: "don\\'t", "donâ€™t", "donu0027t", "DON T".
+_BROKEN_APOSTROPHE = re.compile(
+    r"(?<=n)(?:\\['’]|\\?u0027|â€™|\\?u2019|(?<=\b(?:do|is)n) |(?<=\b(?:does)n) )(?=t\b)", re.IGNORECASE
+)
+
+
 def legible(text: str) -> str:
     """A text as its writer saw it: HTML's entities are characters ("I don&#39;t know"), and "do n't" is one word."""
     if "&" in text:
         text = html.unescape(text)
+    text = _BROKEN_APOSTROPHE.sub("'", text)
     return _SPLIT_OFF.sub("", text) if " n'" in text or " n’" in text or " '" in text or " ’" in text else text
 
 

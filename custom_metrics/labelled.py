@@ -15,7 +15,7 @@ __all__ = ["Field", "fields"]
 READ = 3000  # characters at the front, and as many at the end
 _LONGEST_LABEL, _MOST_WORDS = 40, 4
 _MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
-_FORM = re.compile(r"[:：=→?？]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
+_FORM = re.compile(r"[:：=→?？|]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
 _JSON = re.compile(
     r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"
     r"(?:\"(?P<value>[^\"\n]{0,400})\"|'(?P<single>[^'\n]{0,400})'|(?P<bare>[^\s,{}\[\]\"']{1,20})|(?P<empty>\[\s{0,9}\]))"
@@ -24,12 +24,14 @@ _ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=lab
 _LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
 _NUMBERED = re.compile(
-    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?)(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
+    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?(?: ?(?:[-–—,&+]|to|and) ?[\[(]?\d{1,2}[\])]?){0,9})(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
 )
 _LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
 _LABELLED = re.compile(
     r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)"
 )
+# The first and the last cell of a table's row.
+_ROW = re.compile(r"\|(?P<label>[^|]{1,80})\|(?:[^|]{0,400}\|){0,8}(?P<value>[^|]{0,400})\|")
 NOTHING = "null"
 
 
@@ -74,6 +76,9 @@ def _of_lines(text: str) -> Iterator[Field]:
     above = None  # a heading or a label with nothing behind it: the next line is what stands under it
     for line in text.splitlines():
         written = _MARKUP.sub(" ", line).strip()
+        if cells := _ROW.fullmatch(line.strip()):
+            yield Field(cells["label"].strip(), cells["value"].strip())
+            continue
         if not written:
             continue
         if above is not None and not _LISTED.match(line):

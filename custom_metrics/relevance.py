@@ -62,6 +62,7 @@ _SUBSTANCE = re.compile(r"[^\W_]")
 _PLAIN = {
     phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")
 }  # most answers of a run
+_LETTERS = {"Y": ANSWER, "y": ANSWER, "N": NO_ANSWER, "n": NO_ANSWER}
 _PHRASES = re.compile(r"(?P<yes>yes, answer is present)|i don't know")
 _CUT_QUOTE = re.compile(r"(?<=\w )\"[^\"\n]{0,60}\Z")
 _SENTENCE_END = re.compile(r"[.!?。！？।\n]")
@@ -116,6 +117,8 @@ def robust_label(
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
     text = _ECHO.sub(" ", legible(text))
+    if text.strip(EDGE) in _LETTERS:
+        return _LETTERS[text.strip(EDGE)]
     lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
     said_first = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
     verdict = None if said_first or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)

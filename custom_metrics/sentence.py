@@ -23,6 +23,7 @@ __all__ = [
     "asks_for_a_detail",
     "cites",
     "gives",
+    "has_value",
     "is_bare",
     "numbered",
     "read",
@@ -53,6 +54,12 @@ _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（�
 _LIST = r"[(（][^()（）]{2,80}(?:,|،|、| [^\W\d_]{1,4} )[^()（）]{2,80}[)）]"
 _NAMED = re.compile(_LIST)
 _TOLD = re.compile(r": ?\S|" + _LIST)
+# What ends a sentence behind a colon, short as a value is: "When it opened: 1902".
+_VALUE = re.compile(r"[:：] ?[^:：]{1,40}\Z")
+_NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
+ITEM = re.compile(r"\W*\d{1,2}\W*[\])]")
+"""How an item of a list begins: "1) unrelated", "- [4]-[10] places in Greenland"."""
+_CITED = re.compile(r"\[\d{1,2}\]")
 
 
 class Reading(NamedTuple):
@@ -98,8 +105,53 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     """Find the phrases of a sentence, as :func:`custom_metrics.sentences.split` gives it."""
     hits = search(text, lexicon.matcher)
     bare = "bare" in hits and is_bare(text, hits)
-    sourced = "material" in hits and bool(_DIGIT.search(text)) and _drop_sources(text, hits)
+    if not bare and "bare" in hits:
+        bare = _ends_bare(text, lexicon)
+    sourced = bool(_DIGIT.search(text)) and (
+        _drop_sources(text, hits) if "material" in hits else _drop_brackets(text, hits)
+    )
     return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits), sourced)
+
+
+def _drop_brackets(text: str, hits: Hits) -> bool:
+    """Whether a passage is named as the source by its bracketed number alone ("[1] has him born in 1900"); where the sentence
+    abstains, that is its material."""
+    cited = [match.span() for match in _CITED.finditer(text)]
+    if not TRIGGERS.isdisjoint(hits):
+        spoken_of = [(start, end) for start, end in cited if text[end:].strip(EDGE + "0123456789")]
+        if spoken_of:  # "It has no natural predators [2]" names its source
+            hits["material"] = spoken_of
+        return False
+    # neither "References: [1], [4]" nor "[1] Tales and legends"
+    return bool(cited) and cited[0][0] > _skip_edge(text) and len(_CITED.sub("", text)) > 2 * _MORE
+
+
+def _ends_bare(text: str, lexicon: Lexicon) -> bool:
+    """Whether a bare phrase stands behind a colon ("Its year of publication: nothing."), or is an item of a list."""
+    item = ITEM.match(text)
+    at = item.end() if item else text.rfind(":") + 1
+    if not at or (not item and (text[at - 2].isdigit() or text[at - 2] == "]")):
+        return False  # "Context 3: nothing" says so of one passage
+    rest = text[at:]
+    return len(rest) <= LONGEST_BARE and is_bare(rest, lexicon.search(rest))
+
+
+def has_value(sentence: Sentence) -> bool:
+    """Whether a short value stands at the end, behind a colon: "Passage 4 says when it opened: 1902".
+
+    Behind the number of a passage alone, only a number or a quotation is one: "Passage 3: a street in Aarhus" reviews it.
+    """
+    match = _VALUE.search(sentence.text)
+    if match is None or sentence.bare or not match[0].strip(EDGE + "0"):
+        return False
+    if any(start >= match.start() for places in sentence.hits.values() for start, _ in places):
+        return False
+    if _DIGIT.search(match[0]) or ("\0" in match[0] and "material" in sentence.hits):
+        return True
+    if match.start() in numbered(sentence.text) or _DIGIT.search(sentence.text[match.start() - 2 : match.start()]):
+        return False
+    one = "part" in sentence.hits or any(end in numbered(sentence.text) for _, end in sentence.hits.get("material", ()))
+    return one and {"silent", "abstains", "lacks"}.isdisjoint(sentence.hits)
 
 
 def _drop_sources(text: str, hits: Hits) -> bool:
@@ -149,7 +201,7 @@ def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
     """
     if sentence.text.strip(EDGE) in lexicon.no:
         return False
-    if "present" in sentence.hits:
+    if "present" in sentence.hits or "affirms" in sentence.hits:
         return True
     return not ("material" in sentence.hits or "offer" in sentence.hits or _only_openers(sentence.text, sentence.hits))
 
@@ -181,8 +233,8 @@ def tells(sentence: Sentence, within: int) -> bool:
     ends = [end for _, end in hits["material"]]
     if not TRIGGERS.isdisjoint(hits) or not sources.issuperset(ends[:1]):
         return False
-    turns = sentence.opens_with("but", within) and len(sentence.text) - ends[0] > 2 * _MORE
-    return turns or "present" in hits or bool(_TOLD.search(sentence.text, ends[0]))
+    says = "offer" not in hits and ("\0" in sentence.text or len(sentence.text) - ends[0] > 2 * _MORE)
+    return says or "present" in hits or "affirms" in hits or bool(_TOLD.search(sentence.text, ends[0]))
 
 
 def gives(sentence: Sentence) -> bool:
@@ -207,7 +259,9 @@ def asks_for_a_detail(sentence: Sentence) -> bool:
     """Whether a sentence that abstains by itself names at some length what it is that it cannot tell: "I can't tell from
     the text how the dark reactions proceed"."""
     ends = [end for kind in TRIGGERS for _, end in sentence.hits.get(kind, ())]
-    return not sentence.bare and bool(ends) and _length(sentence.text[max(ends) :]) >= DETAIL
+    if sentence.bare or not ends:
+        return False
+    return _length(sentence.text[max(ends) :]) >= DETAIL
 
 
 def is_bare(text: str, hits: Hits) -> bool:
@@ -327,6 +381,14 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
     """
     ends = {offset + end for end in numbered(rest)} | _ordinal(hits)
     sources = ends | _cited(rest, offset, hits)
+    if not any(end > offset for kind in TRIGGERS for _, end in hits.get(kind, ())):
+        told = [
+            end - offset for start, end in hits.get("material", ()) if start >= offset and end <= offset + len(rest)
+        ]
+        affirmed = any(offset <= start < offset + len(rest) for start, _ in hits.get("affirms", ()))
+        # "but it gives the year asked for, 1887", "though the passage records two theories: ..."
+        if affirmed or _NUMBER.search(rest) or (told and _TOLD.search(rest, told[0])):
+            return True
     named = any(
         offset <= start and end in ends and offset + len(rest) - end > 2 * _MORE
         for start, end in hits.get("material", ())
@@ -348,6 +410,7 @@ def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
 def numbered(text: str) -> set[int]:
     """The places where a word ends that a number follows ("passage 3"), or that follows an ordinal ("4. szöveg")."""
     ends = {match.start(1) for match in _NUMBERED.finditer(text)}
+    ends.update(match.end() for match in _CITED.finditer(text) if not text[: match.start()].rstrip()[-1:].isalnum())
     for match in _NUMBER_BEFORE.finditer(text):
         spaced = not NO_SPACES.match(match[0])
         word = _WORD.match(text, match.end())
@@ -360,7 +423,10 @@ def _ordinal(hits: Hits) -> set[int]:
     return {
         end
         for start, end in hits.get("material", ())
-        if any(0 <= start - stop <= 1 or 0 <= begin - end <= 1 for begin, stop in hits.get("part", ()))
+        if any(
+            0 <= start - stop <= 1 or 0 <= begin - end <= 1 or (start <= begin and stop <= end)
+            for begin, stop in hits.get("part", ())
+        )
     }
 
 

@@ -17,6 +17,7 @@ MASK = "\x00"  # stands for what was quoted
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")
 _PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
+_ITEM = re.compile(r" (?=\d{1,2}\) )")
 _BEHIND = frozenset(" \"')]")  # what may stand behind a sentence
 _NUMERALS = frozenset("ivx")
 _IN_QUOTES = re.compile(r"""(['"])([^"]*)\1\.*""")
@@ -56,6 +57,7 @@ def split(text: str) -> list[tuple[str, bool]]:
         out.
     """
     found = []
+    text = _ITEM.sub("\n", text) if ")" in text else text
     start, end, size = 0, 0, len(text)
     while end < size and (piece := _PIECE.match(text, end)):
         stop, end = piece.span(1)
@@ -113,7 +115,7 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     own = not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))
     if own and (not after or match.string[match.end() : match.end() + 1] in "\n.。"):
         return " " + match[0][1:-1] + " "
-    return MASK
+    return MASK + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else MASK
 
 
 def mask_titles(text: str) -> str:

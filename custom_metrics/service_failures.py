@@ -21,8 +21,12 @@ _CODE = re.compile(
     r"(?P<said>(?:(?:https?|status|error|code)\W+){0,3})[45]\d\d(?:\W+|$)"
     r"(?P<reason>bad request|unauthorized|forbidden|not found|request timeout|payload too large|unprocessable entity)?"
 )
-_EXCEPTION = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?::|\(|$)")
-_JSON = re.compile(r'\{\s*(?:"(?:status|code|type|success)"\s*:\s*[\w"]{1,20}\s*,\s*)?"(?:errors?|exception)"\s*:')
+_EXCEPTION = re.compile(
+    r"Traceback \(most|<html>\s*<head>\s*<title>\s*[45]\d\d|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?::|\(|$)"
+)
+_JSON = re.compile(
+    r'\{\s*(?:"(?:status|code|type|success)"\s*:\s*[\w"]{1,20}\s*,\s*)?"(?:(?:errors?|exception)"\s*:|choices"\s*:\s*\[\s*\])'
+)
 _WORD = re.compile(r"[^\W\d_]{5,}")
 
 
