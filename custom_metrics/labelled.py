@@ -24,7 +24,8 @@ _ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=lab
 _LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
 _NUMBERED = re.compile(
-    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?(?: ?(?:[-–—,&+]|to|and) ?[\[(]?\d{1,2}[\])]?){0,9})(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
+    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?"
+    r"(?: ?(?:[-–—,&+]|to|and) ?[\[(]?\d{1,2}[\])]?){0,9})(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
 )
 _LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
 _LABELLED = re.compile(

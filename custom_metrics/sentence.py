@@ -114,8 +114,10 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
 
 
 def _drop_brackets(text: str, hits: Hits) -> bool:
-    """Whether a passage is named as the source by its bracketed number alone ("[1] has him born in 1900"); where the sentence
-    abstains, that is its material."""
+    """Whether a passage is named as the source by its bracketed number alone ("Since [1] has him born in 1900, ...").
+
+    Where the sentence abstains, the passage is its material.
+    """
     cited = [match.span() for match in _CITED.finditer(text)]
     if not TRIGGERS.isdisjoint(hits):
         spoken_of = [(start, end) for start, end in cited if text[end:].strip(EDGE + "0123456789")]
