@@ -105,7 +105,7 @@ def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     """Find the phrases of a sentence, as :func:`custom_metrics.sentences.split` gives it."""
     hits = search(text, lexicon.matcher)
     bare = "bare" in hits and is_bare(text, hits)
-    if not bare and "bare" in hits:
+    if not bare and "bare" in hits and "reported" not in hits:
         bare = _ends_bare(text, lexicon)
     sourced = bool(_DIGIT.search(text)) and (
         _drop_sources(text, hits) if "material" in hits else _drop_brackets(text, hits)
