@@ -81,10 +81,10 @@ def test_killed_and_resumed_it_has_the_same_curve_and_weights(tmp_path: Path) ->
 
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     """gloo on CPU; without dropout, whose random numbers are each process's own."""
-    base, data = write_base(tmp_path / "llama", "llama"), write_lines(tmp_path / "facts.jsonl", facts())
+    base, data = write_base(tmp_path / "llama", "llama"), write_lines(tmp_path / "facts.jsonl", facts(40))
     config = json.loads((base / "config.json").read_text("utf-8"))
     (base / "config.json").write_text(json.dumps({**config, "classifier_dropout": 0.0}), "utf-8")
-    options = ("--num_train_epochs", "3", "--logging_steps", "1", "--form", "paper", "--calibrate")
+    options = ("--num_train_epochs", "3", "--logging_steps", "1", "--form", "paper", "--held_out", "0.3", "--calibrate")
     one = run(command(base, data, tmp_path / "one", *options, "--per_device_train_batch_size", "4"))
     assert one.returncode == 0, one.stderr
     # What `accelerate launch` starts on GPUs, too; on CPU it starts one process without MPI.

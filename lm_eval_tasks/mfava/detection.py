@@ -130,11 +130,6 @@ def file_of(language: Language) -> str:
     return GOLD_FILE if language.gold else language.silver_file
 
 
-def rows_of_file(language: str, mirror: str | None = None) -> int:
-    """The number of rows of the file that a language's annotations are in, of all its languages."""
-    return len(_records(sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)))
-
-
 def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     known = LANGUAGES[language]
     columns: tuple[str, ...] = ("references", "generated_text", "silver_annotations")

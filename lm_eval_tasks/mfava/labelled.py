@@ -9,20 +9,12 @@ from detector_plugin.labelled import TRANSLATED, LabelledAnswer
 from lm_eval_tasks.labelled_answers import Collection
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mfava.passages import is_unplaced
 
 __all__ = ["LABELLED"]
 
-SILVER_ROWS, GOLD_ROWS = 309, 824
-"""Of the public files, whose texts are the same in every language. A silver file has them in the same order: of those
-with a number, 96 to 99 % share many with the Finnish one in their place (Latin, mostly unreadable, 68 %). The gold file
-has most of them in each language, in another order. A file of another length says nothing of its texts."""
-
 
 def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
-    rows = detection.documents(code, kind, mirror)
-    in_file = detection.rows_of_file(code, mirror)
-    silver = not LANGUAGES[code].gold and in_file == SILVER_ROWS
-    unplaced = TRANSLATED if LANGUAGES[code].gold and in_file == GOLD_ROWS else ""
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -30,9 +22,9 @@ def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
             language=code,
             annotations=kind,
             spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
-            group=f"mfava {row['id'].rpartition('_')[2]}" if silver else unplaced,
+            group=TRANSLATED if is_unplaced(row["passage"]) else f"mfava {row['passage']}",
         )
-        for row in rows
+        for row in detection.documents(code, kind, mirror)
     ]
 
 

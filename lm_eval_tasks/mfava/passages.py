@@ -24,7 +24,7 @@ import numpy as np
 from lm_eval_tasks import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
-__all__ = ["passages_of"]
+__all__ = ["is_unplaced", "passages_of"]
 
 SILVER_ROWS = 309
 """Of a public silver file. A file of another length has texts of its own."""
@@ -46,6 +46,11 @@ def passages_of(references: Sequence[str], parallel: bool) -> list[str]:
         return [str(place) for place in places]
     known = _table()
     return [known.get(digest := _digest(reference), digest) for reference in references]
+
+
+def is_unplaced(passage: str) -> bool:
+    """Whether a passage is a text of the gold file, of which nobody can say where it stands in the silver files."""
+    return _table().get(passage) == passage
 
 
 def _digest(reference: str) -> str:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from custom_metrics.spans import Span, span_of
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks import sources
 from lm_eval_tasks.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.families import family
-from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY
-from lm_eval_tasks.mushroom.pages import open_pages
+from lm_eval_tasks.mushroom.languages import LANGUAGES
 
 __all__ = ["LABELLED"]
 
 
 def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
-    rows = dataset.load(code, mirror=mirror)["evaluation"]
-    pages, _ = open_pages(sources.locate(REPOSITORY, LANGUAGES[code].pages_file, mirror))
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -29,9 +25,9 @@ def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
             model=row["model"],
             soft=tuple(Span(s["start"], s["end"], probability=s["prob"]) for s in row["soft_labels"]),
             article=row["url"],
-            group=pages[row["url"]].item,
+            group=row["passage"],
         )
-        for row in rows
+        for row in dataset.load(code, mirror=mirror)["evaluation"]
     ]
 
 
