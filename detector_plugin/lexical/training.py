@@ -220,7 +220,8 @@ def _train(known: _Words, seed: int) -> bytes:
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
         threshold = _best_threshold(probabilities, known)
     trees = _grow(known, seed)
-    groups, counts = np.unique(known.group, return_counts=True)
+    copied = _of_kind(known, COPIED)
+    groups, counts = np.unique(known.group[~copied], return_counts=True)
     training = {
         "seed": seed,
         "lightgbm": lightgbm.__version__,
@@ -236,6 +237,7 @@ def _train(known: _Words, seed: int) -> bytes:
         "swapped": list(SWAPPED),
         "copied_weight": COPIED_WEIGHT,
         "last_trees": LAST_TREES,
+        "copied_words": int(copied.sum()),
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
         "families": sorted(set(known.family.tolist()) - {""}),
         "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0",

@@ -29,6 +29,7 @@ from detector_plugin.lexical.copies import (
 )
 
 LANGUAGES = ("en", "de", "es", "fi", "fr", "it")
+NOMIRACL = ("en", "de", "es", "fr")  # those of a mirror
 MOST = 200  # of each kind, source and language
 _COMMON, _LETTERS = 3_000, 5  # a word is rare that is not one of the commonest, and is as long
 _ROUNDS = 12  # over references, where there are few
@@ -53,7 +54,6 @@ def references(mirror: str) -> dict[Source, list[LabelledAnswer]]:
     from lm_eval_tasks.clapnq.dataset import load as clapnq
     from lm_eval_tasks.labelled_answers import labelled_answers, readable
     from lm_eval_tasks.nomiracl.dataset import load as nomiracl
-    from lm_eval_tasks.source_errors import MissingSource
 
     found: dict[Source, dict[str, LabelledAnswer]] = {}
 
@@ -67,12 +67,8 @@ def references(mirror: str) -> dict[Source, list[LabelledAnswer]]:
     for document in readable(labelled_answers(mirror, languages=LANGUAGES)):
         source = "Mu-SHROOM" if document.annotations == REAL else "mFAVA"
         add(source, document.language, document.reference, document.question)
-    for language in LANGUAGES:
-        try:
-            rows = nomiracl(language, mirror=mirror)["evaluation"]
-        except MissingSource:
-            continue
-        for row in rows:
+    for language in NOMIRACL:
+        for row in nomiracl(language, mirror=mirror)["evaluation"]:
             add("NoMIRACL", language, "\n\n".join(row["passages"]), row["query"])
     return {source: list(documents.values()) for source, documents in found.items()}
 
