@@ -22,7 +22,6 @@ from detector_plugin.lexical.normalisation import TOKEN, normalise
 
 __all__ = [
     "COPIED",
-    "common_words_of",
     "copy_of",
     "drawing",
     "name_swapped",
@@ -38,7 +37,6 @@ _SENTENCES = 3, 6  # of a copy
 _LONGEST = 160  # words of a copy: a table of a page counts as one sentence
 _LETTERS = 3  # of a name, at the least
 _CAPITALISES_NOUNS = frozenset({"de", "lb"})
-_COMMON = 300  # words of a language
 _TRIES = 50  # to draw a word that fits
 
 
@@ -91,12 +89,12 @@ def names_of(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return names
 
 
-def common_words_of(texts: Iterable[str]) -> list[str]:
-    """The words without a capital that are in the most texts, the first three hundred."""
+def words_of(texts: Iterable[str]) -> list[str]:
+    """The words without a capital, those in the most texts first."""
     number: Counter[str] = Counter()
     for text in texts:
         number.update({token for token in TOKEN.findall(text) if token.islower() and token.isalpha()})
-    return [word for word, _ in sorted(number.items(), key=lambda item: (-item[1], item[0]))[:_COMMON]]
+    return sorted(number, key=lambda word: (-number[word], word))
 
 
 def copy_of(document: LabelledAnswer, random: np.random.Generator) -> LabelledAnswer | None:
@@ -137,13 +135,14 @@ def name_swapped(
     return _swapped(document, places, [candidates[at] for at in _drawn(len(candidates), random)], unfit, random)
 
 
-def word_swapped(document: LabelledAnswer, common: Sequence[str], random: np.random.Generator) -> LabelledAnswer | None:
-    """A copy with a word swapped for a common one that the reference lacks, as who writes it anew may; it has no span."""
+def word_swapped(
+    document: LabelledAnswer, candidates: Sequence[str], random: np.random.Generator
+) -> LabelledAnswer | None:
+    """A copy with a word without a capital swapped for a candidate that the reference lacks, which is its span."""
     answer = document.answer
     inside = [(a, b) for a, b in _within_sentences(answer, document.language) if answer[a:b].islower()]
-    candidates = [common[at] for at in _drawn(len(common), random)]
-    swapped = _swapped(document, inside, candidates, _tokens(document.reference), random)
-    return None if swapped is None else replace(swapped, spans=())
+    drawn = [candidates[at] for at in _drawn(len(candidates), random)]
+    return _swapped(document, inside, drawn, _tokens(document.reference), random)
 
 
 def number_swapped(document: LabelledAnswer, random: np.random.Generator) -> LabelledAnswer | None:

@@ -155,7 +155,7 @@ def to_bytes(
             "threshold": repr(threshold),
             "spread": repr(spread),
             "features": " ".join(names),
-            "training": json.dumps(training, sort_keys=True),
+            "training": json.dumps(training, sort_keys=True, separators=(",", ":")),
         }
     }
     body = b""

@@ -20,13 +20,13 @@ from detector_plugin.labelled import REAL, LabelledAnswer, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
 from detector_plugin.lexical.copies import (
     COPIED,
-    common_words_of,
     copy_of,
     drawing,
     name_swapped,
     names_of,
     number_swapped,
     word_swapped,
+    words_of,
 )
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.normalisation import TOKEN
@@ -59,6 +59,7 @@ UNRELATED = 0.02  # of the answers are learned from a second time, held against 
 CLEANED = 0.02  # and so many without their hallucinated spans
 COPIES = 1, 4  # of each reference of mFAVA, of each page of Mu-SHROOM, of which there are few
 SWAPPED = 0.6, 0.2  # share of the copies in which a name, a number is swapped
+COMMON = 300  # words of a language: one of them in a copy is no error
 SWAPPED_WEIGHT = 3  # of a swapped word, as the others of a copy have 1
 COPIED_WEIGHT = 0.3  # of all copies together, as those of mFAVA have 1
 LAST_TREES = 10  # of the trees: those that learn from copies, too
@@ -116,7 +117,7 @@ def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelled
     for language, reference in by_reference:
         texts.setdefault(language, []).append(reference)
     names = names_of(texts)
-    common = {language: common_words_of(several) for language, several in texts.items()}
+    common = {language: words_of(several)[:COMMON] for language, several in texts.items()}
     by_name, by_number = SWAPPED
     for document in by_reference.values():
         random = _random(document, seed, 2)
@@ -124,7 +125,7 @@ def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelled
             copy = copy_of(document, random)
             if copy is None:
                 continue
-            copy = word_swapped(copy, common[document.language], random) or copy
+            copy = replace(word_swapped(copy, common[document.language], random) or copy, spans=())
             drawn = random.random()
             if drawn < by_name:
                 copy = name_swapped(copy, names[document.language], random) or copy
@@ -219,7 +220,8 @@ def _train(known: _Words, seed: int) -> bytes:
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
         threshold = _best_threshold(probabilities, known)
     trees = _grow(known, seed)
-    groups, counts = np.unique(known.group, return_counts=True)
+    copied = _of_kind(known, COPIED)
+    groups, counts = np.unique(known.group[~copied], return_counts=True)
     training = {
         "seed": seed,
         "lightgbm": lightgbm.__version__,
@@ -235,6 +237,7 @@ def _train(known: _Words, seed: int) -> bytes:
         "swapped": list(SWAPPED),
         "copied_weight": COPIED_WEIGHT,
         "last_trees": LAST_TREES,
+        "copied_words": int(copied.sum()),
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
         "families": sorted(set(known.family.tolist()) - {""}),
         "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0",
