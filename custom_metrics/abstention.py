@@ -387,7 +387,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
         spoke_of_material = spoke_of_material or material
         if told is not None:
             told.append(says)
-    if not abstained and beside and treats and not sentences[0].opens_with("offer", 4) and not (statements or related):
+    if not abstained and beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
         if told is not None:
             told.append("an abstention")
         return True
