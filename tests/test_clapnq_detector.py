@@ -69,7 +69,8 @@ def english(folder: Path, languages: tuple[str, ...] = ("en",), **detector: str)
     path = folder / "calibration.json"
     counts = measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")
     Calibration(
-        {"name": "tests/third", "version": "1", "licence": "", **detector}, {code: {"gold": counts} for code in languages}
+        {"name": "tests/third", "version": "1", "licence": "", **detector},
+        {code: {"gold": counts} for code in languages},
     ).save(path)
     return str(path)
 
@@ -133,7 +134,13 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
         counted = {key: sample[CORRECTED][key] for key in ("flagged", "words")} if sample[CORRECTED] else None
         assert counted == (None if no else {"flagged": words // 3, "words": words})
     described = got["configs"][task]["metadata"]["provenance"]
-    third_detector = {"name": "tests/third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    third_detector = {
+        "name": "tests/third",
+        "version": "1",
+        "licence": "CC0",
+        "threshold": "of its weights",
+        "options": {},
+    }
     assert described["detector"] == third_detector
     assert described["calibration"]["file"] == load(calibration).identity
     assert described["calibration"]["false_positive_rate"] == 4 / 32
@@ -175,7 +182,9 @@ def test_without_a_detector_nothing_of_it_is_there() -> None:
 
 @pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_rag"])
 def test_predict_only_skips_the_detector(harness: Harness, third: Recording, task: str) -> None:
-    _, got = evaluated(harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0)
+    _, got = evaluated(
+        harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0
+    )
     assert third.calls == []
     assert got["results"][task]["bypass,answer"] == 999
     assert "hallucination" not in got["configs"][task]["metadata"]

@@ -107,7 +107,13 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     spread = statistics.stdev(f / n for f, n in by_subset.values())
     assert figures["detected_rate_std"]["value"] == pytest.approx(spread)
     hallucination = got["configs"]["mfava_de"]["metadata"]["provenance"]
-    third_detector = {"name": "tests/third", "version": "1", "licence": "CC0", "threshold": "of its weights", "options": {}}
+    third_detector = {
+        "name": "tests/third",
+        "version": "1",
+        "licence": "CC0",
+        "threshold": "of its weights",
+        "options": {},
+    }
     assert hallucination["detector"] == third_detector
     assert hallucination["calibration"] == {
         "file": load(str(calibration)).identity,
@@ -140,7 +146,10 @@ def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         got = harness(
-            ["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "tests/third"}
+            ["mfava_de", "mfava_fi"],
+            "grounded-baseline",
+            "strategy=answer",
+            metadata={**SAMPLE, "detector": "tests/third"},
         )
     result = got["results"]["mfava_de"]
     assert result["detected_rate,answer"] > 0
@@ -167,9 +176,9 @@ def test_a_doubtful_estimate_is_said_to_be_one(
     warning: str,
 ) -> None:
     path = tmp_path / f"{documents[0][0]}.json"
-    Calibration({"name": "tests/third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}).save(
-        path
-    )
+    Calibration(
+        {"name": "tests/third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}
+    ).save(path)
     with caplog.at_level(logging.WARNING):
         harness(
             ["mfava_de"],
@@ -351,7 +360,9 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
 
     monkeypatch.setattr(third, "detect", fail)
     with caplog.at_level(logging.ERROR):
-        got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "tests/third"})
+        got = harness(
+            ["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "tests/third"}
+        )
     assert "CUDA out of memory" in caplog.text
     assert "9 answers stay untagged" in caplog.text
     assert "detected_rate,answer" not in got["results"]["mfava_de"]
