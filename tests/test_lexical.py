@@ -72,7 +72,7 @@ def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             detector.detect(["a"], ["b"], ["de"])
     (said,) = (record.message for record in caplog.records)
-    assert "It finds names and numbers that stand nowhere in it." in said
+    assert "It finds most names and numbers that stand nowhere in it, but few other single words." in said
     assert "It does not see what is wrong in the reference's own words: a name or number from elsewhere in it" in said
     assert "A paraphrase may be flagged." in said
 

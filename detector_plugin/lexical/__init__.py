@@ -52,9 +52,10 @@ class LexicalDetector:
     """Flags the words of an answer that its reference does not bear out.
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
-    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It finds names and numbers
-    that stand nowhere in the reference. It knows no meaning: what is wrong in the reference's own words passes (a name or
-    number from elsewhere in it, a wrong relation, a negation), a paraphrase may be flagged.
+    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It finds most names
+    and numbers that stand nowhere in the reference, but few other single words. It knows no meaning: what is wrong in the
+    reference's own words passes (a name or number from elsewhere in it, a wrong relation, a negation), and a paraphrase may
+    be flagged.
 
     Trained on Mu-SHROOM (Vázquez et al. 2025: answers that models wrote on their own, spans that people marked), on mFAVA
     (Islam et al. 2025: inserted errors, gold annotations of ar, de, tr and silver ones of more languages), and on copies of
@@ -220,9 +221,9 @@ def _load(path: Path) -> Forest:
 @lru_cache(maxsize=1)  # once a process
 def _say_what_it_is() -> None:
     log.warning(
-        "the lexical detector reads overlap with the reference. It finds names and numbers that stand nowhere in it. It "
-        "does not see what is wrong in the reference's own words: a name or number from elsewhere in it, a wrong relation, "
-        "a missing 'not'. A paraphrase may be flagged. The calibration says how often."
+        "the lexical detector reads overlap with the reference. It finds most names and numbers that stand nowhere in it, but "
+        "few other single words. It does not see what is wrong in the reference's own words: a name or number from elsewhere "
+        "in it, a wrong relation, a missing 'not'. A paraphrase may be flagged. The calibration says how often."
     )
 
 
