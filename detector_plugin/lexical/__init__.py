@@ -221,9 +221,10 @@ def _load(path: Path) -> Forest:
 @lru_cache(maxsize=1)  # once a process
 def _say_what_it_is() -> None:
     log.warning(
-        "the lexical detector reads overlap with the reference. It finds most names and numbers that stand nowhere in it, but "
-        "few other single words. It does not see what is wrong in the reference's own words: a name or number from elsewhere "
-        "in it, a wrong relation, a missing 'not'. A paraphrase may be flagged. The calibration says how often."
+        "the lexical detector reads overlap with the reference. It finds most names and numbers that stand nowhere in "
+        "it, but few other single words. It does not see what is wrong in the reference's own words: a name or number "
+        "from elsewhere in it, a wrong relation, a missing 'not'. A paraphrase may be flagged. The calibration says how "
+        "often."
     )
 
 
