@@ -235,8 +235,11 @@ def tells(sentence: Sentence, within: int) -> bool:
     ends = [end for _, end in hits["material"]]
     if not TRIGGERS.isdisjoint(hits) or not sources.issuperset(ends[:1]):
         return False
-    says = "offer" not in hits and ("\0" in sentence.text or len(sentence.text) - ends[0] > 2 * _MORE)
-    return says or "present" in hits or "affirms" in hits or bool(_TOLD.search(sentence.text, ends[0]))
+    rest = sentence.text[ends[0] :]
+    turns = sentence.opens_with("but", within) and len(rest) > 2 * _MORE
+    quotes = "\0" in rest and "offer" not in hits
+    affirms = "present" in hits or "affirms" in hits
+    return turns or quotes or affirms or bool(_TOLD.search(sentence.text, ends[0]))
 
 
 def gives(sentence: Sentence) -> bool:
@@ -381,7 +384,7 @@ def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
 
     A numbered passage ("but context 5 says that ...") is a source, not the material as such.
     """
-    ends = {offset + end for end in numbered(rest)} | _ordinal(hits)
+    ends = {offset + end for end in sources_of(rest, {})} | _ordinal(hits)
     sources = ends | _cited(rest, offset, hits)
     if not any(end > offset for kind in TRIGGERS for _, end in hits.get(kind, ())):
         told = [
@@ -412,7 +415,6 @@ def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
 def numbered(text: str) -> set[int]:
     """The places where a word ends that a number follows ("passage 3"), or that follows an ordinal ("4. szöveg")."""
     ends = {match.start(1) for match in _NUMBERED.finditer(text)}
-    ends.update(match.end() for match in _CITED.finditer(text) if not text[: match.start()].rstrip()[-1:].isalnum())
     for match in _NUMBER_BEFORE.finditer(text):
         spaced = not NO_SPACES.match(match[0])
         word = _WORD.match(text, match.end())
@@ -434,7 +436,7 @@ def _ordinal(hits: Hits) -> set[int]:
 
 def sources_of(text: str, hits: Hits) -> set[int]:
     """Where words end that are one of the passages: numbered, or with an ordinal beside them."""
-    return numbered(text) | _ordinal(hits)
+    return numbered(text) | _ordinal(hits) | {match.end() for match in _CITED.finditer(text)}
 
 
 def _behind(start: int, hits: Hits) -> set[str]:
