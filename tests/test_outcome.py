@@ -12,6 +12,7 @@ import pytest
 from lm_eval.models.dummy import DummyLM
 
 from custom_metrics.broken_run import Prompting
+from lm_eval_tasks.commands.work.reporting.answers import read_task
 from lm_eval_tasks.commands.work.reporting.broken import signs_of_run
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.outcome import not_copies, unread
@@ -100,7 +101,7 @@ def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None
 
     def said(folder: Path) -> str:
         (task,) = read_runs([folder])[0].tasks.values()
-        return signs_of_run(task).faults
+        return signs_of_run(task, read_task).faults
 
     assert (said(prompted), said(replayed)) == tuple(HINTS[at][2].removesuffix(".") for at in (0, 2))
     (path,) = prompted.glob("results_*.json")

@@ -8,6 +8,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from lm_eval_tasks.commands.work.leaderboard.numbers import MEAN, SHARE, numbers
 from lm_eval_tasks.mfava import detection as annotated
 from lm_eval_tasks.mfava.passages import SILVER_ROWS, passages_of
 from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.runs import Answer, Reading, cluster_of
+from lm_eval_tasks.runs import Answers, cluster_of
+from lm_eval_tasks.runs.columns import read_answers
 from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
@@ -132,18 +134,29 @@ def test_a_run_has_the_standard_error_by_text(harness: Harness) -> None:
 # -------------------------------------------------------------------------------------------------------- comparisons
 
 
+def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
+    """A model's answers: the passage and the values of every document, as a samples file has them."""
+    with NamedTemporaryFile("w", suffix=".jsonl") as file:
+        for number, (passage, values) in enumerate(rows):
+            doc = {"id": number, "spans": [], **({"passage": passage} if passage else {})}
+            row = {
+                "doc_id": number,
+                "doc": doc,
+                "filter": "tags",
+                "resps": [[""]],
+                "filtered_resps": [""],
+                "metrics": [*values],
+                **values,
+            }
+            file.write(json.dumps(row) + "\n")
+        file.flush()
+        return read_answers(Path(file.name))
+
+
 def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
     """A task of several models, each with the passage and the values of every document."""
-    answers = [
-        {
-            str(number): Answer(
-                str(number), "", {"spans": [], "passage": passage}, "", "", "", {"tags": Reading("", values)}
-            )
-            for number, (passage, values) in enumerate(of_model)
-        }
-        for of_model in models
-    ]
-    return JoinedTask(name, (None,) * len(models), tuple(answers), tuple(answers[0]))
+    answers = tuple(map(logged, models))
+    return JoinedTask(name, (None,) * len(models), answers, (np.arange(len(models[0])),) * len(models), len(models[0]))
 
 
 def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -217,20 +230,15 @@ def test_rows_of_earlier_samples_are_known_by_page_or_text() -> None:
 
 
 def test_the_leaderboards_numbers_are_by_passage() -> None:
-    def answers(metric: str, values: list[Any]) -> list[Answer]:
-        rows = zip(NAMES, values, strict=True)
-        return [
-            Answer(str(n), "", {"spans": [], "passage": name}, "", "", "", {"tags": Reading("", {metric: value})})
-            for n, (name, value) in enumerate(rows)
-        ]
+    def numbers(metric: str, aggregation: str, values: list[Any], names: list[str]) -> tuple[str, Any]:
+        answers = logged([(name, {metric: value}) for name, value in zip(names, values, strict=True)])
+        return numbers_of(metric, aggregation, "tags", answers, range(len(values)))
 
-    kind, numbers = numbers_of("precision", "", "tags", answers("precision", COUNTS))
-    assert (kind, len(numbers)) == (MEAN, 3)
-    assert float(np.mean(numbers)) == pytest.approx(15 / 21)
-    kind, numbers = numbers_of(
-        "altered_rate", DEFINED_SHARE, "tags", answers("altered_rate", [1.0, 0.0, 1.0, 0.0, None])
-    )
-    assert (kind, len(numbers)) == (MEAN, 3)
-    assert float(np.mean(numbers)) == pytest.approx(0.5)
-    others = [Answer(a.key, "", {}, "", "", "", a.readings) for a in answers("x", [1.0, 0.0, 1.0, 0.0, 1.0])]
-    assert numbers_of("x", DEFINED_SHARE, "tags", others) == (SHARE, [1.0, 0.0, 1.0, 0.0, 1.0])
+    kind, found = numbers("precision", "", COUNTS, NAMES)
+    assert (kind, len(found)) == (MEAN, 3)
+    assert float(np.mean(found)) == pytest.approx(15 / 21)
+    kind, found = numbers("altered_rate", DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, None], NAMES)
+    assert (kind, len(found)) == (MEAN, 3)
+    assert float(np.mean(found)) == pytest.approx(0.5)
+    kind, found = numbers("x", DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, 1.0], [""] * 5)
+    assert (kind, [*found]) == (SHARE, [1.0, 0.0, 1.0, 0.0, 1.0])

@@ -93,7 +93,7 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
             "mfava",
             "rogan_gladen_rate",
             "not measurable (0 to 100 %)",
-            "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 1.0 %; 18 "
+            "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 0.0 %; 18 "
             "answers; mean over 2 of 30 languages: de, ar.",
         ),
     ],
