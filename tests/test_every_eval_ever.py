@@ -78,7 +78,7 @@ def judged(load: Callable[..., Any], task: str, say: str, folder: Path, **metada
     lines = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
     verdicts = folder.with_suffix(".jsonl")
     verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    save([task], "replay", f"path={verdicts}", folder, metadata=metadata)
+    save([task], "replay", f"path={verdicts},name=someone/{folder.name}", folder, metadata=metadata)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_the_model_is_named_after_its_settings(converted: dict[tuple[str, str], 
         "abstain": "lm-eval-grounded/baseline-abstain",
         "detected": "lm-eval-grounded/detector-lexical",
     }
-    assert models["rated"] == "rated"
+    assert models["rated"] == "someone/rated"
 
 
 def test_samples_are_the_tasks_own(converted: dict[tuple[str, str], Converted]) -> None:
