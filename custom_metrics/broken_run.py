@@ -4,7 +4,7 @@ signs.
 :func:`signs_of` counts them over the answers of a task. :func:`warning` says what they usually mean, where
 
 - more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
-  :mod:`custom_metrics.no_answer` (CLAPnq, mFAVA);
+  :mod:`custom_metrics.reading.no_answer` (CLAPnq, mFAVA);
 - more than a tenth are empty or loop;
 - more than a third have another label under ``strict`` than under ``robust`` (NoMIRACL). Of the eleven models of the
   released answers, five are above that in some language;
@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
-from custom_metrics.no_answer import no_answer
+from custom_metrics.reading.no_answer import no_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.relevance import INVALID
-from custom_metrics.repetition import is_repetitive
-from custom_metrics.response import after_reasoning, final_answer
+from custom_metrics.scores.repetition import is_repetitive
 
 __all__ = [
     "FEWEST_EQUAL",
@@ -107,8 +107,8 @@ class Signs(NamedTuple):
 
     Attributes:
         total: answers.
-        kinds: how many are no answer, by kind: those of :mod:`custom_metrics.no_answer`, ``unfinished`` (a reasoning block
-            that never ended) and ``other`` (Invalid for another reason).
+        kinds: how many are no answer, by kind: those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a
+            reasoning block that never ended) and ``other`` (Invalid for another reason).
         invalid: how many are Invalid under ``robust``, or no answer where there are no labels.
         different: how many different answers there are.
         labelled: whether the answers have labels.

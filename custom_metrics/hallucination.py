@@ -10,7 +10,7 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
   detector errs as often as it did in calibration.
 
 The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors that are drawn
-from what the calibration says of them (:func:`custom_metrics.random_effects.annotated`).
+from what the calibration says of them (:func:`custom_metrics.statistics.random_effects.annotated`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.detection import WordCounts
-from custom_metrics.intervals import resampled_sums, spread
-from custom_metrics.random_effects import Errors, detector_errors, expected
-from custom_metrics.spans import covered, span_of
-from custom_metrics.words import words
+from custom_metrics.reading.spans import covered, span_of
+from custom_metrics.reading.words import words
+from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics.intervals import resampled_sums, spread
+from custom_metrics.statistics.random_effects import Errors, detector_errors, expected
 
 __all__ = [
     "Estimates",
@@ -50,7 +50,7 @@ def flagged_words(
 
     Args:
         answer: the text.
-        spans: of it, as :func:`custom_metrics.spans.span_of` reads them; ``None`` where the detector failed.
+        spans: of it, as :func:`custom_metrics.reading.spans.span_of` reads them; ``None`` where the detector failed.
         language: ISO 639 code; decides what a word is.
 
     Returns:
@@ -172,8 +172,8 @@ def estimate(
         iterations: resamples.
         seed: of the bootstrap.
         pooled: instead of `calibration`, for a language without one: word counts of answers in other languages, by
-            language and model, see :func:`custom_metrics.random_effects.predicted`. The bounds then hold how much the
-            detector's errors differ between languages and models.
+            language and model, see :func:`custom_metrics.statistics.random_effects.predicted`. The bounds then hold how
+            much the detector's errors differ between languages and models.
         clusters: of each calibration document, a name of what it hangs together with, such as its text; default each by
             itself.
 

@@ -2,8 +2,8 @@
 
 A ratio of sums is not a mean of documents. To the first order it is the mean of its *linearised values*, one a cluster: the
 ratio plus what the cluster adds to it (Taylor linearisation: Woodruff 1971, "A simple method for approximating the variance
-of a complicated estimate"; the infinitesimal jackknife). Their paired bootstrap (:mod:`custom_metrics.paired_means`) is a
-cluster bootstrap of the ratio.
+of a complicated estimate"; the infinitesimal jackknife). Their paired bootstrap
+(:mod:`custom_metrics.statistics.paired_means`) is a cluster bootstrap of the ratio.
 
 A corrected rate of :mod:`custom_metrics.hallucination` is a function of the flagged share and of the detector's errors.
 Both models' answers went through the same detector, so each resample corrects both with *the same* draw of its errors. They
@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
-from custom_metrics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
-from custom_metrics.paired_draws import ITERATIONS, SEED, draws
-from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
-from custom_metrics.random_effects import Errors
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
+from custom_metrics.statistics.paired_draws import ITERATIONS, SEED, draws
+from custom_metrics.statistics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
+from custom_metrics.statistics.random_effects import Errors
 
 __all__ = ["RATES", "RateStratum", "across_strata", "compare_rates", "compare_ratios", "linearised"]
 

@@ -1,7 +1,7 @@
 """Errors that the user can put right. Their message says what was wrong, where, and what to do.
 
-``lm_eval`` shows the message alone (``lm_eval_tasks.one_line``). An error of any other class is a fault of the program,
-and keeps its traceback.
+``lm_eval`` shows the message alone (``lm_eval_tasks.harness.short_errors``). An error of any other class is a fault of
+the program, and keeps its traceback.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 :func:`nomiracl_label` is the parser of the released code (``nomiracl`` 1.0.0), to the answer. :func:`robust_label` reads
 what the released parser calls Invalid: reasoning blocks, chat debris, yes and no in the prompt's language, abstentions in
-other words and languages, and answers that simply answer. What is no answer (:mod:`custom_metrics.no_answer`) stays
+other words and languages, and answers that simply answer. What is no answer (:mod:`custom_metrics.reading.no_answer`) stays
 Invalid. :func:`process_results` turns a label into the per-document values of the rates that the aggregations average
 (Thakur et al. 2024, section 4):
 
@@ -27,12 +27,12 @@ from custom_metrics.abstention import (
     lexicons,
     turns_round,
 )
-from custom_metrics.folding import EDGE, legible
-from custom_metrics.no_answer import behind_prompt, no_answer
-from custom_metrics.phrases import Lexicon
-from custom_metrics.response import after_reasoning, final_answer
-from custom_metrics.sentences import MASK, own_words, split
-from custom_metrics.service_failures import is_service_failure
+from custom_metrics.abstention.folding import EDGE, legible
+from custom_metrics.abstention.phrases import Lexicon
+from custom_metrics.abstention.sentence_splitting import MASK, own_words, split
+from custom_metrics.reading.no_answer import behind_prompt, no_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
+from custom_metrics.reading.service_failures import is_service_failure
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
 
@@ -90,15 +90,15 @@ def robust_label(
 ) -> str:
     """The label that a careful reader gives an answer; Invalid only where there is nothing to read.
 
-    It reads what :func:`custom_metrics.response.final_answer` leaves, without the parts of the prompt that the text begins
-    with and without repetitions of the instruction.
+    It reads what :func:`custom_metrics.reading.response.final_answer` leaves, without the parts of the prompt that the
+    text begins with and without repetitions of the instruction.
 
     - ``"I don't know"``: also an abstention in other words, in the prompt's language or in any other with a phrase table,
       and a "no" in one of them, also under a label ("Answer: No", ``{"answerable": false}``).
     - ``"Yes, answer is present"``: also an answer that simply answers ("Paris", "[3]"), as its model took the passages to
       answer the question.
     - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and text that is no answer.
-      :mod:`custom_metrics.no_answer` defines the kinds of the latter.
+      :mod:`custom_metrics.reading.no_answer` defines the kinds of the latter.
 
     An answer that holds both of the prompt's phrases counts as the first of them, or as the last where it turns round
     before that ("But wait, ..."). One that judges each context is "Yes" where it says so of any. A phrase that is quoted

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.detection import WordCounts
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 
 __all__ = [
     "ANNOTATIONS",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 
 __all__ = ["Detector", "UnusableDetector", "describe", "same_length"]
 

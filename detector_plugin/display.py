@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 
 from custom_metrics.printable import printable
-from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span, covered
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered
 
 __all__ = ["as_ansi", "as_html"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from lm_eval.api.filter import Filter
 
-from custom_metrics.spans import Span
-from custom_metrics.surrogates import without_surrogates
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.surrogates import without_surrogates
 from detector_plugin.detector import Detector, describe
 from detector_plugin.loading import load_detector
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 
 __all__ = ["REAL", "TRANSLATED", "UNREADABLE", "LabelledAnswer", "is_unreadable", "without_spans"]
 

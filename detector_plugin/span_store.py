@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from custom_metrics.spans import Span, span_of
+from custom_metrics.reading.spans import Span, span_of
 from detector_plugin.detector import Detector, same_length
 
 __all__ = ["StoredDetector"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from custom_metrics.plain_errors import PlainError
 from lm_eval_tasks import commands
-from lm_eval_tasks.one_line import one_line
+from lm_eval_tasks.harness.short_errors import one_line
 
 __all__ = ["command_names", "main", "summary"]
 

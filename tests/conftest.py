@@ -100,7 +100,7 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     harness_start.remember()
     manager = TaskManager(

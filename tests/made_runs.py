@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks import catalogue
-from lm_eval_tasks.benchmark import Metric
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.runs import MeasuredBy, Run, Settings, TaskRun
 
 Values = Mapping[str, Any]
@@ -21,7 +21,7 @@ def figure(value: float, low: float | None = None, high: float | None = None, n:
 
 def share(count: int, n: int) -> dict[str, Any]:
     """A share with Wilson's bounds."""
-    from custom_metrics.figures import share_figure
+    from custom_metrics.statistics.figures import share_figure
 
     return share_figure([1.0] * count + [0.0] * (n - count)).as_json("questions")
 

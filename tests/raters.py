@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.commands.work.agreement import Comparison, Result, compare
+from lm_eval_tasks.results.agreement import Comparison, Result, compare
 
 A, B = (1, 2, 3, 4, 4, 2), (1, 2, 4, 4, 3, 1)
 OF_A_AND_B = {"exact": 0.5, "kappa": 1 / 3, "weighted kappa": 14 / 17, "tau-b": 9 / 13}

@@ -11,7 +11,7 @@ import pytest
 
 MODULE = '''
 """What the package of somebody else holds."""
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 
 LOADED = []
 

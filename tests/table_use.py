@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from custom_metrics.abstention import excerpt, is_abstention
-from custom_metrics.abstention_explained import matches
-from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrases
+from custom_metrics.abstention.explained import matches
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrases
 
 DATA = Path(__file__).parent / "data" / "abstention"
 EXAMPLES = ("examples", "tuning")

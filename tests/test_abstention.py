@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, denies_presence, excerpt, is_abstention
-from custom_metrics.filters import Abstention
+from custom_metrics.harness.filters import Abstention
 
 DATA = Path(__file__).parent / "data" / "abstention"
 
@@ -223,7 +223,7 @@ def test_a_no_denies_that_the_answer_is_there(text: str, language: str, denied: 
 
 
 def test_the_metric_is_the_share_that_abstains() -> None:
-    from custom_metrics.harness_metrics import abstention
+    from custom_metrics.harness.harness_metrics import abstention
 
     assert abstention(["x", "x"], ["Ich weiß es nicht.", "Paris"], language="de") == 0.5
 

@@ -18,8 +18,8 @@ from custom_metrics.abstention import (
     is_abstention,
     lexicons,
 )
-from custom_metrics.phrases import Lexicon, build_lexicon
-from custom_metrics.sentence import LONGEST_BARE
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from custom_metrics.abstention.sentence_reading import LONGEST_BARE
 
 TABLE = {
     "language": "en",

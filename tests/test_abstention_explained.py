@@ -6,8 +6,8 @@ import pytest
 
 from custom_metrics import abstention
 from custom_metrics.abstention import HEAD, TAIL
-from custom_metrics.abstention_explained import Explanation, Match, SentenceRead, _matches, explain, matches
-from custom_metrics.phrases import Lexicon, build_lexicon
+from custom_metrics.abstention.explained import Explanation, Match, SentenceRead, _matches, explain, matches
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon
 
 TABLE = {
     "language": "en",

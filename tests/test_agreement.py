@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.agreement import Estimate
+from custom_metrics.statistics.agreement import Estimate
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.agreement import Comparison, Result, compare, table
+from lm_eval_tasks.results.agreement import Comparison, Result, compare, table
 from tests.raters import OF_A_AND_B, A, B, rows, two, values, written
 
 NAN = math.nan

@@ -7,8 +7,15 @@ import warnings
 import numpy as np
 import pytest
 
-from custom_metrics.agreement import any_label, cohen_kappa, equal_share, estimate, kendall_tau_b, quadratic_weights
-from custom_metrics.intervals import resampled_sums
+from custom_metrics.statistics.agreement import (
+    any_label,
+    cohen_kappa,
+    equal_share,
+    estimate,
+    kendall_tau_b,
+    quadratic_weights,
+)
+from custom_metrics.statistics.intervals import resampled_sums
 
 TABLES = np.array(
     [[[9, 1], [2, 3]], [[4, 4], [0, 7]], [[1, 0], [5, 20]], [[3, 2], [1, 1]], [[0, 6], [2, 2]], [[8, 0], [1, 9]]]

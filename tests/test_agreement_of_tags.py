@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.commands.work.agreement import compare, table
+from lm_eval_tasks.results.agreement import compare, table
 from tests.raters import two, values, written
 
 NAN = math.nan

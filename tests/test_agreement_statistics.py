@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.agreement import (
+from custom_metrics.statistics.agreement import (
     any_label,
     cohen_kappa,
     contingency_table,

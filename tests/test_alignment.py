@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics import tagged_text
-from custom_metrics.spans import Span
-from custom_metrics.tagged_text import Alignment, ParseReport, align, parse, render
+from custom_metrics.reading import tagged_text
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import Alignment, ParseReport, align, parse, render
 
 ORIGINAL = "Die Donau ist 2850 km lang und mündet ins Meer"
 

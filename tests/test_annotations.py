@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
-from custom_metrics.tagged_text import merged
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
+from custom_metrics.reading.tagged_text import merged
 from lm_eval_tasks.mfava.annotations import AnnotationReport, ParseReport, align, annotate, parse, render, tag_counts
 
 CASES = [

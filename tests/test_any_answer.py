@@ -15,10 +15,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from custom_metrics import character_labels, detection, grounding, judging, relevance
+from custom_metrics import relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
-from custom_metrics.surrogates import without_surrogates
+from custom_metrics.harness.filters import (
+    Abstention,
+    CopiedAnswer,
+    FinalAnswer,
+    JudgePreference,
+    JudgeRating,
+    NomiraclLabel,
+)
+from custom_metrics.reading.surrogates import without_surrogates
+from custom_metrics.scores import character_labels, detection, grounding, judging
 from detector_plugin import prompt
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector
@@ -252,7 +260,7 @@ def test_half_a_character_in_an_answer_costs_no_sample(
 def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixture) -> None:
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mushroom_de"]
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})

@@ -14,12 +14,13 @@ import pytest
 import yaml
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import catalogue, generated, source_files, sources
-from lm_eval_tasks.autoload import task_folder
-from lm_eval_tasks.benchmark import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
-from lm_eval_tasks.digests import sha256_of
-from lm_eval_tasks.loading import TaskLoader
-from lm_eval_tasks.sources import MissingSource
+from lm_eval_tasks.data import source_files, sources
+from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.definition import catalogue, generated
+from lm_eval_tasks.definition.loading import TaskLoader
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.harness.autoload import task_folder
 from tests.conftest import ROOT, figures_of
 
 Harness = Callable[..., dict[str, Any]]
@@ -43,7 +44,7 @@ def test_the_benchmarks_are_the_folders_with_a_table() -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_generated_files_are_current(name: str) -> None:
-    """`python -m lm_eval_tasks.generated` would change nothing, and no file is there that it does not write."""
+    """`python -m lm_eval_tasks.definition.generated` would change nothing, and no file is there that it does not write."""
     folder = Path(task_folder()) / name
     written = generated.contents(catalogue.benchmark_of(folder))
     assert len(written) == WRITTEN[name]

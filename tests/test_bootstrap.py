@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics import aggregations, detection, judging
 from custom_metrics.hallucination import estimate
-from custom_metrics.intervals import bootstrap_mean, percentile_bounds, resampled_sums
+from custom_metrics.scores import aggregations, detection, judging
+from custom_metrics.statistics.intervals import bootstrap_mean, percentile_bounds, resampled_sums
 from detector_plugin.calibration import load
 from lm_eval_tasks.mfava import estimation
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from custom_metrics import filters
 from custom_metrics.broken_run import Answered, Labels, Signs, signs_of, warning
+from custom_metrics.harness import filters
 from custom_metrics.relevance import nomiracl_label, robust_label
-from lm_eval_tasks import outcome
+from lm_eval_tasks.harness import run_warnings as outcome
 from lm_eval_tasks.nomiracl.dataset import load
 
 Harness = Callable[..., dict[str, Any]]
@@ -147,7 +147,7 @@ def test_broken_answers_do_not_look_good(
 def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogCaptureFixture) -> None:
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     expected = {"nomiracl_de": True, "clapnq_gold": True, "clapnq_rag": True, "mfava_de": True}
     expected |= {"mfava_detection_de_gold": False, "mushroom_de": False}

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from custom_metrics.broken_run import Answered, Labels, Signs, signs_of, warning
-from custom_metrics.no_answer import no_answer
+from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 
 LOOP = "Die Stadt liegt am Fluss. " * 4

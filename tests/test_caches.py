@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from lm_eval.tasks import TaskManager
 
-from custom_metrics.spans import Span
-from lm_eval_tasks.autoload import task_folder
+from custom_metrics.reading.spans import Span
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
 from tests.conftest import command, results_of, run

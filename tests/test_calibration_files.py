@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.detection import WordCounts
+from custom_metrics.scores.detection import WordCounts
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import (
     Calibration,

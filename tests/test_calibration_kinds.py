@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.random_effects import FEWEST_LANGUAGES, predicted
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, predicted
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import (
     ANNOTATIONS,

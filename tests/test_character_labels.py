@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.character_labels import iou, process_results, ranks, rho
-from custom_metrics.spans import Span
-from custom_metrics.tagged_text import merged, parse, render
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import merged, parse, render
+from custom_metrics.scores.character_labels import iou, process_results, ranks, rho
 
 Soft = list[tuple[int, int, float]]
 
@@ -219,7 +219,7 @@ def test_an_empty_span_says_nothing_and_ties_share_their_mean_rank() -> None:
     ],
 )
 def test_a_tag_says_how_sure(annotated: str, spans: list[Span], repaired: dict[str, int]) -> None:
-    from custom_metrics.tagged_text import ParseReport
+    from custom_metrics.reading.tagged_text import ParseReport
 
     report = ParseReport()
     assert parse(annotated, report)[1] == spans

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks import sources
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.data import sources
 from tests.conftest import command, run
 
 SAMPLE = ("--metadata", "mirror=sample")
@@ -23,7 +23,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `check` sets for its own process is taken back, and only our tasks are indexed, which saves seconds."""
     from lm_eval import tasks
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     def ours(include_path: str | None, metadata: dict[str, Any]) -> Any:
         theirs = [include_path] if include_path else []

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.grounding import (
+from custom_metrics.scores.grounding import (
     process_results,
     process_results_with_retrieval,
     retrieval_figures,
     score_answer,
 )
-from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.dataset import load, load_task
-from lm_eval_tasks.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 
-SAMPLE = Path(sources.__file__).parent / "sample"
+SAMPLE = Path(sources.__file__).parents[1] / "sample"
 load_gold = partial(load_task, task_name="clapnq_gold")
 load_rag_bm25 = partial(load_task, task_name="clapnq_rag", task_retriever="bm25")
 

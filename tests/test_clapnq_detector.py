@@ -17,13 +17,14 @@ import pytest
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate, flagged_words
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
-from lm_eval_tasks import detector_settings, sources
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
-from lm_eval_tasks.detecting import is_tagged
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.detection import detector_settings
+from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
 from tests.test_mfava_tasks import EveryThirdWord
@@ -164,7 +165,8 @@ ALONE = """
 import sys
 from tests.conftest import evaluate
 got = evaluate(["clapnq_gold", "clapnq_rag"], "grounded-baseline", "strategy=lexical", metadata={"mirror": "sample"})
-ours = ("detector_plugin", "lm_eval_tasks.calibrated", "lm_eval_tasks.mfava", "lm_eval_tasks.clapnq.hallucination")
+tasks = ("detection.calibrated", "mfava", "clapnq.hallucination")
+ours = ("detector_plugin", *(f"lm_eval_tasks.{name}" for name in tasks))
 interface = {"detector_plugin", *(f"detector_plugin.{name}" for name in ("detector", "loading", "processes"))}
 print([name for name in sys.modules if name.startswith(ours) and name not in interface])
 print([key for task in got["results"].values() for key in task if "halluc" in key or "rogan" in key])
@@ -175,7 +177,7 @@ print({column for sample in got["samples"]["clapnq_rag"] for column in sample["d
 
 
 def test_without_a_detector_nothing_of_it_is_there() -> None:
-    root = Path(sources.__file__).parents[1]
+    root = Path(sources.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", ALONE], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-5:] == ["[]", "[]", "[False, False]", "['final_answer', 'take_first']", "set()"]
 

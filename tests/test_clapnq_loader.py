@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import provenance
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of, train_questions
 from lm_eval_tasks.clapnq.gold import gold_ids
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.sources import CorruptSource
 
 CORPUS = [
     ("p1", "Moon", "pulls the water"),

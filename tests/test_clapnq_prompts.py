@@ -52,7 +52,7 @@ def tasks() -> dict[str, Any]:
     """The tasks over the bundled sample, by name."""
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})

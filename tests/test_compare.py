@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.paired_means import compare_means
-from custom_metrics.paired_shares import compare_shares
+from custom_metrics.statistics.paired_means import compare_means
+from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.comparing import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.commands.work.scoring import score
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
 from tests.conftest import command, run
 from tests.logged_runs import copied, in_one_step, only_predicted
@@ -519,7 +519,7 @@ def test_scores_by_category_are_means_over_categories_that_occur(tmp_path: Path)
     found = the(compared(*places), "f1", "mfava_detection_de_gold_category")
     assert found.first_value == pytest.approx(
         (6 / 9 + 2 / 3) / 2
-    )  # as custom_metrics.detection: absent ones are left out
+    )  # as custom_metrics.scores.detection: absent ones are left out
 
 
 def test_a_judges_f_plus_a_is_a_harmonic_mean_over_questions(tmp_path: Path) -> None:

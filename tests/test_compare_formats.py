@@ -15,9 +15,9 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS as OFFERED
-from lm_eval_tasks.commands.work.comparing import Comparison, Difference, Joined, Refusal
-from lm_eval_tasks.commands.work.comparing.rendering import FORMATS, render
-from lm_eval_tasks.commands.work.comparing.wording import number, p_value, sentences
+from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
+from lm_eval_tasks.results.compare.rendering import FORMATS, render
+from lm_eval_tasks.results.compare.wording import number, p_value, sentences
 from tests.changed_runs import written_samples
 
 ROW = Difference(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.comparing.beside_paper import asked_beside_paper, paper_sections
+from lm_eval_tasks.results.compare.beside_paper import asked_beside_paper, paper_sections
 from lm_eval_tasks.runs import labels, read_runs
 from tests.conftest import command, run
 

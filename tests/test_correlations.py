@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from custom_metrics.correlations import correlate, student_p
+from custom_metrics.statistics.correlations import correlate, student_p
 
 NAN = math.nan
 

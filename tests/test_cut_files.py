@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks import sources, tables
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq import gold
+from lm_eval_tasks.data import sources, tables
+from lm_eval_tasks.data.sources import CorruptSource, SourceFile
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.nomiracl import dataset as nomiracl
-from lm_eval_tasks.sources import CorruptSource, SourceFile
 
-SAMPLE = Path(sources.__file__).parent / "sample"
+SAMPLE = Path(sources.__file__).parents[1] / "sample"
 GERMAN = Path("miracl") / "nomiracl" / "data" / "german"
 
 

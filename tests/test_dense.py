@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.grounding import retrieval_quality
+from custom_metrics.scores.grounding import retrieval_quality
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
 from lm_eval_tasks.clapnq.gold import gold_ids
@@ -260,7 +260,7 @@ def test_several_devices_give_the_vectors_of_one(
 KILLED_IN_THE_MODEL = """
 import sys, time
 from pathlib import Path
-from custom_metrics.grounding import retrieval_quality
+from custom_metrics.scores.grounding import retrieval_quality
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
 from lm_eval_tasks.clapnq.gold import gold_ids

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.spans import Span
-from custom_metrics.tagged_text import parse, render
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import parse, render
 from detector_plugin.display import as_ansi, as_html
 from lm_eval_tasks.cli import main
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
-from custom_metrics.spans import CATEGORIES, HALLUCINATION
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.forms import prompt

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
-from custom_metrics.spans import CATEGORIES
+from custom_metrics.reading.spans import CATEGORIES
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector

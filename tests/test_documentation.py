@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from lm_eval_tasks import commands
-from lm_eval_tasks.catalogue import benchmark_of, folders
 from lm_eval_tasks.cli import command_names
+from lm_eval_tasks.definition.catalogue import benchmark_of, folders
 from tests.conftest import ROOT
 from tests.import_graph import PACKAGES
 

@@ -28,8 +28,8 @@ from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.processes import Here, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.in_flight import Loop
-from detector_plugin.transformers.pooling_api import (
+from detector_plugin.transformers.engines.in_flight import Loop
+from detector_plugin.transformers.engines.pooling_api import (
     Garbage,
     addresses,
     logits_of,
@@ -104,7 +104,7 @@ def test_no_more_documents_are_read_ahead_than_an_engine_works_on(lookup: Path) 
 
 
 def test_vllm_where_it_is_not_installed(lookup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("detector_plugin.transformers.vllm.find_spec", lambda name: None)
+    monkeypatch.setattr("detector_plugin.transformers.engines.vllm.find_spec", lambda name: None)
     with pytest.raises(UnusableDetector, match=r"engine=vllm needs vLLM: pip install 'lm-eval-grounded\[vllm\]'"):
         check_detector(str(lookup), '{"engine": "vllm"}')
     with pytest.raises(UnusableDetector, match="no option 'base_url'"):

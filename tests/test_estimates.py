@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics import hallucination, random_effects
-from custom_metrics.detection import WordCounts
+from custom_metrics import hallucination
 from custom_metrics.hallucination import (
     Interval,
     doubts,
@@ -20,9 +19,11 @@ from custom_metrics.hallucination import (
     rates,
     rogan_gladen_rate,
 )
-from custom_metrics.intervals import resampled_sums, spread
-from custom_metrics.random_effects import Errors, annotated
-from custom_metrics.words import words
+from custom_metrics.reading.words import words
+from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics import random_effects
+from custom_metrics.statistics.intervals import resampled_sums, spread
+from custom_metrics.statistics.random_effects import Errors, annotated
 
 WILD = np.array([[3, 20], [5, 31], [0, 12], [9, 40], [2, 25], [4, 18]])
 CALIBRATION = np.array([[9, 1, 3, 40], [4, 2, 2, 30], [7, 0, 5, 25], [3, 3, 1, 50], [6, 1, 2, 33]])

@@ -12,7 +12,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.exporting import export_clapnq, sidecar_of
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = Path(__file__).parents[1] / "lm_eval_tasks" / "sample"

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from custom_metrics.aggregations import Aggregation, defined_mean, defined_share
-from custom_metrics.figures import Figure
-from custom_metrics.intervals import bootstrap_mean, wilson
-from custom_metrics.ranking import ndcg, recall
-from custom_metrics.rouge import rouge1, rouge_l, tokens
+from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
+from custom_metrics.scores.ranking import ndcg, recall
+from custom_metrics.scores.rouge import rouge1, rouge_l, tokens
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.intervals import bootstrap_mean, wilson
 
 NAN = math.nan
 

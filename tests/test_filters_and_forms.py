@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
-from custom_metrics.no_answer import no_answer
+from custom_metrics.harness.filters import (
+    Abstention,
+    CopiedAnswer,
+    FinalAnswer,
+    JudgePreference,
+    JudgeRating,
+    NomiraclLabel,
+)
+from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 
 DE: dict[str, Any] = {

@@ -8,8 +8,18 @@ from string import ascii_letters, ascii_lowercase, digits
 
 import pytest
 
-from custom_metrics.folding import _LEFT, _RIGHT, BEGINS, ENDS, _Boundaries, boundaries, fold, is_boundary, is_word
-from custom_metrics.letter_pairs import commonness, latin
+from custom_metrics.abstention.folding import (
+    _LEFT,
+    _RIGHT,
+    BEGINS,
+    ENDS,
+    _Boundaries,
+    boundaries,
+    fold,
+    is_boundary,
+    is_word,
+)
+from custom_metrics.reading.letter_pairs import commonness, latin
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.carried import Carried
-from custom_metrics.figures import mean_figure, share_figure
-from custom_metrics.grounding import (
+from custom_metrics.scores.document_values import Carried
+from custom_metrics.scores.grounding import (
     k_precision,
     process_results,
     process_results_with_retrieval,
@@ -17,6 +16,7 @@ from custom_metrics.grounding import (
     retrieval_quality,
     score_answer,
 )
+from custom_metrics.statistics.figures import mean_figure, share_figure
 
 
 def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:

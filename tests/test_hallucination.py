@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics import detection
-from custom_metrics.detection import WordCounts, count_words
 from custom_metrics.hallucination import Rates, doubts, estimate, estimated_rate, rates, rogan_gladen_rate
-from custom_metrics.repetition import is_repetitive
-from custom_metrics.spans import Span
-from custom_metrics.words import words
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.words import words
+from custom_metrics.scores import detection
+from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.scores.repetition import is_repetitive
 from detector_plugin import calibration as calibrations
 
 NAN = math.nan

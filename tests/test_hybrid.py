@@ -13,7 +13,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, open_retriever
 from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid, fuse
 from lm_eval_tasks.clapnq.retrieval.run import read_run, write_run
-from lm_eval_tasks.sources import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from tests.test_retrieval import ROWS, ids, write_corpus
 
 WATER, STRINGS = Question("q1", "moon water"), Question("q2", "four strings")

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics import intervals
-from custom_metrics.intervals import Spread, bootstrap_mean, percentile_bounds, resampled_sums, spread, wilson
+from custom_metrics.statistics import intervals
+from custom_metrics.statistics.intervals import (
+    Spread,
+    bootstrap_mean,
+    percentile_bounds,
+    resampled_sums,
+    spread,
+    wilson,
+)
 
 VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
 

@@ -13,7 +13,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.judge.answers import read_systems
 from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
-from lm_eval_tasks.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.judged import (
     ANSWERABLE,
     RATINGS,

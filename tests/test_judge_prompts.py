@@ -51,7 +51,7 @@ def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
     """What the judge of one question and two answers reads: the two ratings of one, and the two comparisons."""
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     folder = tmp_path_factory.mktemp("prompts")
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics import judging
-from custom_metrics.judging import process_pair, process_rating
+from custom_metrics.scores import judging
+from custom_metrics.scores.judging import process_pair, process_rating
 from lm_eval_tasks.clapnq.judge.quoting import quote
 
 NAN = math.nan

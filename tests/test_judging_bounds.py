@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from custom_metrics.intervals import resampled_sums, spread, wilson
-from custom_metrics.judging import f_plus_a, flip_rate, process_rating, share, win_rate
+from custom_metrics.scores.judging import f_plus_a, flip_rate, process_rating, share, win_rate
+from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 
 
 def test_a_share_of_verdicts_is_resampled_by_question() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.spans import Span
-from lm_eval_tasks import provenance
-from lm_eval_tasks.labelled_lines import EMPTY, read_labelled_lines
+from custom_metrics.reading.spans import Span
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 LONG = "x" * 200
 CATEGORIES = "entity, relation, invented, contradictory, unverifiable, subjective, hallucination"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_eval_tasks import language_tags
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.language_tags import SURE, Guess, are_near, code_of, guess
+from lm_eval_tasks.detection import language_tags
+from lm_eval_tasks.detection.language_tags import SURE, Guess, are_near, code_of, guess
 from lm_eval_tasks.making.language_check import other_language
 
 
@@ -169,6 +169,7 @@ def test_detect_takes_tags_and_says_what_it_guesses(arguments: list[str], capsys
 
 def test_nothing_is_imported_for_it_before(tmp_path: Path) -> None:
     code = (
-        "import sys, lm_eval_tasks.cli, lm_eval_tasks.autoload; print({'py3langid', 'langcodes'} & sys.modules.keys())"
+        "import sys, lm_eval_tasks.cli, lm_eval_tasks.harness.autoload; "
+        "print({'py3langid', 'langcodes'} & sys.modules.keys())"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
+from lm_eval_tasks.results.leaderboard import write_leaderboard
 from tests.browser import SCHEMES, WIDTHS
 from tests.shared_once import SharedOnce
 

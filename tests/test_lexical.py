@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.words import words
+from custom_metrics.reading.words import words
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, model
@@ -504,7 +504,7 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     """And these bytes: features, trees and calibration of the shipped weights are made by the same code."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
-    from lm_eval_tasks.labelled_answers import labelled_answers
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers
 
     few = [document for document in labelled_answers("sample") if document.language in ("de", "fi")]
     assert {document.annotations for document in few} == {"real", "gold", "silver"}
@@ -520,7 +520,7 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
 def test_training_gives_the_same_bytes_whatever_the_order() -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
-    from lm_eval_tasks.labelled_answers import labelled_answers
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers
 
     documents = labelled_answers("sample")
     assert len(documents) == 25 * 3 + 5 * 6 + 10 * 3 + 2 * 4  # four more German texts, gold and silver

@@ -41,7 +41,7 @@ def read_once() -> Iterator[Callable[..., features.Matrix]]:
 
 @pytest.fixture(scope="module")
 def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
-    from lm_eval_tasks.labelled_answers import labelled_answers
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers
     from lm_eval_tasks.mfava.held_out import readings, summary
 
     documents = labelled_answers(hub)
@@ -51,7 +51,7 @@ def held_out_figures(hub: str) -> dict[tuple[str, str], Mapping[str, float]]:
 @pytest.mark.one_python("how good the weights are")
 def test_a_part_of_the_answers_of_languages_and_families_never_seen(hub: str) -> None:
     """The first twelve of each kind, to the digit but for what another processor rounds; the tests below read all."""
-    from lm_eval_tasks.labelled_answers import labelled_answers
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers
     from lm_eval_tasks.mfava.held_out import readings, summary
 
     kinds: dict[tuple[str, str], list[Any]] = {key: [] for key in PART}
@@ -128,7 +128,7 @@ def test_the_shipped_weights_are_those_of_the_public_data(
     """Trained anew from the mirror; `make train-lexical` does so for all of them."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from detector_plugin.lexical import training
-    from lm_eval_tasks.labelled_answers import labelled_answers, readable
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 
     shipped = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes()
     if model.from_bytes(shipped).training["lightgbm"] != lightgbm.__version__:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from custom_metrics import phrases as of_tables
-from custom_metrics.matching import Script
-from custom_metrics.phrases import build_lexicon, likely_languages
+from custom_metrics.abstention import phrases as of_tables
+from custom_metrics.abstention.matching import Script
+from custom_metrics.abstention.phrases import build_lexicon, likely_languages
 
 
 def table(**changed: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from custom_metrics.abstention import LANGUAGES, is_abstention
-from custom_metrics.phrases import likely_languages
+from custom_metrics.abstention.phrases import likely_languages
 from tests.table_use import Example, examples
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
 from detector_plugin.prompt import PROMPT_VERSION
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import provenance
-from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl

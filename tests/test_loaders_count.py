@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from lm_eval_tasks.data.source_errors import CorruptSource
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from lm_eval_tasks.nomiracl.dataset import cut_words
-from lm_eval_tasks.source_errors import CorruptSource
 
 ARTICLES = """\
 Article Title,Category,URL,Reference 1,Reference 2,Query 1,Query 2

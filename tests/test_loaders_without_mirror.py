@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks import sources
-from lm_eval_tasks.autoload import task_folder
 from lm_eval_tasks.clapnq import dataset as clapnq
-from lm_eval_tasks.loading import TaskLoader
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.definition.loading import TaskLoader
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mushroom import dataset as mushroom
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.no_answer import behind_prompt, no_answer
+from custom_metrics.reading.no_answer import behind_prompt, no_answer
 
 LONG = "Garten Himmel Donner Wasser Fenster Brücke Schnee Winter"  # 8 words, 57 characters
 SHORT = [a + b for a in "bcdfghkl" for b in "aeiouäöü"]  # 64 words of two letters

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import CATEGORIES
+from custom_metrics.reading.spans import CATEGORIES
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.collecting import collect
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import load
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 from tests.conftest import command, figures_of, results_of, run
 from tests.shared_once import SharedOnce
 
@@ -269,7 +269,7 @@ def prompts(task: str, **metadata: Any) -> list[str]:
     """What a model is asked, over our articles."""
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     given = {"articles": str(ARTICLES), **metadata}
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=given)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.spans import CATEGORIES, Span
-from custom_metrics.tagged_text import render
+from custom_metrics.reading.spans import CATEGORIES, Span
+from custom_metrics.reading.tagged_text import render
 from lm_eval_tasks.making import answers, queries, silver, steps, translation
 from lm_eval_tasks.making.language_check import other_language
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import Span
-from lm_eval_tasks.language_tags import code_of, guess
+from custom_metrics.reading.spans import Span
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.making import answers, translation
 from lm_eval_tasks.making.articles import read_rows, spans_in
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 EMPTY = {
     "title": "",

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.abstention_explained import matches
-from custom_metrics.folding import fold
-from custom_metrics.matching import LONGEST, Found
-from custom_metrics.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
+from custom_metrics.abstention.explained import matches
+from custom_metrics.abstention.folding import fold
+from custom_metrics.abstention.matching import LONGEST, Found
+from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
 from tests.test_abstention import HOSTILE
 
 PARTS = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.abstention_explained import matches
-from custom_metrics.matching import Found, Hits
-from custom_metrics.phrases import build_lexicon
+from custom_metrics.abstention.explained import matches
+from custom_metrics.abstention.matching import Found, Hits
+from custom_metrics.abstention.phrases import build_lexicon
 from tests.test_matching import found
 
 FILL = "y" * 25

@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from custom_metrics.figures import UNDEFINED, Figure
-from custom_metrics.intervals import wilson
-from custom_metrics.mean_of_strata import mean_of_shares, mean_of_strata
+from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.intervals import wilson
+from custom_metrics.statistics.mean_of_strata import mean_of_shares, mean_of_strata
 
 NAN = math.nan
 

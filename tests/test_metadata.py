@@ -13,10 +13,10 @@ from lm_eval.api.registry import get_model
 
 from custom_metrics.options import refuse_unknown
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import metadata
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.judge import dataset as judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
+from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom

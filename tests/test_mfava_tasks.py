@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from lm_eval.api.registry import get_filter
 
-from custom_metrics.spans import CATEGORIES, Span
-from custom_metrics.tagged_text import parse
+from custom_metrics.reading.spans import CATEGORIES, Span
+from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
 from detector_plugin.prompt import detection_prompt
-from lm_eval_tasks import detector_settings
+from lm_eval_tasks.detection import detector_settings
 from lm_eval_tasks.mfava import dataset, detection, estimation
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import command, figures_of, results_of, run

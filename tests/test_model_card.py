@@ -9,7 +9,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard
 from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
-from lm_eval_tasks.commands.work.reporting.model_card import eval_results, model_card
+from lm_eval_tasks.results.report.model_card import eval_results, model_card
 from lm_eval_tasks.runs import Run, read_runs
 from tests.made_runs import figure, run, share, task
 

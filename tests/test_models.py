@@ -284,7 +284,7 @@ def test_a_second_run_of_a_task_starts_with_all_documents(tmp_path: Path) -> Non
     from lm_eval import evaluator
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     manager = TaskManager(include_path=[task_folder()], include_defaults=False, metadata={"mirror": "sample"})
     loaded = manager.load(["nomiracl_de"])

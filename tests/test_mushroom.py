@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.detection import count_words
-from custom_metrics.filters import CopiedAnswer
-from custom_metrics.spans import Span
-from custom_metrics.tagged_text import parse
+from custom_metrics.harness.filters import CopiedAnswer
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import parse
+from custom_metrics.scores.detection import count_words
 from detector_plugin.prompt import detection_prompt
-from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY
-from lm_eval_tasks.sources import CorruptSource, MissingSource
 from tests.conftest import figures_of
 from tests.test_character_labels import published_iou, published_rho
 

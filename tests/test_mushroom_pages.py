@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_tasks import sources
-from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mushroom import pages
 from lm_eval_tasks.mushroom.html_text import WebPage, read_page
 from lm_eval_tasks.mushroom.pages import Page, open_pages, read_pages
-from lm_eval_tasks.sources import CorruptSource
 from tests.growth import exponent
 
 ADDRESS = "https://de.wikipedia.org/wiki/Stra%C3%9Fe"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks import needed_files, sources
 from lm_eval_tasks.clapnq import dataset as clapnq
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.definition import needed_files
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.letter_pairs import commonness, latin
-from custom_metrics.no_answer import KINDS, behind_prompt, no_answer
-from custom_metrics.noise import is_noise
+from custom_metrics.reading.letter_pairs import commonness, latin
+from custom_metrics.reading.no_answer import KINDS, behind_prompt, no_answer
+from custom_metrics.reading.noise import is_noise
+from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
-from custom_metrics.response import final_answer
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 
 QUESTION = "Welche Stadt ist die Hauptstadt Deutschlands?"
@@ -275,7 +275,7 @@ def test_one_answer_to_sixty_questions_is_read_as_a_person_would(
 def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     names = ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat", "nomiracl_de_explanation"]
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"mirror": "sample"})

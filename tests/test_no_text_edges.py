@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.no_answer import behind_prompt, no_answer
-from custom_metrics.noise import is_noise, script_of, scripts
+from custom_metrics.reading.no_answer import behind_prompt, no_answer
+from custom_metrics.reading.noise import is_noise, script_of, scripts
 
 RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
 QUESTION = "Was ist die Hauptstadt?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.noise import is_noise
+from custom_metrics.reading.noise import is_noise
 
 RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
 OTHER = "жщф щцъ ъэю чщж хцщ фъы ыщц эщж юъф ьщц"  # ten runs of three letters, none of them in RUSSIAN

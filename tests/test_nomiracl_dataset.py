@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks import provenance
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.nomiracl import dataset
 from lm_eval_tasks.nomiracl.dataset import cut_words, load
-from lm_eval_tasks.sources import CorruptSource, MissingSource
 
 Files = dict[str, str]
 Mirror = Callable[..., str]

@@ -13,9 +13,9 @@ import pytest
 from custom_metrics.plain_errors import PlainError, UsageError
 from detector_plugin.calibration import CalibrationError
 from detector_plugin.detector import UnusableDetector
-from lm_eval_tasks import one_line
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.sources import mirror_folder
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import mirror_folder
+from lm_eval_tasks.harness import short_errors as one_line
 from tests.conftest import command, run
 
 BASELINE = ("--model", "grounded-baseline", "--model_args", "strategy=abstain")
@@ -142,7 +142,7 @@ def test_the_debug_level_of_the_log_switches_it_off(monkeypatch: pytest.MonkeyPa
 
 def test_a_program_that_uses_the_harness_as_a_library_keeps_its_hook(tmp_path: Path) -> None:
     code = (  # Python 3.10 has a backport of exception groups, which has a hook of its own
-        "import sys, lm_eval, lm_eval.tasks; assert sys.excepthook.__module__ != 'lm_eval_tasks.one_line'\n"
-        "import lm_eval._cli.harness; assert sys.excepthook.__module__ == 'lm_eval_tasks.one_line'"
+        "import sys, lm_eval, lm_eval.tasks; assert sys.excepthook.__module__ != 'lm_eval_tasks.harness.short_errors'\n"
+        "import lm_eval._cli.harness; assert sys.excepthook.__module__ == 'lm_eval_tasks.harness.short_errors'"
     )
     run([sys.executable, "-c", code], tmp_path)

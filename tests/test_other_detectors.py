@@ -13,13 +13,13 @@ import pytest
 import detector_plugin
 from custom_metrics import entry_points
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
 from detector_plugin.calibration import Calibration as CalibrationFile
 from detector_plugin.calibration import CalibrationError, measured
 from detector_plugin.loading import calibrated_name, check_detector, has_package, takes
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
-from lm_eval_tasks.detector_settings import calibration_of, settings_of
+from lm_eval_tasks.detection.detector_settings import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import command, evaluate, run
 from tests.somebodys_package import DETECTORS, Package, loaded

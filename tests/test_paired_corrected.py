@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from custom_metrics import paired_rates
-from custom_metrics.paired_draws import draws
-from custom_metrics.paired_means import compare_mean_groups
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, linearised
-from custom_metrics.random_effects import Errors, detector_errors
+from custom_metrics.statistics.paired_draws import draws
+from custom_metrics.statistics.paired_means import compare_mean_groups
+from custom_metrics.statistics.random_effects import Errors, detector_errors
 
 NAN = math.nan
 DETECTED, ESTIMATED, ROGAN_GLADEN = RATES

@@ -8,16 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics import paired_draws
-from custom_metrics.paired_draws import draws
-from custom_metrics.paired_means import (
-    BOOTSTRAP,
-    NONE_DIFFERS,
-    SAME_EVERYWHERE,
-    compare_mean_groups,
-    compare_means,
-    pivots_of,
-)
 from custom_metrics.paired_rates import (
     CLUSTERS,
     CORRECTED,
@@ -27,8 +17,18 @@ from custom_metrics.paired_rates import (
     compare_ratios,
     linearised,
 )
-from custom_metrics.random_effects import detector_errors
-from custom_metrics.significance_ranks import all_pairs
+from custom_metrics.statistics import paired_draws
+from custom_metrics.statistics.paired_draws import draws
+from custom_metrics.statistics.paired_means import (
+    BOOTSTRAP,
+    NONE_DIFFERS,
+    SAME_EVERYWHERE,
+    compare_mean_groups,
+    compare_means,
+    pivots_of,
+)
+from custom_metrics.statistics.random_effects import detector_errors
+from custom_metrics.statistics.significance_ranks import all_pairs
 
 NAN = math.nan
 

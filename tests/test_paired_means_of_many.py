@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custom_metrics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
-from custom_metrics.paired_means_of_many import p_of_means
+from custom_metrics.statistics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
+from custom_metrics.statistics.paired_means_of_many import p_of_means
 
 NAN = float("nan")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custom_metrics import paired_draws
-from custom_metrics.paired_draws import draws
-from custom_metrics.paired_means import (
+from custom_metrics.statistics import paired_draws
+from custom_metrics.statistics.paired_draws import draws
+from custom_metrics.statistics.paired_means import (
     Pivots,
     bounds_and_p,
     compare_mean_groups,

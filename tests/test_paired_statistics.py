@@ -9,16 +9,22 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from custom_metrics import significance_ranks
-from custom_metrics.correlations import correlate
 from custom_metrics.hallucination import estimate
-from custom_metrics.multiple_comparisons import holm
-from custom_metrics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
-from custom_metrics.paired_means_of_many import p_of_means
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, linearised
-from custom_metrics.paired_shares import compare_share_groups, compare_shares, mcnemar, stratified_mcnemar, tango
-from custom_metrics.random_effects import detector_errors
-from custom_metrics.significance_ranks import all_pairs, ranks
+from custom_metrics.statistics import significance_ranks
+from custom_metrics.statistics.correlations import correlate
+from custom_metrics.statistics.multiple_comparisons import holm
+from custom_metrics.statistics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
+from custom_metrics.statistics.paired_means_of_many import p_of_means
+from custom_metrics.statistics.paired_shares import (
+    compare_share_groups,
+    compare_shares,
+    mcnemar,
+    stratified_mcnemar,
+    tango,
+)
+from custom_metrics.statistics.random_effects import detector_errors
+from custom_metrics.statistics.significance_ranks import all_pairs, ranks
 
 NAN = math.nan
 

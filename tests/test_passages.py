@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics import character_labels, detection
-from custom_metrics.carried import Carried, Clustered, ClusteredCounts, clusters_of
-from custom_metrics.figures import mean_figure, share_figure
-from custom_metrics.intervals import resampled_sums, spread, wilson
 from custom_metrics.paired_rates import compare_ratios
-from lm_eval_tasks.benchmark import DEFINED_SHARE
-from lm_eval_tasks.commands.work.comparing.joining import JoinedTask
-from lm_eval_tasks.commands.work.comparing.measured import compare_measured
-from lm_eval_tasks.commands.work.comparing.measuring import measure
-from lm_eval_tasks.commands.work.leaderboard.numbers import MEAN, SHARE, numbers_of
+from custom_metrics.scores import character_labels, detection
+from custom_metrics.scores.document_values import Carried, Clustered, ClusteredCounts, clusters_of
+from custom_metrics.statistics.figures import mean_figure, share_figure
+from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
+from lm_eval_tasks.definition.schema import DEFINED_SHARE
 from lm_eval_tasks.mfava import detection as annotated
 from lm_eval_tasks.mfava.passages import SILVER_ROWS, passages_of
 from lm_eval_tasks.mushroom import dataset as mushroom
+from lm_eval_tasks.results.compare.joining import JoinedTask
+from lm_eval_tasks.results.compare.measured import compare_measured
+from lm_eval_tasks.results.compare.measuring import measure
+from lm_eval_tasks.results.leaderboard.numbers import MEAN, SHARE, numbers_of
 from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.columns import read_answers
 from tests.conftest import figures_of

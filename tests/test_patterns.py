@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from custom_metrics.patterns import GAP, JOINED, SPACE, Element, Pattern, Word, parse
-from custom_metrics.word_classes import MOST, WordClasses
+from custom_metrics.abstention.patterns import GAP, JOINED, SPACE, Element, Pattern, Word, parse
+from custom_metrics.abstention.word_classes import MOST, WordClasses
 from tests.test_matching import found
 
 PARTS: Mapping[str, Sequence[str]] = {

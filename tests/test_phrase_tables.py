@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from custom_metrics.abstention import LANGUAGES
-from custom_metrics.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrases
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrases
 from tests.table_use import examples, misread, unused
 
-FOLDER = resources.files("custom_metrics").joinpath("abstention_phrases")
+FOLDER = resources.files("custom_metrics.abstention").joinpath("tables")
 pytestmark = pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
 NEEDED = ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "yes", "no", "present")
 
@@ -90,10 +90,10 @@ def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], mes
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ({"abstain": ["x"]}, r"abstention_phrases/de\.yaml: unknown keys \['abstain'\]"),
-        ({"no": [False]}, r"abstention_phrases/de\.yaml: 'no' must be a list of phrases"),
-        ({"parts": {False: ["nein"]}}, r"abstention_phrases/de\.yaml: False is no name of a part"),
-        ({"parts": {"not": "nicht"}}, r"abstention_phrases/de\.yaml: 'parts: not' must be a list of phrases"),
+        ({"abstain": ["x"]}, r"tables/de\.yaml: unknown keys \['abstain'\]"),
+        ({"no": [False]}, r"tables/de\.yaml: 'no' must be a list of phrases"),
+        ({"parts": {False: ["nein"]}}, r"tables/de\.yaml: False is no name of a part"),
+        ({"parts": {"not": "nicht"}}, r"tables/de\.yaml: 'parts: not' must be a list of phrases"),
     ],
 )
 def test_a_broken_table_says_where(broken: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_tasks import digests, provenance, sources
 from lm_eval_tasks.clapnq.dataset import load as load_clapnq
-from lm_eval_tasks.digests import digests_of, sha256_of
+from lm_eval_tasks.data import digests, provenance, sources
+from lm_eval_tasks.data.digests import digests_of, sha256_of
 from lm_eval_tasks.mfava.dataset import load as load_mfava
 from lm_eval_tasks.mfava.detection import load as load_detection
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
@@ -186,7 +186,7 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
     assert record["kept"] == kept
     assert record["options"] == options
     assert len(record["files"]) == len(files)
-    root = Path(sources.__file__).parent / "sample"
+    root = Path(sources.__file__).parents[1] / "sample"
     for entry in record["files"]:
         assert any(entry["path"].endswith(name) for name in files)
         file = sources.find(entry["repository"], entry["path"])
@@ -198,7 +198,7 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
 
 
 def copy_of_sample(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(Path(sources.__file__).parent / "sample", tmp_path / "mirror"))
+    return Path(shutil.copytree(Path(sources.__file__).parents[1] / "sample", tmp_path / "mirror"))
 
 
 def test_a_mirror_is_called_a_mirror_and_its_place_is_nowhere(tmp_path: Path) -> None:

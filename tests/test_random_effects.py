@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics import random_effects
-from custom_metrics.intervals import resampled_sums
-from custom_metrics.random_effects import predicted
+from custom_metrics.statistics import random_effects
+from custom_metrics.statistics.intervals import resampled_sums
+from custom_metrics.statistics.random_effects import predicted
 
 
 def answers(tp: int, fp: int, fn: int, tn: int, number: int = 6) -> np.ndarray[Any, Any]:

@@ -11,18 +11,9 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks import samples
 from lm_eval_tasks.clapnq.logged import logged_questions
-from lm_eval_tasks.commands.work.comparing import compare_runs
-from lm_eval_tasks.commands.work.leaderboard.entry import entry_of
-from lm_eval_tasks.commands.work.reporting import answers as report_answers
-from lm_eval_tasks.commands.work.reporting.writing import write_report
-from lm_eval_tasks.runs import labels, read_runs
-from lm_eval_tasks.runs.answers import content_of
-from lm_eval_tasks.runs.columns import read_answers
-from lm_eval_tasks.runs.results_file import read_results, record_of, said_of
-from lm_eval_tasks.runs.run import headline_filter
-from lm_eval_tasks.samples import (
+from lm_eval_tasks.data import samples
+from lm_eval_tasks.data.samples import (
     documents_of_samples,
     read_rows,
     read_samples,
@@ -30,7 +21,16 @@ from lm_eval_tasks.samples import (
     samples_files,
     task_of,
 )
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results.leaderboard.entry import entry_of
+from lm_eval_tasks.results.report import answers as report_answers
+from lm_eval_tasks.results.report.writing import write_report
+from lm_eval_tasks.runs import labels, read_runs
+from lm_eval_tasks.runs.answers import content_of
+from lm_eval_tasks.runs.columns import read_answers
+from lm_eval_tasks.runs.results_file import read_results, record_of, said_of
+from lm_eval_tasks.runs.run import headline_filter
 from tests.many_runs import large_runs
 
 DATE = "2026-01-01T00-00-00.5"

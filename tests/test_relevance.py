@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.filters import NomiraclLabel
+from custom_metrics.harness.filters import NomiraclLabel
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, process_results, robust_label
 
 CASES = [

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
+from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.unanswered import Unanswered
 from lm_eval_tasks.models.replay import Replay, StoredAnswer, first_of
-from lm_eval_tasks.source_errors import MissingSource
-from lm_eval_tasks.unanswered import Unanswered
 
 
 def written(path: Path, *records: Any) -> Path:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from lxml import html
 
-from custom_metrics.units import Unit
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.reporting.differences import Differences, differences
-from lm_eval_tasks.commands.work.reporting.headlines import headlines
-from lm_eval_tasks.commands.work.reporting.points import points
-from lm_eval_tasks.commands.work.reporting.published import published_tables
+from lm_eval_tasks.results.report.differences import Differences, differences
+from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.points import points
+from lm_eval_tasks.results.report.published import published_tables
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate
 from tests.report_runs import changed

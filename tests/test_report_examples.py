@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lm_eval_tasks.commands.work.reporting.documents import Document, TaskDocuments
-from lm_eval_tasks.commands.work.reporting.documents.document import Piece, ShownAnswer, Text
-from lm_eval_tasks.commands.work.reporting.page.examples import examples
+from lm_eval_tasks.results.report.documents import Document, TaskDocuments
+from lm_eval_tasks.results.report.documents.document import Piece, ShownAnswer, Text
+from lm_eval_tasks.results.report.page.examples import examples
 
 
 def document(*kinds: str, language: str = "de", question: str = "Wer?") -> Document:

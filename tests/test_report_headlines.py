@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.figures import Figure
-from custom_metrics.units import is_measurable, unit_of, without_point
-from lm_eval_tasks.commands.work.reporting.doubts import Doubt
-from lm_eval_tasks.commands.work.reporting.families import families
-from lm_eval_tasks.commands.work.reporting.headlines import Headline, headlines, headlines_of
-from lm_eval_tasks.commands.work.reporting.numbers import bounds, shown, with_bounds
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import is_measurable, unit_of, without_point
 from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.results.report.doubts import Doubt
+from lm_eval_tasks.results.report.families import families
+from lm_eval_tasks.results.report.headlines import Headline, headlines, headlines_of
+from lm_eval_tasks.results.report.numbers import bounds, shown, with_bounds
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
 

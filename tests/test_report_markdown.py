@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lm_eval_tasks.commands.work.reporting.headlines import headlines
-from lm_eval_tasks.commands.work.reporting.markdown import code_block, escaped, summary
+from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.markdown import code_block, escaped, summary
 from tests.made_runs import figure, run, share, task
 
 ONE = run(

@@ -16,13 +16,13 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.reporting.headlines import headlines
-from lm_eval_tasks.commands.work.reporting.page import _file
-from lm_eval_tasks.commands.work.reporting.page.inline_svg import inline_svg
-from lm_eval_tasks.commands.work.reporting.page.safe import cleaned, direction, language_tag
-from lm_eval_tasks.commands.work.reporting.plots.drawing import COLOURS
-from lm_eval_tasks.commands.work.reporting.provenance import made, numbers
-from lm_eval_tasks.commands.work.reporting.writing import BYTES, write_report
+from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.page import _file
+from lm_eval_tasks.results.report.page.inline_svg import inline_svg
+from lm_eval_tasks.results.report.page.safe import cleaned, direction, language_tag
+from lm_eval_tasks.results.report.plots.drawing import COLOURS
+from lm_eval_tasks.results.report.provenance import made, numbers
+from lm_eval_tasks.results.report.writing import BYTES, write_report
 from lm_eval_tasks.runs import labels, read_runs
 from tests.report_runs import ADDRESSES, HOSTILE
 from tests.shared_once import SharedOnce

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib (the extra `report`) is not installed")
 
-from lm_eval_tasks.commands.work.reporting.plots import plots_of, save
-from lm_eval_tasks.commands.work.reporting.plots.drawing import COLOURS, INK, MARKERS
-from lm_eval_tasks.commands.work.reporting.plots.model_names import readable, short_names, wrapped
-from lm_eval_tasks.commands.work.reporting.plots.point_labels import Box, arranged
 from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
 from lm_eval_tasks.mushroom.languages import LANGUAGES as MUSHROOM
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES as NOMIRACL
+from lm_eval_tasks.results.report.plots import plots_of, save
+from lm_eval_tasks.results.report.plots.drawing import COLOURS, INK, MARKERS
+from lm_eval_tasks.results.report.plots.model_names import readable, short_names, wrapped
+from lm_eval_tasks.results.report.plots.point_labels import Box, arranged
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
 

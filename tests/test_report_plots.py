@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics.figures import Figure
-from custom_metrics.intervals import wilson
-from lm_eval_tasks.commands.work.reporting.families import families
-from lm_eval_tasks.commands.work.reporting.plots import (
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.intervals import wilson
+from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.results.report.families import families
+from lm_eval_tasks.results.report.plots import (
     Plot,
     clapnq_retrieval,
     mfava_correlations,
@@ -19,9 +20,8 @@ from lm_eval_tasks.commands.work.reporting.plots import (
     nomiracl_rates,
     plots_of,
 )
-from lm_eval_tasks.commands.work.reporting.plots.drawing import COLOURS
-from lm_eval_tasks.commands.work.reporting.plots.resources import web_share
-from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.results.report.plots.drawing import COLOURS
+from lm_eval_tasks.results.report.plots.resources import web_share
 from lm_eval_tasks.runs import Run, TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
 

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lm_eval._cli.harness import HarnessCLI
 
-from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.retrieval.encoder import named, weights_of
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.reproducing import Compared, reproduce, table
-from lm_eval_tasks.commands.work.reproducing.command_lines import _pairs
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.results.reproduce import Compared, reproduce, table
+from lm_eval_tasks.results.reproduce.command_lines import _pairs
 from tests.conftest import command, run
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"
@@ -43,7 +43,7 @@ HARD = [
 
 
 def copy_of_sample(folder: Path) -> Path:
-    return Path(shutil.copytree(Path(sources.__file__).parent / "sample", folder))
+    return Path(shutil.copytree(Path(sources.__file__).parents[1] / "sample", folder))
 
 
 def results_below(folder: Path) -> tuple[Path, dict[str, Any]]:

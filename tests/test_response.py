@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.response import final_answer
+from custom_metrics.reading.response import final_answer
 from tests.growth import exponent
 
 CASES = [

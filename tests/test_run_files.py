@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import Run, read_run, write_run
-from lm_eval_tasks.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.test_retrieval import ROWS, write_corpus
 
 Q1, Q2, Q3 = (Question(id, "what?") for id in ("q1", "q2", "q3"))

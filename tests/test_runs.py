@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, key_of
 from lm_eval_tasks.runs.results_file import leaves_of
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
 
 DETECTOR = {"detector": "lexical", "detector_args": "{}", "calibration": "a", "calibration_annotations": ""}
 

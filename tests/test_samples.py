@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.samples import read_samples, samples_files
+from lm_eval_tasks.data.samples import read_samples, samples_files
 from tests.logged_runs import sample, write_samples
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.samples import read_samples
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.data.samples import read_samples
+from lm_eval_tasks.data.sources import CorruptSource
 
 SAMPLE = '{"doc_id": 1, "doc": {}, "resps": [["a"]]}\n'
 

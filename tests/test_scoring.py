@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks.commands.work.scoring import score
-from lm_eval_tasks.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.conftest import results_of, run
 from tests.logged_runs import copied, generate, in_one_step, lines, only_predicted, sample, write_samples
 from tests.shared_once import SharedOnce

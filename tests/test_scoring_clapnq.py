@@ -12,9 +12,9 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.scoring import score
-from lm_eval_tasks.detecting import is_tagged
-from lm_eval_tasks.samples import read_samples
-from lm_eval_tasks.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.samples import read_samples
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.harness.detector_task import is_tagged
 from tests.conftest import results_of
 from tests.logged_runs import copied, files_of, generate, lines, write_samples
 from tests.shared_once import SharedOnce

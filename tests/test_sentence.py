@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import pytest
 
-from custom_metrics.phrases import Lexicon, build_lexicon
-from custom_metrics.sentence import (
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from custom_metrics.abstention.sentence_reading import (
     ALONE,
     BARE,
     CITATION,

@@ -7,8 +7,8 @@ from string import ascii_letters, digits, punctuation
 
 import pytest
 
-from custom_metrics.phrases import Lexicon, build_lexicon
-from custom_metrics.sentences import MASK, mask_titles, sentences_of, split, stated
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, sentences_of, split, stated
 
 M = MASK
 CHARACTERS = sorted({*ascii_letters, *digits, *punctuation})

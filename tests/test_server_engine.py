@@ -25,7 +25,8 @@ import transformers
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.span_store import StoredDetector
-from detector_plugin.transformers import TransformersDetector, pooling_api, server
+from detector_plugin.transformers import TransformersDetector
+from detector_plugin.transformers.engines import pooling_api, server
 from tests.conftest import command as command_of
 from tests.conftest import results_of, run
 from tests.environment.pooling_stand_in import Server, serving

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.random_effects import annotated
+from custom_metrics.statistics.random_effects import annotated
 from detector_plugin.calibration import FEWEST, Calibration, CalibrationError, LanguageCalibration, load, measured
-from lm_eval_tasks.calibrated import FEW, estimated, say_what_it_rests_on
+from lm_eval_tasks.detection.calibrated import FEW, estimated, say_what_it_rests_on
 
 HOLD = 0.93
 SHIPPED = load("lexical").languages

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks import sources
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.sources import CorruptSource, MissingSource, SourceFile, find, locate
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, find, locate
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
 DEV = "retrieval/dev/question_dev_unanswerable.tsv"
@@ -266,8 +266,8 @@ def test_path_prints_the_task_folder(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_importing_the_packages_imports_nothing_heavy() -> None:
     code = (
-        "import sys, custom_metrics, lm_eval_tasks, detector_plugin, lm_eval_tasks.sources, lm_eval_tasks.cli, "
-        "custom_metrics.abstention, custom_metrics.relevance, custom_metrics.grounding; "
+        "import sys, custom_metrics, lm_eval_tasks, detector_plugin, lm_eval_tasks.data.sources, lm_eval_tasks.cli, "
+        "custom_metrics.abstention, custom_metrics.relevance, custom_metrics.scores.grounding; "
         "heavy = 'torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml'; "
         "print([m for m in heavy if m in sys.modules])"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.spans import HALLUCINATION, Span, covered, span_of
+from custom_metrics.reading.spans import HALLUCINATION, Span, covered, span_of
 
 
 @pytest.mark.parametrize(

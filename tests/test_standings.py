@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.figures import share_figure
-from custom_metrics.mean_of_strata import mean_of_shares
-from lm_eval_tasks.commands.work.leaderboard import write_leaderboard
-from lm_eval_tasks.commands.work.leaderboard.entry import Entry, Measured, TaskEntry, entry_of
-from lm_eval_tasks.commands.work.leaderboard.numbers import numbers_of
-from lm_eval_tasks.commands.work.leaderboard.standings import MEAN_COLUMN, Column, sections_of
+from custom_metrics.statistics.figures import share_figure
+from custom_metrics.statistics.mean_of_strata import mean_of_shares
+from lm_eval_tasks.results.leaderboard import write_leaderboard
+from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry, entry_of
+from lm_eval_tasks.results.leaderboard.numbers import numbers_of
+from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Column, sections_of
 from lm_eval_tasks.runs import read_answers, read_runs
 from tests.changed_runs import written_samples
 from tests.many_runs import many_runs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.surrogates import without_surrogates
+from custom_metrics.reading.surrogates import without_surrogates
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.tables import check_end, check_readable, read_csv, read_lines, read_quoted_tsv, read_tsv
 from lm_eval_tasks.runs.results_file import read_results
-from lm_eval_tasks.source_errors import CorruptSource
-from lm_eval_tasks.tables import check_end, check_readable, read_csv, read_lines, read_quoted_tsv, read_tsv
 
 
 def archive(page: bytes = b"<p>") -> bytes:

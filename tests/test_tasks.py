@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.response import final_answer
+from custom_metrics.reading.response import final_answer
 from lm_eval_tasks import nomiracl
-from lm_eval_tasks.autoload import task_folder
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 

@@ -23,7 +23,7 @@ import torch
 import transformers
 import yaml
 
-from custom_metrics.spans import CATEGORIES, HALLUCINATION
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import load_detector
@@ -33,8 +33,8 @@ from detector_plugin.transformers.training.examples import IGNORED, examples_of
 from detector_plugin.transformers.training.measuring import measure
 from detector_plugin.transformers.training.splitting import GIVEN_UP
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.detector_settings import calibration_of
-from lm_eval_tasks.labelled_lines import read_labelled_lines
+from lm_eval_tasks.detection.detector_settings import calibration_of
+from lm_eval_tasks.detection.labelled_lines import read_labelled_lines
 from tests.labelled_facts import facts, write_lines
 from tests.tiny_bases import KINDS, write_base
 

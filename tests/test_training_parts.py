@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, without_spans
 from detector_plugin.texts import article_groups, text_groups
 from detector_plugin.transformers.forms import Encoded, Encoder
@@ -41,9 +41,9 @@ from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, 
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
-from lm_eval_tasks.labelled_answers import collections
-from lm_eval_tasks.labelled_lines import EMPTY, read_labelled_lines
-from lm_eval_tasks.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.detection.labelled_answers import collections
+from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
 from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
 

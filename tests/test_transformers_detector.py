@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
-from custom_metrics.spans import CATEGORIES, HALLUCINATION, Span
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.detector import Detector, UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector

@@ -20,15 +20,15 @@ from typing import Any
 import pytest
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import atomic, sources
-from lm_eval_tasks.atomic import check_place, finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
 from lm_eval_tasks.commands.work.scoring import score
+from lm_eval_tasks.data import atomic, sources
+from lm_eval_tasks.data.atomic import check_place, finished, move_whole, whole_file, whole_folder
+from lm_eval_tasks.data.samples import samples_files
+from lm_eval_tasks.data.sources import SourceFile
 from lm_eval_tasks.models.replay import Replay
-from lm_eval_tasks.samples import samples_files
-from lm_eval_tasks.sources import SourceFile
 from tests.conftest import run
 from tests.logged_runs import copied, only_predicted, sample, write_samples
 from tests.shared_once import SharedOnce
@@ -143,7 +143,7 @@ def test_content_reaches_the_disk_before_the_name_does(tmp_path: Path, monkeypat
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from lm_eval_tasks.atomic import whole_file, whole_folder
+from lm_eval_tasks.data.atomic import whole_file, whole_folder
 target = Path(sys.argv[1])
 def build(folder):
     (folder / "a").write_bytes(b"x" * 1000)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from lm_eval_tasks.clapnq.retrieval import dense, vectors
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, Vectors
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 from tests.conftest import ROOT
 
 OF = {"weights": "w1", "passage_prefix": "", "max_length": 256, "normalised": True, "corpus": "c1"}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention, labelled_verdict
-from custom_metrics.labelled import Field, fields
+from custom_metrics.abstention.labelled_parts import Field, fields
+from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
-from custom_metrics.response import final_answer
 from tests.growth import exponent
 
 LABELLED = [

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.spans import HALLUCINATION, Span
-from custom_metrics.words import words
+from custom_metrics.reading.spans import HALLUCINATION, Span
+from custom_metrics.reading.words import words
 from detector_plugin.detector import same_length
 from detector_plugin.lexical.expected_overlap import most_overlap
 from detector_plugin.lexical.features import FEATURE_NAMES, answer_features

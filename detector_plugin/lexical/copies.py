@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from custom_metrics.spans import Span
-from custom_metrics.words import words
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.words import words
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import bare
 from detector_plugin.lexical.features import Layout, layout

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.words import words
+from custom_metrics.reading.words import words
 from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
 from detector_plugin.lexical.segments import segment_starts

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.spans import Span, covered
-from custom_metrics.words import words
+from custom_metrics.reading.spans import Span, covered
+from custom_metrics.reading.words import words
 from detector_plugin.labelled import REAL, LabelledAnswer, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
 from detector_plugin.lexical.copies import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from custom_metrics.spans import CATEGORIES, HALLUCINATION
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 from detector_plugin.detector import UnusableDetector
 
 __all__ = ["mapping_of", "meanings"]

@@ -11,8 +11,8 @@ from typing import Any
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.engines.stored import FILE, Stored
 from detector_plugin.transformers.repository import Repository, first_line, library, require
-from detector_plugin.transformers.stored import FILE, Stored
 
 __all__ = ["Described", "describe", "fast_tokenizer", "find", "is_decoder", "load", "version_of"]
 

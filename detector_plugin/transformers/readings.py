@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin.transformers.forms import Encoded
 from detector_plugin.transformers.windows import Window, number_of_windows
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin.detector import UnusableDetector, same_length
-from detector_plugin.transformers.engine import Engine, FailingInput, Setup
 from detector_plugin.transformers.engines import engine_of
+from detector_plugin.transformers.engines.engine import Engine, FailingInput, Setup
+from detector_plugin.transformers.engines.lengths import length_of
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.lengths import length_of
 from detector_plugin.transformers.model import describe, find
 from detector_plugin.transformers.options import flag, number, one_of
 from detector_plugin.transformers.readings import Document, Reading, spans_of

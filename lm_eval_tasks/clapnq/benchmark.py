@@ -5,8 +5,8 @@ The prompts are written by hand (``_prompt_*``), as are the judge's tasks (``jud
 
 from __future__ import annotations
 
-from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 
 __all__ = ["BENCHMARK"]
 
@@ -39,7 +39,7 @@ def _base(file: str, says: str, process_results: str, metrics: tuple[Metric, ...
         documents="lm_eval_tasks.clapnq.dataset.load_task",
         dataset_path="PrimeQA/clapnq",
         filters={"answer": ("final_answer", "take_first")},
-        process_results=f"custom_metrics.grounding.{process_results}",
+        process_results=f"custom_metrics.scores.grounding.{process_results}",
         metrics=metrics,
     )
 

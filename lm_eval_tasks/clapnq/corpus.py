@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lm_eval_tasks import sources
-from lm_eval_tasks.atomic import whole_folder
-from lm_eval_tasks.digests import sha256_of
-from lm_eval_tasks.tables import read_quoted_tsv
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.atomic import whole_folder
+from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.tables import read_quoted_tsv
 
 __all__ = ["Corpus", "Passage"]
 

@@ -13,17 +13,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.grounding import CUTOFFS
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import metadata, provenance, sources
+from custom_metrics.scores.grounding import CUTOFFS
 from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.logged import logged_questions
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.clapnq.targets import UNANSWERABLE, target_of
-from lm_eval_tasks.loading import Options, Places, TaskLoader
-from lm_eval_tasks.tables import read_json_lines
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,11 +58,11 @@ def load(
         retriever: ``None`` for the gold passage, or one of ``retrieval.names()``.
         split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
         top_k: with a retriever: how many passages the model is given.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         name: of the task, for messages.
         detector: who tags the answers, see :func:`detector_plugin.load_detector`; ``None``: nobody.
-        detector_args, calibration, calibration_annotations: see :func:`lm_eval_tasks.detector_settings.settings_of`; no
-            calibration is used unless one is named.
+        detector_args, calibration, calibration_annotations: see
+            :func:`lm_eval_tasks.detection.detector_settings.settings_of`; no calibration is used unless one is named.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public files.
         others: what ``retrieval.OPTIONS`` names; the model's arguments, which the harness passes as well, are ignored.
 
@@ -76,7 +77,7 @@ def load(
 
     Raises:
         ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detector_settings.settings_of`.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
     task = name

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from lm_eval_tasks import sources
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.tables import read_quoted_tsv
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.tables import read_quoted_tsv
 
 __all__ = ["gold_ids"]
 

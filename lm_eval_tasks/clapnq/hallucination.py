@@ -14,13 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.aggregations import Aggregation
-from custom_metrics.carried import Carried
-from custom_metrics.figures import UNDEFINED, Figure
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
+from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.document_values import Carried
+from custom_metrics.statistics.figures import UNDEFINED, Figure
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.calibrated import NO_CALIBRATION, estimated, figure_of, in_force, key_of, say_what_it_rests_on
-from lm_eval_tasks.detector_settings import settings_of
+from lm_eval_tasks.detection.calibrated import (
+    NO_CALIBRATION,
+    estimated,
+    figure_of,
+    in_force,
+    key_of,
+    say_what_it_rests_on,
+)
+from lm_eval_tasks.detection.detector_settings import settings_of
 
 __all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
 
@@ -36,7 +43,7 @@ class TaggedAnswer(NamedTuple):
     Attributes:
         flagged: words that the detector says are hallucinated.
         words: of the answer.
-        calibration: see :func:`lm_eval_tasks.calibrated.key_of`.
+        calibration: see :func:`lm_eval_tasks.detection.calibrated.key_of`.
     """
 
     flagged: float
@@ -54,8 +61,8 @@ def columns(
 ) -> dict[str, str]:
     """The columns of a task's documents that filter, metrics and results read.
 
-    Arguments and errors are those of :func:`lm_eval_tasks.detector_settings.settings_of`. A calibration is used only if it
-    is named.
+    Arguments and errors are those of :func:`lm_eval_tasks.detection.detector_settings.settings_of`. A calibration is
+    used only if it is named.
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
     settings = settings_of(task, detector, detector_args, named, calibration_annotations, others)

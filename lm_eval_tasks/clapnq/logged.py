@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_tasks import provenance
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.clapnq.targets import target_of
-from lm_eval_tasks.samples import documents_of_samples, record_of_samples
-from lm_eval_tasks.sources import CorruptSource
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
+from lm_eval_tasks.data.sources import CorruptSource
 
 if TYPE_CHECKING:
     from datasets import Dataset

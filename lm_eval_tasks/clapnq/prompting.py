@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lm_eval_tasks.task import GroundedTask
+from lm_eval_tasks.harness.task import GroundedTask
 
 __all__ = ["PromptedTask"]
 

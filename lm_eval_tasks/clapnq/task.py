@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from custom_metrics.figures import Figure
-from custom_metrics.grounding import retrieval_figures
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import sources
+from custom_metrics.scores.grounding import retrieval_figures
+from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.clapnq.dataset import train_questions
 from lm_eval_tasks.clapnq.prompting import PromptedTask
 from lm_eval_tasks.clapnq.shots import PaperShots, choose
-from lm_eval_tasks.detecting import FILTER, DetectingTask
-from lm_eval_tasks.provenance import public_file
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.provenance import public_file
+from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
 
 __all__ = ["ClapnqTask"]
 

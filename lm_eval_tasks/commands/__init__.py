@@ -45,7 +45,7 @@ def say(*lines: object, error: bool = False) -> None:
 
 def put(text: str, output: Path | None) -> None:
     """Print a text, or write it to a file."""
-    from lm_eval_tasks.atomic import whole_file
+    from lm_eval_tasks.data.atomic import whole_file
 
     if output is None:
         say(text.removesuffix("\n"))
@@ -89,7 +89,7 @@ def check_output(arguments: argparse.Namespace) -> None:
     Raises:
         UsageError: that cannot be.
     """
-    from lm_eval_tasks.atomic import check_place, check_writable
+    from lm_eval_tasks.data.atomic import check_place, check_writable
 
     output: Path | None = getattr(arguments, "output", None)
     if output is None:

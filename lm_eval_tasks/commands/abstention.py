@@ -1,7 +1,7 @@
 """Show why an answer is read as an abstention, or why not.
 
 Prints how each sentence of the answer is read, and the phrases of the table that stand in it: what a native speaker needs
-to correct a table. The tables are in custom_metrics/abstention_phrases.
+to correct a table. The tables are in custom_metrics/abstention/tables.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.abstention_explained import explain
-    from custom_metrics.phrases import LANGUAGES, known
+    from custom_metrics.abstention.explained import explain
+    from custom_metrics.abstention.phrases import LANGUAGES, known
 
     if arguments.language and known(arguments.language) is None:
         raise ValueError(f"no phrase table for {arguments.language!r}; there are {', '.join(LANGUAGES)}")

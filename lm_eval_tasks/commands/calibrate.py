@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _check(arguments.check)
     if not arguments.results or arguments.output is None:
         raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
-    from lm_eval_tasks.atomic import whole_file
     from lm_eval_tasks.commands.work.calibrating import calibration_from_runs, table
+    from lm_eval_tasks.data.atomic import whole_file
 
     calibration = calibration_from_runs(arguments.results, arguments.note)
     with whole_file(arguments.output) as partial:

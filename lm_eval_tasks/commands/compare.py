@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from detector_plugin import calibration
-    from lm_eval_tasks.commands.work.comparing import compare_runs
-    from lm_eval_tasks.commands.work.comparing.beside_paper import asked_beside_paper, render_with_paper
-    from lm_eval_tasks.commands.work.comparing.rendering import render
+    from lm_eval_tasks.results.compare import compare_runs
+    from lm_eval_tasks.results.compare.beside_paper import asked_beside_paper, render_with_paper
+    from lm_eval_tasks.results.compare.rendering import render
     from lm_eval_tasks.runs import labels, read_runs
 
     if arguments.calibration is not None:

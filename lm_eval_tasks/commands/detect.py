@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.plain_errors import UsageError
     from custom_metrics.printable import printable
-    from custom_metrics.tagged_text import render
+    from custom_metrics.reading.tagged_text import render
     from detector_plugin import load_detector
     from detector_plugin.display import as_ansi, as_html
-    from lm_eval_tasks.detector_settings import read_options
+    from lm_eval_tasks.detection.detector_settings import read_options
 
     reference = _text(arguments.reference)
     answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _language(tag: str | None, answer: str, reference: str) -> str | None:
     """The code of the language that was named; else of the one that is guessed, and said on standard error."""
-    from lm_eval_tasks.language_tags import SURE, code_of, guess
+    from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
     if tag is not None:
         return code_of(tag)

@@ -55,8 +55,8 @@ def _number(text: str) -> int | None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.atomic import check_place, check_writable
-    from lm_eval_tasks.commands.work.reporting import writing
+    from lm_eval_tasks.data.atomic import check_place, check_writable
+    from lm_eval_tasks.results.report import writing
     from lm_eval_tasks.runs import read_runs
 
     printed = arguments.model_card or arguments.format == "markdown"

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.commands.work.reproducing import reproduce, table
+    from lm_eval_tasks.results.reproduce import reproduce, table
 
     found = reproduce(arguments.results, arguments.task, arguments.mirror)
     say(table(found))

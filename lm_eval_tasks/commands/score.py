@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval.utils import make_table
 
     from lm_eval_tasks.commands.work.scoring import score
-    from lm_eval_tasks.harness_results import as_written
+    from lm_eval_tasks.harness.harness_results import as_written
 
     for written in score(
         arguments.path,

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(mirror: str | None, missing: bool) -> int:
-    from lm_eval_tasks import sources
+    from lm_eval_tasks.data import sources
 
     counts: dict[str, int] = {}
     for file in sources.files():
@@ -52,7 +52,7 @@ def _list(mirror: str | None, missing: bool) -> int:
 def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
     from tqdm import tqdm
 
-    from lm_eval_tasks import sources
+    from lm_eval_tasks.data import sources
 
     matching = {
         pattern: [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.no_answer import no_answer
+from custom_metrics.reading.no_answer import no_answer
 from lm_eval_tasks.making.language_check import other_language
 from lm_eval_tasks.making.replies import Reading, kept, left_out
 

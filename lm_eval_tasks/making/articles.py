@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import CATEGORIES, Span, span_of
-from custom_metrics.surrogates import without_surrogates
-from lm_eval_tasks.source_errors import MissingSource
-from lm_eval_tasks.tables import read_json_lines
+from custom_metrics.reading.spans import CATEGORIES, Span, span_of
+from custom_metrics.reading.surrogates import without_surrogates
+from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.tables import read_json_lines
 
 __all__ = ["TEXTS", "read_rows", "spans_in"]
 

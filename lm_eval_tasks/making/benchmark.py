@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.languages import LANGUAGES
 from lm_eval_tasks.making.prompting import prompt_of

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import CATEGORIES
-from custom_metrics.tagged_text import render
-from lm_eval_tasks import metadata, provenance
-from lm_eval_tasks.loading import TaskLoader
+from custom_metrics.reading.spans import CATEGORIES
+from custom_metrics.reading.tagged_text import render
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.articles import read_rows
 from lm_eval_tasks.making.languages import LANGUAGES
@@ -48,7 +49,7 @@ def load(
         language: ISO 639 code, a key of :data:`LANGUAGES`: of what is made.
         articles: a JSON lines file. Rows of another language are left out; of a translation, rows of this language are.
         min_characters: of a reference; rows with a shorter one are left out. The paper has 2,000, of whole articles.
-        categories: kinds of errors to insert, some of ``custom_metrics.spans.CATEGORIES``; default all.
+        categories: kinds of errors to insert, some of ``custom_metrics.reading.spans.CATEGORIES``; default all.
         source_language: of a translation: take rows of this language only.
         parts: of a translation: some of ``question``, ``reference`` and ``answer``; default all that a row has.
         translation_prompt: ``"chat"``, or ``"text"``: the text alone, for translation models.

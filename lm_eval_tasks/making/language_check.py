@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from custom_metrics.noise import scripts
-from lm_eval_tasks.language_tags import SURE, are_near, identifiable, identified
+from custom_metrics.reading.noise import scripts
+from lm_eval_tasks.detection.language_tags import SURE, are_near, identifiable, identified
 
 __all__ = ["other_language"]
 

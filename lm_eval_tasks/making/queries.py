@@ -11,8 +11,8 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.folding import EDGE, NO_SPACES, fold
-from custom_metrics.no_answer import no_answer
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
+from custom_metrics.reading.no_answer import no_answer
 from lm_eval_tasks.making.language_check import other_language
 from lm_eval_tasks.making.replies import Reading
 

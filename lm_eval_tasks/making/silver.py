@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.spans import Span
-from custom_metrics.tagged_text import merged
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import merged
 from lm_eval_tasks.making.replies import Reading, kept, left_out
 from lm_eval_tasks.mfava.annotations import ParseReport, parse
 
@@ -26,8 +26,8 @@ BROKEN = frozenset(
         "empty span",
     )
 )
-"""Repairs of :class:`custom_metrics.tagged_text.ParseReport` after which nobody knows where a span ends. Misspelt and
-capitalised categories are read, and so is markup."""
+"""Repairs of :class:`custom_metrics.reading.tagged_text.ParseReport` after which nobody knows where a span ends.
+Misspelt and capitalised categories are read, and so is markup."""
 
 _CUE = re.compile(r"^\s*\**(?:edited|passage)\**\s*:\**\s*", re.IGNORECASE)
 _DELETED = re.compile(

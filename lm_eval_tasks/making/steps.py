@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from custom_metrics.response import final_answer
+from custom_metrics.reading.response import final_answer
 from lm_eval_tasks.making import answers, queries, silver, translation
 from lm_eval_tasks.making.replies import Reading
 

@@ -6,8 +6,8 @@ import logging
 from collections import Counter
 from typing import Any
 
+from lm_eval_tasks.harness.task import GroundedTask
 from lm_eval_tasks.making import steps
-from lm_eval_tasks.task import GroundedTask
 
 __all__ = ["MakingTask"]
 

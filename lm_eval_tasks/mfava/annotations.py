@@ -1,7 +1,8 @@
 """mFAVA's annotations: tagged text as people and GPT-4 wrote it, aligned to the text that was annotated.
 
-``parse(annotated) -> (text, spans)`` reads tagged text (see :mod:`custom_metrics.tagged_text`); :func:`annotate` carries
-the spans over to the document's own text, from which the annotated copy often differs in white space or a few characters.
+``parse(annotated) -> (text, spans)`` reads tagged text (see :mod:`custom_metrics.reading.tagged_text`);
+:func:`annotate` carries the spans over to the document's own text, from which the annotated copy often differs in white
+space or a few characters.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from custom_metrics.spans import CATEGORIES, Span
-from custom_metrics.tagged_text import Alignment, ParseReport, align, parse, render, tag_counts
+from custom_metrics.reading.spans import CATEGORIES, Span
+from custom_metrics.reading.tagged_text import Alignment, ParseReport, align, parse, render, tag_counts
 
 __all__ = [
     "CATEGORIES",

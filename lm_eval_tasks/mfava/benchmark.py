@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
-from lm_eval_tasks.detection_base import detection_base
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
 __all__ = ["BENCHMARK"]
@@ -48,7 +48,7 @@ What the detection tasks share (hallucinated words): a reference, an answer, and
 what the model should say.""",
     documents="lm_eval_tasks.mfava.detection.load_task",
     dataset_path="WueNLP/mHallucination_Detection",
-    process_results="custom_metrics.detection.process_results",
+    process_results="custom_metrics.scores.detection.process_results",
 )
 _CATEGORY = detection_base(
     "_mfava_detection_category_base",
@@ -57,7 +57,7 @@ What the detection tasks share (hallucinated words by category, macro-averaged):
 tags around its errors as what the model should say.""",
     documents="lm_eval_tasks.mfava.detection.load_task",
     dataset_path="WueNLP/mHallucination_Detection",
-    process_results="custom_metrics.detection.process_category_results",
+    process_results="custom_metrics.scores.detection.process_category_results",
     task="lm_eval_tasks.mfava.task.CategoryTask",
 )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import Estimates, estimate
-from custom_metrics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from detector_plugin.calibration import Calibration
 
 __all__ = ["Cell", "cells", "table"]

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import metadata, provenance, sources
-from lm_eval_tasks.detector_settings import settings_of
-from lm_eval_tasks.loading import Options, Places, TaskLoader
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
+from lm_eval_tasks.data.tables import read_csv
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.detection.detector_settings import settings_of
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
-from lm_eval_tasks.samples import documents_of_samples, record_of_samples
-from lm_eval_tasks.tables import read_csv
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,7 +58,7 @@ def load(
             ships for the detector, if anything; ``"none"``: no corrected rates.
         calibration_annotations: a kind of calibration, ``"real"``, ``"pooled"``, ``"gold"`` or ``"silver"``; default the
             first of these that there is.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
         ignored: the model's arguments, which the harness passes as well.
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.tagged_text import render
+from custom_metrics.reading.tagged_text import render
 from detector_plugin.labelled import UNREADABLE, is_unreadable
-from lm_eval_tasks import metadata, provenance, sources
-from lm_eval_tasks.loading import Options, Places, TaskLoader
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
 from lm_eval_tasks.mfava.passages import passages_of
@@ -40,7 +41,7 @@ def load(
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         annotations: ``"gold"`` or ``"silver"``.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         ignored: the model's arguments, which the harness passes as well.
 
     Returns:

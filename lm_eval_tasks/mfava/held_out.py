@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.character_labels import iou, rho
-from custom_metrics.detection import WordCounts, count_words
-from custom_metrics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
-from custom_metrics.spans import Span, covered
-from custom_metrics.words import words
+from custom_metrics.reading.spans import Span, covered
+from custom_metrics.reading.words import words
+from custom_metrics.scores.character_labels import iou, rho
+from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
 from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
 from detector_plugin.lexical.training import weights_name
@@ -160,7 +160,7 @@ def _rho(document: LabelledAnswer, reading: Reading) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures, draw the diagram."""
-    from lm_eval_tasks.labelled_answers import labelled_answers, readable
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")

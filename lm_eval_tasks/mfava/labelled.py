@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from custom_metrics.spans import span_of
+from custom_metrics.reading.spans import span_of
 from detector_plugin.labelled import TRANSLATED, LabelledAnswer
-from lm_eval_tasks.labelled_answers import Collection
+from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mfava.passages import is_unplaced

@@ -21,7 +21,7 @@ from importlib import resources
 
 import numpy as np
 
-from lm_eval_tasks import sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
 __all__ = ["is_unplaced", "passages_of"]

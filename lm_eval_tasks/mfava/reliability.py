@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.data.atomic import whole_file
 
 __all__ = ["Bin", "bins", "calibration_error", "draw"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from custom_metrics.figures import Figure
-from lm_eval_tasks.detecting import DetectingTask
-from lm_eval_tasks.detection_task import DetectionTask
+from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.harness.detection_task import DetectionTask
+from lm_eval_tasks.harness.detector_task import DetectingTask
 
 __all__ = ["CategoryTask", "EstimationTask"]
 
@@ -28,7 +28,7 @@ class CategoryTask(DetectionTask):
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """``f1_<category>``, ``precision_<category>`` and ``recall_<category>``."""
-        from custom_metrics.detection import category_figures
+        from custom_metrics.scores.detection import category_figures
 
         for name, figure in category_figures(values.get("precision", ())).items():
             yield name, figure, "answers; counted in words of this category"

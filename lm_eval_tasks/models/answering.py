@@ -12,7 +12,7 @@ from lm_eval.utils import simple_parse_args_string
 
 from custom_metrics.options import refuse_unknown
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.surrogates import without_surrogates
+from custom_metrics.reading.surrogates import without_surrogates
 from detector_plugin import processes
 
 __all__ = ["TO_EVERY_MODEL", "DocumentAnswerer"]
@@ -115,10 +115,11 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         database.tablename = _TABLE
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers, without halves of surrogate pairs: no file can hold those, see ``custom_metrics.surrogates``."""
+        """The answers, without halves of surrogate pairs: no file can hold those, see
+        ``custom_metrics.reading.surrogates``."""
         given = self.respond(requests, disable_tqdm)
         for request in requests:
-            request.is_unprompted = True  # what :mod:`lm_eval_tasks.outcome` goes by
+            request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by
         writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
         mended = sum(before != after for before, after in zip(given, writable, strict=True))
         if mended:

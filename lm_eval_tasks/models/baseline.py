@@ -21,7 +21,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from custom_metrics.folding import NO_SPACES
+from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from lm_eval_tasks.clapnq.corpus import Passage

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.tagged_text import render
+from custom_metrics.reading.tagged_text import render
 from detector_plugin.detector import Detector, describe
 from detector_plugin.filters import as_text
 from detector_plugin.loading import load_detector, takes
 from detector_plugin.span_store import StoredDetector
+from lm_eval_tasks.data.unanswered import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.unanswered import Unanswered
 
 __all__ = ["HallucinationDetector"]
 

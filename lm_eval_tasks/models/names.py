@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.models.answering import TO_EVERY_MODEL
-from lm_eval_tasks.provenance import PACKAGE
 
 __all__ = ["folder_of", "name_of"]
 
@@ -94,10 +94,10 @@ def _made_by(results: Path) -> tuple[Any, Any, Any]:
 
 def _model_of(place: Path) -> str:
     """The model that stored answers are of; empty where nothing says it, or there are several."""
+    from lm_eval_tasks.data.samples import dated_task
+    from lm_eval_tasks.data.source_errors import MissingSource
     from lm_eval_tasks.runs.finding import find_files
     from lm_eval_tasks.runs.results_file import read_results
-    from lm_eval_tasks.samples import dated_task
-    from lm_eval_tasks.source_errors import MissingSource
 
     if not place.is_dir() and not place.is_file():
         return ""
@@ -116,8 +116,8 @@ def _model_of(place: Path) -> str:
 
 def _said_in(file: Path) -> str | None:
     """The model that the first line of a file of answers names."""
-    from lm_eval_tasks.source_errors import CorruptSource
-    from lm_eval_tasks.tables import read_lines
+    from lm_eval_tasks.data.source_errors import CorruptSource
+    from lm_eval_tasks.data.tables import read_lines
 
     try:
         first = json.loads(next((line for _, line in read_lines(file) if line.strip()), "{}"))

@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks.atomic import finished
+from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data.provenance import local_file
+from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.tables import read_lines
+from lm_eval_tasks.data.unanswered import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
-from lm_eval_tasks.provenance import local_file
-from lm_eval_tasks.source_errors import MissingSource
-from lm_eval_tasks.tables import read_lines
-from lm_eval_tasks.unanswered import Unanswered
 
 __all__ = ["Replay", "answers_from"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.benchmark import DEFINED_MEAN, Benchmark, Group, Metric, Task
-from lm_eval_tasks.detection_base import detection_base
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, Benchmark, Group, Metric, Task
+from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.mushroom.languages import LANGUAGES
 
 __all__ = ["BENCHMARK"]
@@ -15,7 +15,7 @@ What all Mu-SHROOM tasks share: a Wikipedia page, an answer that a model wrote o
 its errors as what the model should say.""",
     documents="lm_eval_tasks.mushroom.dataset.load_task",
     dataset_path="Helsinki-NLP/mu-shroom",
-    process_results="custom_metrics.character_labels.process_results",
+    process_results="custom_metrics.scores.character_labels.process_results",
     reply="copied_answer",
     metrics=tuple(Metric(name, DEFINED_MEAN, True, "all answers") for name in ("iou", "rho")),
 )

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.tagged_text import render
-from lm_eval_tasks import metadata, provenance, sources
-from lm_eval_tasks.loading import Options, Places, TaskLoader
+from custom_metrics.reading.tagged_text import render
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mushroom.html_text import decoded
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY, SPLITS, WITHOUT_PAGES
 from lm_eval_tasks.mushroom.pages import Page, open_pages
-from lm_eval_tasks.tables import read_json_lines
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -44,7 +45,7 @@ def load(
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         split: ``"test"``, ``"validation"`` or ``"both"``; of both the answers take turns, so that ``--limit`` sees both.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         ignored: the model's arguments, which the harness passes as well.
 
     Returns:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from custom_metrics.spans import Span, span_of
+from custom_metrics.reading.spans import Span, span_of
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks.labelled_answers import Collection
+from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.families import family
 from lm_eval_tasks.mushroom.languages import LANGUAGES

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from custom_metrics.spans import Span
-from custom_metrics.tagged_text import merged
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import merged
 
 __all__ = ["hard_spans", "soft_labels"]
 

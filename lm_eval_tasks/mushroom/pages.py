@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lm_eval_tasks import sources
-from lm_eval_tasks.atomic import whole_folder
-from lm_eval_tasks.digests import sha256_of
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.atomic import whole_folder
+from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.mushroom.html_text import read_page
 
 __all__ = ["Page", "Pages", "open_pages"]

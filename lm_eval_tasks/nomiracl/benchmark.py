@@ -3,7 +3,7 @@ prompt."""
 
 from __future__ import annotations
 
-from lm_eval_tasks.benchmark import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 
 __all__ = ["BENCHMARK", "PROMPTS", "suffix"]

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import UsageError
 from custom_metrics.relevance import ANSWER, NO_ANSWER
-from lm_eval_tasks import metadata, provenance, sources
-from lm_eval_tasks.loading import Options, Places, TaskLoader
-from lm_eval_tasks.tables import read_json_lines, read_tsv
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import read_json_lines, read_tsv
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -89,7 +90,7 @@ def load(
         max_passage_tokens: a passage's text is cut behind this many tokens. Tokens are words between white space
             (scripts without spaces are hardly ever cut), or those of `passage_tokenizer`.
         passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
-        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.sources`.
+        mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         ignored: the model's arguments, which the harness passes as well.
 
     Returns:

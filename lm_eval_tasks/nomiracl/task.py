@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.task import GroundedTask
+from lm_eval_tasks.harness.task import GroundedTask
 
 __all__ = ["NomiraclTask"]
 

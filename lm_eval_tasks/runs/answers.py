@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lm_eval_tasks.metadata import OF_DETECTION
+from lm_eval_tasks.definition.metadata import OF_DETECTION
 
 __all__ = [
     "Answer",

@@ -21,6 +21,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from lm_eval_tasks.data.samples import read_placed_rows, read_row_at
 from lm_eval_tasks.runs.answers import (
     Answer,
     answer_of,
@@ -31,7 +32,6 @@ from lm_eval_tasks.runs.answers import (
     reading_of,
     response_of,
 )
-from lm_eval_tasks.samples import read_placed_rows, read_row_at
 
 __all__ = ["Answers", "Column", "Derive", "Readings", "digest_of", "read_answers"]
 

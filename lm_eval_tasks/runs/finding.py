@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.broken_run import Prompting
-from lm_eval_tasks import catalogue
-from lm_eval_tasks.atomic import finished
+from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data.samples import dated_task
+from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.models import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, read_results, record_of, said_of
 from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun
-from lm_eval_tasks.samples import dated_task
-from lm_eval_tasks.source_errors import MissingSource
 
 __all__ = ["RunFiles", "find_files", "read_files", "read_runs"]
 

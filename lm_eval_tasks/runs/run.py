@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.broken_run import PROMPTED, Prompting
-from custom_metrics.figures import UNDEFINED, Figure
-from lm_eval_tasks.benchmark import DEFINED_SHARE
+from custom_metrics.statistics.figures import UNDEFINED, Figure
+from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.definition.schema import DEFINED_SHARE
 from lm_eval_tasks.runs.columns import Answers, Derive, read_answers
-from lm_eval_tasks.source_errors import MissingSource
 
 __all__ = ["MeasuredBy", "Run", "Settings", "TaskRun", "headline_filter", "labels"]
 

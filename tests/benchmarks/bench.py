@@ -45,7 +45,7 @@ def report(what: str, value: str, bar: str) -> None:
 def abstention() -> None:
     """F1 on the test answers, and answers a second on one core: distinct ones, so that no cache helps."""
     from custom_metrics.abstention import LANGUAGES, _reads_as_abstention, is_abstention
-    from custom_metrics.phrases import lexicon_of
+    from custom_metrics.abstention.phrases import lexicon_of
 
     folder = Path(__file__).parents[1] / "data" / "abstention"
     found = {"unseen": Counter[tuple[bool, bool]](), "tuning": Counter[tuple[bool, bool]]()}
@@ -103,8 +103,8 @@ def rouge() -> None:
     """ROUGE of the 600 dev documents against rouge_score called per pair."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    from custom_metrics.grounding import score_answer
-    from custom_metrics.rouge import tokens
+    from custom_metrics.scores.grounding import score_answer
+    from custom_metrics.scores.rouge import tokens
     from lm_eval_tasks.clapnq.dataset import load
 
     documents = list(load(mirror=str(SHARED / "hub"))["evaluation"])
@@ -246,7 +246,7 @@ def _dense_search(folder: Path) -> None:
 def _lexical(answers: int, mirror: str) -> float:
     """Documents of mFAVA a second that one process tags; its weights are loaded before the clock starts."""
     from detector_plugin.lexical import LexicalDetector
-    from lm_eval_tasks.labelled_answers import labelled_answers
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers
 
     documents = labelled_answers(mirror)
     step = max(1, len(documents) // answers)
@@ -263,8 +263,8 @@ def detection() -> None:
     import numpy as np
 
     from custom_metrics.hallucination import estimate
-    from custom_metrics.repetition import is_repetitive
-    from custom_metrics.tagged_text import parse, render
+    from custom_metrics.reading.tagged_text import parse, render
+    from custom_metrics.scores.repetition import is_repetitive
     from detector_plugin.lexical import LexicalDetector
 
     mirror = str(SHARED / "hub")

@@ -52,7 +52,7 @@ Source = tuple[str, str]  # benchmark and language
 def references(mirror: str) -> dict[Source, list[LabelledAnswer]]:
     """References of the benchmarks, each once, with the question where there is one."""
     from lm_eval_tasks.clapnq.dataset import load as clapnq
-    from lm_eval_tasks.labelled_answers import labelled_answers, readable
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
     from lm_eval_tasks.nomiracl.dataset import load as nomiracl
 
     found: dict[Source, dict[str, LabelledAnswer]] = {}

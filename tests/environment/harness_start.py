@@ -35,7 +35,7 @@ def _remembering(build: Callable[..., dict[str, Any]]) -> Callable[..., dict[str
     """``TaskIndex.build`` that reads the harness's folder and ours only once; another folder it reads every time."""
     import lm_eval.tasks
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     lasting = {Path(lm_eval.tasks.__file__).parent, Path(task_folder())}
     known: dict[tuple[Path, bool], dict[str, Any]] = {}

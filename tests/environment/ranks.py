@@ -49,7 +49,7 @@ def main(settings: dict[str, Any]) -> None:
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     rank, world_size = settings["rank"], settings["world_size"]
     if settings["model"] == "hf":

@@ -9,17 +9,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from detector_plugin.transformers import pooling_api
+from detector_plugin.transformers.engines import pooling_api
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.logged import logged_questions
-from lm_eval_tasks.labelled_lines import read_labelled_lines
+from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.detection.labelled_lines import read_labelled_lines
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.mushroom.pages import Page
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import headline_filter, labels
-from lm_eval_tasks.source_errors import CorruptSource
 from tests.fuzz import texts
 from tests.fuzz.parser import Parser, from_file
 

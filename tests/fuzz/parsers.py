@@ -13,34 +13,34 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from custom_metrics import judging
 from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
 from custom_metrics.broken_run import Answered, Labels, signs_of, warning
-from custom_metrics.no_answer import KINDS, behind_prompt, no_answer
-from custom_metrics.noise import is_noise
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.reading.no_answer import KINDS, behind_prompt, no_answer
+from custom_metrics.reading.noise import is_noise
+from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.spans import span_of
+from custom_metrics.reading.surrogates import SURROGATE, without_surrogates
+from custom_metrics.reading.tagged_text import align, parse, render, tag_counts
+from custom_metrics.reading.verdicts import read_preference, read_rating
+from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
-from custom_metrics.repetition import is_repetitive
-from custom_metrics.response import final_answer
-from custom_metrics.spans import span_of
-from custom_metrics.surrogates import SURROGATE, without_surrogates
-from custom_metrics.tagged_text import align, parse, render, tag_counts
-from custom_metrics.verdicts import read_preference, read_rating
-from custom_metrics.words import words
+from custom_metrics.scores import judging
+from custom_metrics.scores.repetition import is_repetitive
 from detector_plugin import calibration
-from lm_eval_tasks import metadata
 from lm_eval_tasks.clapnq.retrieval.run import read_run
-from lm_eval_tasks.commands.work import agreement
-from lm_eval_tasks.language_tags import code_of
+from lm_eval_tasks.data.samples import read_samples
+from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.detection.language_tags import code_of
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.articles import read_rows
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.html_text import read_page
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
-from lm_eval_tasks.samples import read_samples
-from lm_eval_tasks.source_errors import CorruptSource
-from lm_eval_tasks.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
+from lm_eval_tasks.results import agreement
 from tests.fuzz import texts
 from tests.fuzz.data_files import DATA_FILES
 from tests.fuzz.parser import Parser, from_file, times

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from custom_metrics.spans import CATEGORIES, HALLUCINATION
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 
 # Every code point, halves of surrogate pairs too; and characters that Unicode, regular expressions and JSON treat apart.
 anything = st.text(st.characters(exclude_categories=()), max_size=12)

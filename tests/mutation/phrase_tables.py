@@ -27,7 +27,7 @@ def forget() -> None:
         for cached in vars(module).values() if module else ():
             if isinstance(cached, _lru_cache_wrapper):
                 cached.cache_clear()
-    if folding := sys.modules.get("custom_metrics.folding"):
+    if folding := sys.modules.get("custom_metrics.abstention.folding"):
         for bounds in (*folding._LEFT.values(), *folding._RIGHT.values()):
             bounds.clear()
 

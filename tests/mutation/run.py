@@ -54,7 +54,9 @@ KILLED, TIMEOUT, SURVIVED, UNTESTED, UNKNOWN = "killed", "timeout", "survived", 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("modules", nargs="*", help="files, as patterns (custom_metrics/ranking.py); all without one")
+    parser.add_argument(
+        "modules", nargs="*", help="files, as patterns (custom_metrics/scores/ranking.py); all without one"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants tested at once")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="a sample: each N-th mutant of a file")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
@@ -410,7 +412,7 @@ def no_process(*_: object, **__: object) -> NoReturn:
 def warm_up() -> None:
     """What takes long to load and is no part of what is tested: each process inherits it."""
     from custom_metrics.abstention import is_abstention
-    from custom_metrics.words import words
+    from custom_metrics.reading.words import words
 
     is_abstention("I do not know.")
     for language in ("ar", "de", "en", "es", "fi", "fr", "zh"):  # tables of phrases, which no mutant is in

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics import folding
-from custom_metrics.abstention import is_abstention
-from custom_metrics.phrases import lexicon_of, phrases
+from custom_metrics.abstention import folding, is_abstention
+from custom_metrics.abstention.phrases import lexicon_of, phrases
 from tests.mutation import phrase_tables
 from tests.mutation.explained import COLUMNS, EVERY, TABLE, Change, explanation_of, explanations
 from tests.mutation.run import ROOT, SETTINGS, share_killed, status

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.lengths import learned_positions, positions_of
+from detector_plugin.transformers.engines.lengths import learned_positions, positions_of
+from detector_plugin.transformers.engines.runner import both_ways
 from detector_plugin.transformers.model import fast_tokenizer, is_decoder
 from detector_plugin.transformers.repository import Repository, first_line, library, require
-from detector_plugin.transformers.runner import both_ways
 from detector_plugin.transformers.training.recipe import Recipe
 
 __all__ = ["Base", "load_base"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.spans import CATEGORIES, HALLUCINATION, covered
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.character_labels import iou
-from custom_metrics.detection import WordCounts, count_words
-from custom_metrics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
-from custom_metrics.spans import covered
-from custom_metrics.words import words
+from custom_metrics.reading.spans import covered
+from custom_metrics.reading.words import words
+from custom_metrics.scores.character_labels import iou
+from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
 from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured, too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
+from detector_plugin.transformers.engines.runner import reads_types
+from detector_plugin.transformers.engines.stored import Stored
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.runner import reads_types
-from detector_plugin.transformers.stored import Stored
 from detector_plugin.transformers.token_classifier import TransformersDetector
 from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.card import Ingredient, card

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from custom_metrics.spans import Span
+from custom_metrics.reading.spans import Span
 from detector_plugin.labelled import LabelledAnswer, without_spans
 from detector_plugin.texts import article_groups
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.plain_errors import PlainError, UsageError
+from detector_plugin.transformers.engines.runner import both_ways
 from detector_plugin.transformers.repository import first_line, library
-from detector_plugin.transformers.runner import both_ways
 from detector_plugin.transformers.training.examples import IGNORED
 from detector_plugin.transformers.training.loss import token_loss
 from detector_plugin.transformers.training.recipe import Recipe, as_words, close_to

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.response import final_answer
-from lm_eval_tasks.samples import read_samples, samples_files, task_of
-from lm_eval_tasks.sources import CorruptSource, MissingSource
+from custom_metrics.reading.response import final_answer
+from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 
 __all__ = ["REFERENCE", "Answered", "System", "read_reference", "read_systems"]
 

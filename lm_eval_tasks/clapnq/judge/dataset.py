@@ -9,11 +9,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.judging import ASPECTS
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import metadata, provenance
+from custom_metrics.scores.judging import ASPECTS
 from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.definition import metadata
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from custom_metrics import judging
+from custom_metrics.scores import judging
 from lm_eval_tasks.clapnq.prompting import PromptedTask
 
 __all__ = ["PairsTask"]

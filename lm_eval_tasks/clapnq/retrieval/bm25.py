@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lm_eval_tasks import metadata, sources
-from lm_eval_tasks.atomic import whole_folder
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval.best import best_of
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.atomic import whole_folder
+from lm_eval_tasks.definition import metadata
 
 if TYPE_CHECKING:
     from pathlib import Path

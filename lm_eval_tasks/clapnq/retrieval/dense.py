@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import metadata, sources
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import encoder as encoders
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
 from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, Vectors, best_rows
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.definition import metadata
 
 __all__ = ["Dense", "bge", "dense", "e5", "minilm"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import sources
-from lm_eval_tasks.digests import sha256_of
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.digests import sha256_of
 
 __all__ = ["Encoder", "encoders", "load", "named", "weights_of"]
 

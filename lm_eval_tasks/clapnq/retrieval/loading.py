@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics import entry_points
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import metadata
 from lm_eval_tasks.clapnq.retrieval.retriever import Retriever
+from lm_eval_tasks.definition import metadata
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
-from lm_eval_tasks.digests import sha256_of
-from lm_eval_tasks.sources import CorruptSource, MissingSource
-from lm_eval_tasks.tables import read_lines
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.tables import read_lines
 
 __all__ = ["Run", "read_run", "run", "write_run"]
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks.atomic import checksum, whole_file
 from lm_eval_tasks.clapnq.retrieval.best import best_of
-from lm_eval_tasks.source_errors import CorruptSource
+from lm_eval_tasks.data.atomic import checksum, whole_file
+from lm_eval_tasks.data.source_errors import CorruptSource
 
 __all__ = ["BLOCK", "Vectors", "best_rows"]
 

@@ -19,8 +19,8 @@ from detector_plugin.calibration import (
 )
 from detector_plugin.lexical import HELD_OUT_SUFFIX
 from detector_plugin.prompt import PROMPT_VERSION
+from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.runs import cluster_of
-from lm_eval_tasks.samples import read_samples, samples_files
 
 __all__ = ["calibration_from_runs", "table"]
 

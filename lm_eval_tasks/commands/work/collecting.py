@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custom_metrics.folding import fold
+from custom_metrics.abstention.folding import fold
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import provenance
-from lm_eval_tasks.atomic import whole_file
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data.samples import read_samples, samples_files
+from lm_eval_tasks.data.source_errors import CorruptSource
 from lm_eval_tasks.making import steps
-from lm_eval_tasks.samples import read_samples, samples_files
-from lm_eval_tasks.source_errors import CorruptSource
 
 __all__ = ["Collected", "collect"]
 

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import autoload, metadata, provenance, sources
-from lm_eval_tasks.atomic import whole_file
 from lm_eval_tasks.clapnq import dataset, retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.commands.work.retrieving import refuse_unfitting
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.harness import autoload
 
 __all__ = ["COLUMNS", "PROMPTS", "SETTINGS", "Exported", "export_clapnq", "sidecar_of"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from custom_metrics.tagged_text import render
-from lm_eval_tasks.atomic import whole_file
+from custom_metrics.reading.tagged_text import render
+from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.making.articles import read_rows
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 

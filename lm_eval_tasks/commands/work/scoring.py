@@ -17,14 +17,14 @@ from typing import Any
 
 from custom_metrics.plain_errors import UsageError
 from detector_plugin import filters, processes
-from lm_eval_tasks.atomic import move_whole
 from lm_eval_tasks.commands.work import tagging
-from lm_eval_tasks.detecting import is_tagged
-from lm_eval_tasks.detector_settings import read_options
-from lm_eval_tasks.provenance import of_scored
+from lm_eval_tasks.data.atomic import move_whole
+from lm_eval_tasks.data.provenance import of_scored
+from lm_eval_tasks.data.samples import read_samples, samples_files
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.detection.detector_settings import read_options
+from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.runs.results_file import read_results
-from lm_eval_tasks.samples import read_samples, samples_files
-from lm_eval_tasks.sources import MissingSource
 
 __all__ = ["score"]
 
@@ -66,7 +66,7 @@ def score(
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
         CorruptSource: a samples file is damaged in the middle.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detector_settings.settings_of`.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
         OSError: the results could not be written; what was found is kept for the next run.
     """
     if workers < 1 or (workers > 1 and processes.here().number > 1):
@@ -127,7 +127,7 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     samples = {task: tagging.by_position(list(read_samples(path))) for task, path in files.items()}
     source = next(iter(files.values()))

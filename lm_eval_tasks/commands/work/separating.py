@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.atomic import finished, whole_file
+from lm_eval_tasks.data.atomic import finished, whole_file
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.runs.results_file import leaves_of
-from lm_eval_tasks.sources import CorruptSource, MissingSource
 
 __all__ = ["separate"]
 

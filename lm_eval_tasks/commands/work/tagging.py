@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from detector_plugin import filters, processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.detector_settings import read_options
+from lm_eval_tasks.data.samples import read_samples
+from lm_eval_tasks.detection.detector_settings import read_options
 from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.samples import read_samples
 
 __all__ = ["LoggedAnswers", "Work", "by_position", "in_workers", "tag_part"]
 
@@ -89,7 +89,7 @@ def tag_part(work: Work, number: int, of: int) -> None:
     """
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.autoload import task_folder
+    from lm_eval_tasks.harness.autoload import task_folder
 
     samples = {task: by_position(list(read_samples(path))) for task, path in work.files.items()}
     answerer = LoggedAnswers(samples)

@@ -12,8 +12,8 @@ from detector_plugin import calibration as calibrations
 from detector_plugin import lexical
 from detector_plugin.labelled import LabelledAnswer, is_unreadable
 from detector_plugin.lexical import training
-from lm_eval_tasks.atomic import whole_file
-from lm_eval_tasks.labelled_answers import labelled_answers, readable
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 from lm_eval_tasks.mfava import held_out
 
 __all__ = ["calibration_of", "train_lexical"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from custom_metrics.detection import WordCounts
 from custom_metrics.plain_errors import UsageError
+from custom_metrics.scores.detection import WordCounts
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.training import Trained, train_detector
 from detector_plugin.transformers.training.card import Ingredient
@@ -23,8 +23,8 @@ from detector_plugin.transformers.training.measuring import table
 from detector_plugin.transformers.training.recipe import Recipe, overridden, read
 from detector_plugin.transformers.training.saving import RECORD, FinishedAlready
 from detector_plugin.transformers.training.splitting import split
-from lm_eval_tasks.labelled_answers import collections, labelled_answers, readable
-from lm_eval_tasks.labelled_lines import read_labelled_lines
+from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, readable
+from lm_eval_tasks.detection.labelled_lines import read_labelled_lines
 
 __all__ = ["listed", "over_seeds", "read_data", "recipe_of", "shown", "told", "train"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.benchmark import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 
 LANGUAGES = {"de": "German", "no": "Norwegian"}
 
 _BASE = Base(
     "_capitals_base",
     "What all tasks of Capitals share: a question, and a passage that answers it.",
-    task="lm_eval_tasks.task.GroundedTask",
+    task="lm_eval_tasks.harness.task.GroundedTask",
     documents="dataset.load_task",
     dataset_path="atlas/capitals",
     prompt={

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_eval_tasks import metadata, provenance, sources
-from lm_eval_tasks.loading import Options, Places, TaskLoader
-from lm_eval_tasks.tables import read_json_lines
+from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 
 REPOSITORY = "atlas/capitals"
 RANKED = "test"

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from custom_metrics.plain_errors import UsageError
-from lm_eval_tasks import sources
-from lm_eval_tasks.atomic import check_writable
 from lm_eval_tasks.commands.work.checking.models import check_answers, measure_for, model_of
 from lm_eval_tasks.commands.work.checking.report import Checked, Report
 from lm_eval_tasks.commands.work.checking.tasks import check_task, leaves_of
-from lm_eval_tasks.harness_results import output_folder
-from lm_eval_tasks.prompt_lengths import Measure
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.atomic import check_writable
+from lm_eval_tasks.harness.harness_results import output_folder
+from lm_eval_tasks.harness.prompt_lengths import Measure
 
 __all__ = ["Checked", "Report", "check"]
 

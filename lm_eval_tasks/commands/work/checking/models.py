@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.plain_errors import PlainError
 from lm_eval_tasks.commands.work.checking.report import Report, said
-from lm_eval_tasks.prompt_lengths import Measure, measure_of
+from lm_eval_tasks.harness.prompt_lengths import Measure, measure_of
 
 if TYPE_CHECKING:
     from lm_eval.config.evaluate_config import EvaluatorConfig

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from custom_metrics.plain_errors import PlainError
 from custom_metrics.printable import on_one_line, printable
-from lm_eval_tasks import sources
-from lm_eval_tasks.prompt_lengths import Lengths
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.harness.prompt_lengths import Lengths
 
 __all__ = ["Checked", "Report", "said"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_tasks.prompt_lengths import Measure
+from lm_eval_tasks.harness.prompt_lengths import Measure
 
 if TYPE_CHECKING:
     from lm_eval.config.evaluate_config import EvaluatorConfig

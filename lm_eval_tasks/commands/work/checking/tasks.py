@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_tasks import sources
 from lm_eval_tasks.commands.work.checking.report import Checked, Report, said
 from lm_eval_tasks.commands.work.checking.requests import requests_of
-from lm_eval_tasks.prompt_lengths import Measure
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.harness.prompt_lengths import Measure
 
 if TYPE_CHECKING:
     from lm_eval.config.evaluate_config import EvaluatorConfig
@@ -61,7 +61,7 @@ def _describe(checked: Checked, task: Any, config: EvaluatorConfig) -> None:
     if getattr(task, "tags_answers", False):
         from detector_plugin.detector import describe
         from detector_plugin.filters import shared_detector
-        from lm_eval_tasks.calibrated import described
+        from lm_eval_tasks.detection.calibrated import described
 
         doc = next(iter(task.eval_docs))
         found = describe(shared_detector(doc["detector"], doc["detector_args"]))

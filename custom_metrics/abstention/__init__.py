@@ -1,0 +1,423 @@
+"""Does an answer abstain? ("The passages do not say", "I don't know", "unanswerable")
+
+The phrases live in one readable table a language, ``tables/<code>.yaml``; `phrases.py` finds them, this file
+decides what they mean. An answer is cut into sentences. A sentence abstains when
+
+- it *is* a ``bare`` phrase ("unknown."), apart from ``openers`` in front;
+- it holds a phrase that ``abstains`` by itself ("I don't know"), unless somebody is reported to say it or it is quoted;
+- it speaks of the ``material`` and says that it is ``silent`` ("the passages do not mention ...").
+
+A turn inside the sentence ("..., **but** it was built in 1889") or a concession before it makes it an answer again. The
+answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know", also
+behind facts that are beside the question); or when a later one finds the material silent and no sentence before it answers
+directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
+models often answer in English whatever they were asked in.
+
+An answer that only says what the material treats instead ("they focus on other towers") abstains, too. One that gives what
+a numbered passage says, behind a caveat or before what is missing, does not ("The exact day is not given, but passage 2
+says 1889").
+
+At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
+it is: an abstention stands at the front or at the end of what a model writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from custom_metrics.abstention.folding import EDGE, NO_SPACES
+from custom_metrics.abstention.labelled_parts import NOTHING, Field, fields
+from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
+from custom_metrics.abstention.sentence_reading import (
+    BESIDE,
+    CONCEDED,
+    ITEM,
+    LONGEST_BARE,
+    TRIGGERS,
+    TURNED,
+    Sentence,
+    asks_for_a_detail,
+    cites,
+    gives,
+    has_value,
+    is_bare,
+    read,
+    reading,
+    relates,
+    says_something,
+    sources_of,
+    tells,
+)
+from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated
+
+__all__ = [
+    "LANGUAGES",
+    "abstains_elsewhere",
+    "affirms_presence",
+    "denies_presence",
+    "is_abstention",
+    "labelled_verdict",
+]
+
+HEAD, TAIL = 2000, 1000
+EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
+MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
+
+# A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
+_NAMES = re.compile(r"\d|(?<=[^\W.!?] )[^\W\d_a-z]|(?<=, )[^\W\d_a-z]|" + NO_SPACES.pattern)
+_IN_BRACKETS = re.compile(r"\([^()]*\)?")
+_COLON = re.compile(r".{20}[:：]\s?\S.{20}")
+_SHORT_NO = 2  # letters
+_LONGEST_VERDICT = 60  # characters under a label; more is an explanation
+_SHORT_VALUE = 20
+_REVIEWED = 3  # sentences that begin as items ("7) a ship"): they review the passages
+_NEAR = 45  # characters between "I don't know" and the "but" that turns it
+_SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
+
+
+def is_abstention(text: str | None, language: str | None = None, parts: bool = True) -> bool:
+    """Whether an answer says that it cannot answer.
+
+    Reasoning blocks are not looked for: give it what :func:`custom_metrics.reading.response.final_answer` leaves.
+
+    Args:
+        text: a model's answer in any language; ``None``, blank and non-text answers do not abstain (they say nothing).
+        language: its ISO 639 code (``"de"``, also ``"de-AT"``); phrases of that language and of English count. ``None``
+            or a code without a table: those of the two :data:`LANGUAGES` that the text most looks like.
+        parts: whether a part of an answer, with what is missing said, is an answer ("It gives two of three reasons: ... The
+            third is not given"), as to a question that wants a long one. To a question with one answer it is none.
+
+    Returns:
+        ``True`` for an abstention, ``False`` for an answer, also for one that contains words of not-knowing
+        ("The author is unknown, but the work dates from the 15th century").
+    """
+    if not isinstance(text, str) or not text:
+        return False
+    return _reads_as_abstention(excerpt(text), known(language), parts)
+
+
+def excerpt(text: str) -> str:
+    """What is read of a text: its first and last characters."""
+    return text if len(text) <= HEAD + TAIL else text[:HEAD] + "\n" + text[-TAIL:]
+
+
+@lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
+def _reads_as_abstention(text: str, language: str | None, parts: bool) -> bool:
+    return any(_abstains_in(text, lexicon, parts) for _, lexicon in lexicons(text, language)) or _is_empty_object(text)
+
+
+def _is_empty_object(text: str) -> bool:
+    """Whether an object says that there is nothing: ``{"answer": null}``, ``{"answerable": false}``."""
+    if text[:1] not in "{[<`":
+        return False
+    values = [field.value.lower() for field in fields(text)]
+    return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
+
+
+def abstains_elsewhere(text: str, language: str | None) -> bool:
+    """Whether an answer abstains, or says a mere "no", in another language than it was asked for.
+
+    Of all :data:`LANGUAGES`, the two count that the text most looks like; none where it looks most like its own. A "no" of
+    two letters ("ne", "la") is as often a name or a symbol, and does not count; one of a single Han character does.
+
+    Args:
+        text: an answer that neither affirms nor abstains in its own language and in English.
+        language: that language; ``None`` gives ``False``, since :func:`is_abstention` then reads all of them.
+    """
+    own = known(language)
+    if own is None or not text:
+        return False
+    text = excerpt(text)
+    likely = likely_languages(text)
+    if likely[0] == own:
+        return False
+    lexicons = [lexicon_of(code) for code in likely if code not in (own, "en")]
+    if not lexicons or any(_affirms_in(text, lexicon) for lexicon in lexicons):
+        return False
+    if any(_abstains_in(text, lexicon) for lexicon in lexicons):
+        return True
+    short = len(text.strip(EDGE)) <= _SHORT_NO and not NO_SPACES.search(text)
+    return not short and any(_denies_in(text, lexicon) for lexicon in lexicons)
+
+
+def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
+    """The languages that a text is read in, and their phrases."""
+    own = known(language)
+    if own is not None:
+        return [(own, lexicon_of(own))]
+    return [(code, lexicon_of(code)) for code in likely_languages(excerpt(text))]
+
+
+def _abstains_in(text: str, lexicon: Lexicon, parts: bool = True) -> bool:
+    if not decide(lexicon.fold(text), lexicon, parts=parts):
+        return False
+    # A title in capitals ("I Don't Know How She Does It is a film") is a name, not a statement.
+    masked = mask_titles(text)
+    return masked == text or decide(lexicon.fold(masked), lexicon, parts=parts)
+
+
+def denies_presence(text: str, language: str | None = None) -> bool:
+    """Whether an answer is a "no" to the answer's being there: bare, with a few words that name nothing ("No, it does
+    not"), or with the prompt's own ("No, answer is present")."""
+    return any(_denies_in(text[: HEAD + TAIL], lexicon) for _, lexicon in lexicons(text[:HEAD], language))
+
+
+def _denies_in(text: str, lexicon: Lexicon) -> bool:
+    rest = _behind(lexicon.no, lexicon.fold(text).strip(EDGE))
+    if rest is None:
+        return False
+    hits = lexicon.search(rest)
+    if not rest or "present" in hits or (len(rest.split()) <= 4 and not _NAMES.search(text.strip())):
+        return True
+    # "No - the contexts are about something else"; but "No, according to context 3 it is Madrid" answers
+    sources = sources_of(rest, hits)
+    return any(end not in sources for _, end in hits.get("material", ()))
+
+
+def affirms_presence(text: str, language: str | None = None) -> bool:
+    """Whether an answer begins with a "yes" and its first sentence does not take that back ("Yes, I don't know")."""
+    return any(_affirms_in(text[: HEAD + TAIL], lexicon) for _, lexicon in lexicons(text[:HEAD], language))
+
+
+def _affirms_in(text: str, lexicon: Lexicon) -> bool:
+    head = lexicon.fold(text).strip(EDGE)
+    if _behind(lexicon.yes, head) is None:
+        return False
+    first = next((part for part, _ in split(head)), head)
+    return not decide(first, lexicon, beside=False)
+
+
+def labelled_verdict(text: str, language: str | None = None) -> bool | None:
+    """The verdict that stands bare under a label, in an object or in a list.
+
+    Args:
+        text: "Answer: No", ``{"answerable": false}``, ``\\boxed{No}``, "1. No"; see
+            :mod:`custom_metrics.abstention.labelled_parts`.
+        language: of the words, as in :func:`is_abstention`.
+
+    Returns:
+        ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
+        whether there is any "yes". ``None`` where there is no label, or no verdict under one.
+    """
+    found = fields(text)
+    if not found:
+        return None
+    read = lexicons(text, language)
+    said: list[bool] = []
+    each: list[bool | None] = []
+    nothing = False
+    for field in found:
+        if any("but" in lexicon.search(lexicon.fold(field.label)) for _, lexicon in read):
+            return None  # "Correction: ..."
+        if field.value == NOTHING:
+            nothing = True
+            continue
+        verdict = next((v for _, lexicon in read if (v := _verdict(field.value, lexicon)) is not None), None)
+        if field.numbered:
+            each.append(verdict)
+        elif verdict is not None:
+            said.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in read))
+    if said:
+        return said[0] if text[:1] in "{[<`" else said[-1]
+    if len(each) == 1 and len(found[0].value) > _SHORT_VALUE:
+        return None  # "Context 1: no. Context 2: ..." in one line
+    if each and not _is_choice(found):
+        return None if None in each and True not in each else True in each
+    return False if nothing else None
+
+
+def _is_choice(found: Sequence[Field]) -> bool:
+    """Whether a list is the two verdicts to choose from ("1. Yes, ... 2. I don't know"), none on each passage ("[1]")."""
+    listed = {field.value[:3].lower() for field in found if field.numbered and field.label.isdigit()}
+    return len(found) <= 3 and {"yes", "i d"} <= listed
+
+
+def _verdict(value: str, lexicon: Lexicon) -> bool | None:
+    """Whether a short text is a "yes" or a "no"; ``None`` for anything else."""
+    signs = {_SIGNS[char] for char in value if char in _SIGNS}
+    if len(signs) == 1 and not any(map(str.isalnum, value)):
+        return signs.pop()
+    if _affirms_in(value, lexicon) or value.strip(EDGE).lower() == "y":
+        return True
+    if value.strip(EDGE).lower() == "n":
+        return False
+    short = len(value) <= _LONGEST_VERDICT
+    if _denies_in(value, lexicon) or (short and _abstains_in(value, lexicon)):
+        return False
+    folded = lexicon.fold(value).strip(EDGE)
+    hits = lexicon.search(folded)
+    affirms = (
+        short
+        and not {"present", "affirms"}.isdisjoint(hits)
+        and TRIGGERS.isdisjoint(hits)
+        and not folded.startswith(lexicon.no)
+    )
+    return True if affirms else None
+
+
+def _is_negative(label: str, lexicon: Lexicon) -> bool:
+    """Whether a "yes" under a label says no ("unanswerable", "no_answer")."""
+    return not TRIGGERS.isdisjoint(hits := lexicon.search(lexicon.fold(label))) or "bare" in hits
+
+
+def _behind(particles: tuple[str, ...], text: str) -> str | None:
+    """What stands behind a particle and a mark at the start of a text; ``None`` where there is no such start."""
+    for particle in particles:
+        if text == particle:
+            return ""
+        if text.startswith(particle):
+            rest = text[len(particle) :].lstrip()
+            if rest and rest[0] in EDGE:
+                return rest
+    return None
+
+
+def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
+    """Whether a folded text takes a verdict back: "I don't know the day, but it was in 1953", "Yes ... wait, no".
+
+    Args:
+        text: with the verdict.
+        start: where the verdict begins.
+        affirmed: whether it is a "yes".
+        lexicon: of the language.
+    """
+    parts = split(text[start:])
+    if not affirmed:
+        if start or not parts:
+            return False
+        sentence = read(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
+        near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
+        return near and reading(sentence, False) in (TURNED, CONCEDED)
+    if len(parts) < 2:
+        return False
+    follows = read(parts[1][0], False, lexicon)
+    if not follows.opens_with("but", EARLY):
+        return False
+    rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
+    return _behind(lexicon.no, rest) is not None or reading(follows, False).abstains
+
+
+WHOLE = "an abstention: the text as a whole is a bare phrase"
+_NONE = "no abstention: no sentence abstains"
+_TAKEN_BACK = "no abstention: an answer follows it that takes it back"
+_ESSAY = "no abstention: it finds the material silent, but states {} other things"
+
+
+def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True, beside: bool = True) -> bool:
+    """Whether a folded text abstains; `told` is filled with how each sentence was read, and what decided.
+
+    `parts` as in :func:`is_abstention`; `beside`, whether a text abstains that says only what the material treats instead.
+    """
+    text = stated(text, lexicon)
+    sentences = [read(part, asks, lexicon) for part, asks in split(text)]
+    if told is None:
+        for sentence in sentences:
+            if sentence.may_abstain:
+                break
+        else:
+            return _whole_is_bare(text, sentences, lexicon)
+    spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = False
+    reviewed = not parts and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
+    answers = 0  # sentences that answer directly, since the last abstention
+    about = 0  # sentences about the material that do not abstain
+    related = 0  # those that give what the material says
+    statements = 0  # all that answer directly
+    for sentence in sentences:
+        material = "material" in sentence.hits
+        found = reading(sentence, spoke_of_material)
+        says = found.why
+        if (material or spoke_of_material) and has_value(sentence):
+            answers += 1
+            statements += 1
+            sourced = True
+            material = False
+            says += "; it answers"
+            if abstained:
+                if told is not None:
+                    told += [says, _TAKEN_BACK]
+                return False
+        elif found is BESIDE:
+            treats = True
+        elif found.abstains:
+            turns = answers == 1 and sentence.opens_with("but", 4)
+            detail = (sourced and not sentence.bare) or (
+                parts and _is_part(sentence, answers, answers + related + about, solid)
+            )
+            if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
+                only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
+                alone = alone or sentence.abstains_alone
+                abstained, answers, related = True, 0, 0
+            else:
+                says += ", but behind an answer that does not count"
+        elif reviewed and ITEM.match(sentence.text) and not sentence.sourced and "affirms" not in sentence.hits:
+            says += "; it only names what one of the passages is about"
+        elif sentence.asks or not sentence.text.strip(EDGE + MASK):
+            says += "; it asks, or is empty"
+        elif material and cites(sentence):
+            answers += 1
+            statements += 1
+            material = False  # named as a source, not spoken of
+            says += "; it answers and names the material as its source"
+        elif abstained and material and tells(sentence, EARLY):
+            if told is not None:
+                told += [f"{says}; it answers", _TAKEN_BACK]
+            return False
+        elif material and gives(sentence):
+            solid = True
+            answers += 1
+            says += "; it answers"
+        elif material and parts and relates(sentence):
+            related += 1
+            says += "; it answers"
+        elif says_something(sentence, lexicon):
+            # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
+            if abstained and (
+                only_bare or sentence.sourced or "affirms" in sentence.hits or sentence.opens_with("but", EARLY)
+            ):
+                if told is not None:
+                    told += [f"{says}; it answers", _TAKEN_BACK]
+                return False
+            answers += 1
+            statements += 1
+            sourced = sourced or sentence.sourced
+            solid = solid or bool(_COLON.search(sentence.text))
+            says += "; it answers"
+        about += material and not found.abstains
+        spoke_of_material = spoke_of_material or material
+        if told is not None:
+            told.append(says)
+    if not abstained and beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
+        if told is not None:
+            told.append("an abstention")
+        return True
+    if not abstained:
+        whole = _whole_is_bare(text, sentences, lexicon)
+        if told is not None:
+            told.append(WHOLE if whole else _NONE)
+        return whole
+    counts = alone or statements <= MOST_STATEMENTS
+    if told is not None:
+        told.append("an abstention" if counts else _ESSAY.format(statements))
+    return counts
+
+
+def _is_part(sentence: Sentence, answers: int, said: int, solid: bool) -> bool:
+    """Whether a sentence that abstains only says what is missing of an answer: "The third is not given".
+
+    Args:
+        sentence: one that abstains.
+        answers: the sentences before it that answer.
+        said: those, and the ones about the material that do not abstain.
+        solid: whether one of them gives a list.
+    """
+    if "part" in sentence.hits and "material" not in sentence.hits and said:
+        return True
+    detail = (solid and "silent" in sentence.hits) or asks_for_a_detail(sentence)
+    return bool(answers) and detail and not sentence.bare
+
+
+def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:
+    """Whether a text of several "sentences" is one bare phrase ("n. a.")."""
+    return len(sentences) != 1 and len(text) <= LONGEST_BARE and is_bare(text, lexicon.search(text))

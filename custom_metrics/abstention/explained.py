@@ -1,0 +1,91 @@
+"""Why an answer was read as an abstention, or why not: what a native speaker needs to correct a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
+from custom_metrics.abstention.matching import Found, sources
+from custom_metrics.abstention.phrases import Lexicon
+from custom_metrics.abstention.sentence_reading import BARE
+from custom_metrics.abstention.sentence_splitting import mask_titles, sentences_of, split, stated
+
+__all__ = ["Explanation", "Match", "SentenceRead", "explain", "matches"]
+
+
+class Match(NamedTuple):
+    """A phrase of a table that stands in a sentence."""
+
+    kind: str
+    """The key of the table."""
+    pattern: str
+    """The phrase, as the table writes it."""
+    text: str
+    """What it was found in."""
+    words: tuple[tuple[str, str], ...]
+    """Part and item of each word that came from a part."""
+
+
+class SentenceRead(NamedTuple):
+    """One sentence, and what it was read as."""
+
+    text: str
+    """Folded: lower case, without quotations."""
+    reading: str
+    matches: tuple[Match, ...]
+
+
+class Explanation(NamedTuple):
+    """How the tables of one language read an answer: sentence by sentence, and as a whole where that decides."""
+
+    language: str
+    abstains: bool
+    verdict: str
+    sentences: tuple[SentenceRead, ...]
+
+
+def explain(text: str, language: str | None = None) -> list[Explanation]:
+    """How each table reads an answer; it abstains where one of them says so.
+
+    Args:
+        text: see :func:`custom_metrics.abstention.is_abstention`.
+        language: the same; ``None`` gives the two languages that the text most looks like.
+    """
+    return [_explained(code, excerpt(text), lexicon) for code, lexicon in lexicons(text, language)]
+
+
+def _explained(language: str, text: str, lexicon: Lexicon) -> Explanation:
+    told: list[str] = []
+    abstains = decide(lexicon.fold(text), lexicon, told)
+    read = text
+    if abstains and (masked := mask_titles(text)) != text:
+        told, read = [], masked
+        abstains = decide(lexicon.fold(masked), lexicon, told)
+    *readings, verdict = told
+    own = stated(lexicon.fold(read), lexicon)
+    parts = [part for part, _ in split(own)]
+    if verdict == WHOLE:
+        parts.append(own)
+        readings.append(BARE.why)
+    # a text that an answer takes back is read no further
+    sentences = (
+        SentenceRead(part, says, tuple(_matches(part, lexicon))) for part, says in zip(parts, readings, strict=False)
+    )
+    return Explanation(language, abstains, verdict, tuple(sentences))
+
+
+def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
+    trace: list[Found] = []
+    hits = lexicon.search(sentence, trace)
+    for found in dict.fromkeys(trace):
+        pattern, places, _ = found
+        start, end = places[0].start, places[-1].end
+        if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception
+            yield Match(pattern.kind, pattern.written, sentence[start:end], tuple(dict.fromkeys(sources(found))))
+
+
+def matches(text: str, lexicon: Lexicon) -> Iterator[Match]:
+    """The phrases that stand in a text, sentence by sentence and in the text as a whole."""
+    for sentence in sentences_of(text, lexicon):
+        yield from _matches(sentence, lexicon)

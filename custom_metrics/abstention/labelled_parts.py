@@ -1,0 +1,104 @@
+"""What stands under labels in an answer: ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``,
+``\\boxed{No}``, ``1. No``.
+
+Only the form is read here, in any language; :mod:`custom_metrics.abstention` knows which of the values are verdicts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = ["Field", "fields"]
+
+READ = 3000  # characters at the front, and as many at the end
+_LONGEST_LABEL, _MOST_WORDS = 40, 4
+_MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
+_FORM = re.compile(r"[:：=→?？|]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
+_JSON = re.compile(
+    r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"
+    r"(?:\"(?P<value>[^\"\n]{0,400})\"|'(?P<single>[^'\n]{0,400})'|(?P<bare>[^\s,{}\[\]\"']{1,20})|(?P<empty>\[\s{0,9}\]))"
+)
+_ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=label)>")
+_LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
+_BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
+_NUMBERED = re.compile(
+    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?"
+    r"(?: ?(?:[-–—,&+]|to|and) ?[\[(]?\d{1,2}[\])]?){0,9})(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
+)
+_LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
+_LABELLED = re.compile(
+    r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)"
+)
+# The first and the last cell of a table's row.
+_ROW = re.compile(r"\|(?P<label>[^|]{1,80})\|(?:[^|]{0,400}\|){0,8}(?P<value>[^|]{0,400})\|")
+NOTHING = "null"
+
+
+class Field(NamedTuple):
+    """A label and what stands under it."""
+
+    label: str
+    value: str
+    numbered: bool = False
+    """It is one of a list, about one of the passages."""
+
+
+def fields(text: str) -> list[Field]:
+    """The labels of an answer and their values, in their order; none where the text is prose.
+
+    Args:
+        text: as :func:`custom_metrics.reading.response.final_answer` leaves it.
+    """
+    text = text if len(text) <= 2 * READ else text[:READ] + "\n" + text[-READ:]
+    if text[:1] in "{[<`" and (found := list(_of_object(text))):
+        return found
+    return list(_of_lines(text)) if _FORM.search(text) else []
+
+
+def _of_object(text: str) -> Iterator[Field]:
+    """Fields of JSON, also of a broken one, or of XML elements."""
+    for pattern in (_JSON, _ELEMENT):
+        for match in pattern.finditer(text):
+            parts = match.groupdict()
+            value = next(
+                (part for part in (parts["value"], parts.get("single"), parts.get("bare")) if part is not None), None
+            )
+            yield Field(parts["label"], NOTHING if value is None or value in ("None", "NULL") else value)
+
+
+def _of_lines(text: str) -> Iterator[Field]:
+    text = _LATEX.sub(r" \1 ", text)
+    boxed = _BOXED.findall(text)
+    if boxed:
+        yield Field("", boxed[-1])
+        return
+    above = None  # a heading or a label with nothing behind it: the next line is what stands under it
+    for line in text.splitlines():
+        written = _MARKUP.sub(" ", line).strip()
+        if cells := _ROW.fullmatch(line.strip()):
+            yield Field(cells["label"].strip(), cells["value"].strip())
+            continue
+        if not written:
+            continue
+        if above is not None and not _LISTED.match(line):
+            yield Field(above, written)
+            above = None
+            continue
+        above = None
+        if numbered := _NUMBERED.match(written):
+            yield Field(numbered["label"], numbered["value"], True)
+            continue
+        labelled = _LABELLED.match(written)
+        if labelled and _is_label(labelled["label"], 2 if labelled["mark"] in "?？" else _MOST_WORDS):
+            if labelled["value"].strip():
+                yield Field(labelled["label"], labelled["value"])
+            else:
+                above = labelled["label"]
+        elif line.lstrip().startswith("#") and _is_label(written, _MOST_WORDS):
+            above = written
+
+
+def _is_label(text: str, most: int) -> bool:
+    return len(text) <= _LONGEST_LABEL and len(text.split()) <= most

@@ -1,0 +1,189 @@
+"""Patterns over words, as a phrase table writes them: ``{material} ... {tell} {not}``.
+
+``tables/README.md`` describes the notation. A pattern is a row of elements. An element is a set of words, one
+of which must stand there; most often it is a part of the table. :func:`parse` reads a pattern; `matching.py` finds
+patterns in a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["GAP", "JOINED", "SPACE", "Element", "Pattern", "Row", "Word", "parse"]
+
+JOINED, SPACE, GAP = "", " ", "..."
+
+_TOKENS = re.compile(
+    r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)|\{(?P<parts>[^{}]*)\}(?P<longer>\*)?(?P<maybe>\?)?"
+    r"|\((?P<words>[^()]*)\)(?P<perhaps>\?)?|(?P<text>(?:(?!\.\.\.)[^\s{}()])+)"
+)
+
+_ALTERNATIVES = re.compile(r"\|(?![^{]*\})")  # not within braces
+
+
+class Word(NamedTuple):
+    """A word or phrase of a pattern.
+
+    An end is open where a word of the text may go on beyond it: ``erwähn*`` is open at the right.
+    """
+
+    literal: str
+    open_left: bool
+    open_right: bool
+    sources: tuple[tuple[str, str], ...] = ()
+    """The parts that it comes from: name, and item as the table writes it."""
+
+
+class Element(NamedTuple):
+    """One place of a pattern."""
+
+    joint: str  # to the element before: JOINED, SPACE or GAP
+    words: frozenset[Word]  # that fit; none where an optional element was left out
+
+
+class Pattern(NamedTuple):
+    """A pattern of a table, read."""
+
+    kind: str  # the key of the table
+    written: str  # the phrase under that key
+    elements: tuple[Element, ...]
+    starts_clause: bool  # written with "^"
+
+
+Row = tuple[Element, ...]
+Fold = Callable[[str], str]
+
+
+def parse(
+    kind: str, written: str, parts: Mapping[str, Sequence[str]], folded: Fold, read: dict[str, list[Row]]
+) -> list[Pattern]:
+    """Read a phrase of a table. Optional elements and parts that hold patterns make several patterns of it.
+
+    Args:
+        kind: the key of the table.
+        written: the phrase.
+        parts: the table's parts, by name.
+        folded: folds a word.
+        read: the parts that were read already, by name; those that the phrase needs are added.
+
+    Raises:
+        ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
+    """
+    starts_clause = written.startswith("^")
+    rows = _Reader(parts, folded, read).rows(written[starts_clause:])
+    if not rows:
+        raise ValueError(f"the phrase {written!r} of {kind!r} is empty")
+    return [Pattern(kind, written, row, starts_clause) for row in rows]
+
+
+@dataclass
+class _Reader:
+    """Reads phrases with the parts of one table. `within` names the parts that are being read, to find circles."""
+
+    parts: Mapping[str, Sequence[str]]
+    folded: Fold
+    read: dict[str, list[Row]]
+    within: tuple[str, ...] = ()
+
+    def rows(self, written: str) -> list[Row]:
+        rows: list[Row] = [()]
+        for joint, alternatives, optional in self._pieces(written):
+            grown = [_joined(row, joint, alternative) for row in rows for alternative in alternatives]
+            # an element that is left out leaves the wider of the joints around it
+            rows = grown + [(*row, Element(joint, frozenset())) for row in rows if optional]
+        return list(dict.fromkeys(merged for row in rows if (merged := _merged(row))))
+
+    def _pieces(self, written: str) -> Iterator[tuple[str, list[Row], bool]]:
+        joint, at = JOINED, 0
+        for token in _TOKENS.finditer(written):
+            if token.start() != at:
+                break
+            at = token.end()
+            if token["gap"] or token["space"]:
+                joint = GAP if token["gap"] else SPACE
+                continue
+            if token["parts"] is not None:
+                rows = [row for name in token["parts"].split("|") for row in self._part(name.strip())]
+                if token["longer"]:
+                    rows = [_opened(row) for row in rows]
+            elif token["words"] is not None:
+                rows = [row for word in _ALTERNATIVES.split(token["words"]) for row in self.rows(word.strip())]
+            elif (word := _word(token["text"], self.folded)) is not None:
+                rows = [(Element(JOINED, frozenset((word,))),)]
+            else:
+                raise ValueError(f"{written!r} has a `*` beside no word")
+            yield joint, _classed(rows), bool(token["maybe"] or token["perhaps"])
+            joint = JOINED
+        if at != len(written):
+            raise ValueError(f"{written!r} has a bracket that is not closed, or not opened")
+
+    def _part(self, name: str) -> list[Row]:
+        if name not in self.read:
+            if name in self.within:
+                raise ValueError(f"the part {name!r} contains itself")
+            if name not in self.parts:
+                raise ValueError(f"no part is named {name!r}; there are {', '.join(sorted(self.parts))}")
+            inner = _Reader(self.parts, self.folded, self.read, (*self.within, name))
+            self.read[name] = _classed(
+                _sourced(row, (name, written)) for written in self.parts[name] for row in inner.rows(written)
+            )
+        return self.read[name]
+
+
+def _opened(row: Row) -> Row:
+    """A row whose last word takes any ending."""
+    joint, words = row[-1]
+    return (*row[:-1], Element(joint, frozenset(word._replace(open_right=True) for word in words)))
+
+
+def _sourced(row: Row, source: tuple[str, str]) -> Row:
+    return tuple(
+        Element(joint, frozenset(word._replace(sources=(*word.sources, source)) for word in words))
+        for joint, words in row
+    )
+
+
+def _joined(row: Row, joint: str, alternative: Row) -> Row:
+    return (*row, alternative[0]._replace(joint=joint), *alternative[1:])
+
+
+def _merged(row: Row) -> Row:
+    """Drop the elements that were left out, and join neighbours of one word each into one literal."""
+    kept: list[Element] = []
+    joint = JOINED
+    for element in row:
+        joint = max(joint, element.joint)  # the wider one is also the greater string
+        if not element.words:
+            continue
+        if kept and joint != GAP and len(element.words) == len(kept[-1].words) == 1:
+            ((before, word),) = zip(kept[-1].words, element.words, strict=True)
+            if not before.open_right and not word.open_left:
+                literal = before.literal + joint + word.literal
+                sources = before.sources + word.sources
+                merged = Word(literal, before.open_left, word.open_right, sources)
+                kept[-1] = Element(kept[-1].joint, frozenset((merged,)))
+                joint = JOINED
+                continue
+        kept.append(Element(joint if kept else JOINED, element.words))
+        joint = JOINED
+    return tuple(kept)
+
+
+def _classed(rows: Iterable[Row]) -> list[Row]:
+    """Merge the alternatives of one element each into one alternative."""
+    words: set[Word] = set()
+    longer: list[Row] = []
+    for row in rows:
+        if len(row) == 1:
+            words |= row[0].words
+        else:
+            longer.append(row)
+    return [*longer, (Element(JOINED, frozenset(words)),)] if words else longer
+
+
+def _word(text: str, folded: Fold) -> Word | None:
+    literal = folded(text.strip("*")).strip()
+    return Word(literal, text.startswith("*"), text.endswith("*")) if literal else None

@@ -1,0 +1,1 @@
+"""What the harness loads by name: filters, aggregations and metrics."""

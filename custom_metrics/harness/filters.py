@@ -1,0 +1,109 @@
+"""Harness filters: each reads something out of all responses of a task at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from lm_eval.api.filter import Filter
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.reading.response import after_reasoning, final_answer
+from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.reading.verdicts import UNREAD, read_preference, read_rating
+from custom_metrics.relevance import nomiracl_label, robust_label
+
+__all__ = ["Abstention", "CopiedAnswer", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
+
+Responses = Iterable[Sequence[Any]]
+
+
+def _each(
+    resps: Responses, docs: Iterable[dict[str, Any]], read: Callable[[Any, dict[str, Any]], str]
+) -> list[list[str]]:
+    return [[read(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)]
+
+
+class NomiraclLabel(Filter):  # type: ignore[misc]
+    """``nomiracl_label``: each response becomes one of the three NoMIRACL labels.
+
+    Args:
+        parser: ``strict`` is the released parser, ``robust`` reads more (see ``custom_metrics.relevance``).
+    """
+
+    def __init__(self, parser: str = "strict") -> None:
+        if parser not in ("strict", "robust"):
+            raise ValueError(f"filter nomiracl_label: parser must be 'strict' or 'robust', got {parser!r}")
+        self.parser = parser
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        if self.parser == "strict":
+            return _each(resps, docs, lambda response, _: nomiracl_label(response))
+        return _each(resps, docs, label_of)
+
+
+def label_of(response: Any, doc: Mapping[str, Any]) -> str:
+    """The robust label of a response to a NoMIRACL document."""
+    question, passages = doc.get("query"), doc.get("passages")
+    passages = [passage for passage in passages if isinstance(passage, str)] if isinstance(passages, list) else ()
+    return robust_label(response, doc.get("language"), question if isinstance(question, str) else None, passages)
+
+
+class Abstention(Filter):  # type: ignore[misc]
+    """``abstention``: a response that abstains becomes one fixed word; any other stays as it is.
+
+    Args:
+        label: that word.
+        language: code of the answers' language; default the document's ``language``, else all languages.
+    """
+
+    def __init__(self, label: str = "unanswerable", language: str | None = None) -> None:
+        self.label = label
+        self.language = language
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        def read(response: Any, doc: dict[str, Any]) -> str:
+            text = response if isinstance(response, str) else ""
+            return self.label if is_abstention(final_answer(text), self.language or doc.get("language")) else text
+
+        return _each(resps, docs, read)
+
+
+class FinalAnswer(Filter):  # type: ignore[misc]
+    """``final_answer``: the response without reasoning blocks and chat debris (see ``custom_metrics.reading.response``)."""
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return _each(resps, docs, lambda response, _: final_answer(response))
+
+
+class CopiedAnswer(Filter):  # type: ignore[misc]
+    """``copied_answer``: the version of the response that has most in common with the document's ``answer``: the whole
+    response, what follows its reasoning, or its final answer.
+
+    It is for tasks that want the answer back with tags. The answer itself may hold what `final_answer` takes for debris: a
+    model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these too.
+    """
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        def read(response: Any, doc: dict[str, Any]) -> str:
+            final = final_answer(response)
+            if final == response or not isinstance(response, str):
+                return final
+            readings = dict.fromkeys((response, after_reasoning(response), final))
+            return max(readings, key=lambda text: align(*parse(text), doc["answer"]).similarity)
+
+        return _each(resps, docs, read)
+
+
+class JudgeRating(Filter):  # type: ignore[misc]
+    """``judge_rating``: a judge's reply becomes ``"1"`` to ``"4"``, or ``"unread"``."""
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return _each(resps, docs, lambda response, _: str(read_rating(response) or UNREAD))
+
+
+class JudgePreference(Filter):  # type: ignore[misc]
+    """``judge_preference``: a judge's reply about two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
+
+    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return _each(resps, docs, lambda response, _: read_preference(response) or UNREAD)

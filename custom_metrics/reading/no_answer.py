@@ -1,0 +1,323 @@
+"""Text that is no answer, and of which kind: what a model writes that is broken, or was prompted in the wrong form.
+
+:func:`no_answer` gives one of the :data:`KINDS`:
+
+================  =====================================================================================================
+``empty``         no letter and no digit
+``failure``       the message of a service that failed, see :mod:`custom_metrics.reading.service_failures`
+``prompt``        the text repeats the prompt or goes on with it, and nothing of its own stands behind that: headings
+                  ("QUESTION:", "CONTEXTS:", "[document]:"), sentences of the instruction, the question itself, the next
+                  passage ("[11] Berlin: ...", where there were ten), or the passages from the first on
+``loop``          from its first sentence on, four copies or more of the same words or characters ("the the the the",
+                  "hahahaha"), or so few different pairs of characters that there is no other way
+``markup``        tags, entities and commands of HTML, XML and LaTeX, with no text between them
+``code``          begins as a program does, and no line of prose follows
+``debris``        special tokens and turn headings of chat templates, also broken ones ("assistant", "im_end|>", "[PAD]")
+``noise``         characters that make no words, see :mod:`custom_metrics.reading.noise`
+``script``        more than a name (three words, 30 letters; 8 without spaces, 12 Korean) in a script that neither the
+                  question nor its passages nor English use; only where a question is given
+================  =====================================================================================================
+
+Random letters stay an answer where they are few (names are as rare), and so do random Chinese characters and Korean
+syllables, and real words in random order: to know those would need a list of words.
+
+A text that the passages hold word for word is an answer, whatever it looks like ("Boom Boom Boom Boom"); only the kind
+`prompt` is an exception. "Paris", "[3]", "1945", "H2O", "東京" are answers to any question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from custom_metrics.abstention.folding import EDGE, NO_SPACES
+from custom_metrics.reading.noise import is_noise, script_of, scripts
+from custom_metrics.reading.service_failures import is_service_failure
+
+__all__ = ["KINDS", "behind_prompt", "no_answer"]
+
+KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
+
+READ = 2000  # characters at the front; what is no answer is none from its beginning
+PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
+
+_SUBSTANCE = re.compile(r"[^\W_]")
+
+# ------------------------------------------------------------------------------------------------------------- prompt
+
+# The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models go on with questions and answers.
+_HEADING = re.compile(
+    r"[^\w\[]*(?:(?P<asks>QUESTIONS?\s*:|(?:user|human)\s*:|\[(?:title|document|conversation)\]\s*:)"
+    r"|CONTEXTS\s*:(?=\s*\[\d{1,3}\]\s*[^\n]{0,120}?\S:\s)|(?:OUTPUT|## Explanation|## Answer|agent|\[answer\])\s*:)",
+    re.IGNORECASE,
+)
+_INSTRUCTION = re.compile(
+    r"[\s#*.]*(?:"
+    r"I will give you a question and several contexts containing information about the question"
+    r"|You are an evaluator checking whether the question contains the answer within the contexts or not"
+    r"|(?:Remember to )?read the contexts carefully(?: and provide a step-by-step explanation for your answer)?"
+    r"|If any of the contexts answers? the question(?:: [^\n]{0,400}?)?, (?:please )?respond as either"
+    r"(?:[\s\"'“”]*(?:Yes, answer is present|I don['’]t know|or)[.,\"'“”]*)*"
+    r"|Do not add any other information in your output"
+    r"|You must follow the output format with:?"
+    r"|## Explanation:\.\.\. ## Answer:(?:[\s\"'“”]*(?:Yes, answer is present|I don['’]t know|or)[.,\"'“”]*)*"
+    r"|Please answer a question about this article"
+    r"|If the question is unanswerable, say [\"']?unanswerable[\"']?"
+    r"|Generate next agent response, given the following document\(s\)"
+    r"|Answer with no more than 150 words"
+    r"|If you cannot base your answer on the (?:above )?document(?:\(s\)|s)?, please state that you do not have an answer"
+    r")[.:]?",
+    re.IGNORECASE,
+)
+_OFTEN = ("Yes, ", "I don", "\nYes, ", "\nI don")  # no part of a prompt begins so: most answers of a run need no more
+_ASKING = "?？؟.;。 \"'”“»"
+_LEAD = re.compile(r"[\s\"'*“”„«»]*")
+_PASSAGE = re.compile(r"\s*\[(\d{1,3})\]\s*(?=[^\n]{0,120}?\S:\s)")
+_FIRST = re.compile(r"\W*CONTEXTS\s*:\s*\[1\]", re.IGNORECASE)
+_OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\s*", re.IGNORECASE)
+_VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.IGNORECASE)
+
+
+def _behind(asked: str, text: str, start: int) -> int | None:
+    """Where a text goes on behind the question and its marks, where that stands at `start`."""
+    end = start + len(asked)
+    if text[start:end].lower() != asked or text[end : end + 1].isalnum():
+        return None
+    while end < len(text) and text[end] in _ASKING:
+        end += 1
+    return end
+
+
+def behind_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
+    """A text without the parts of the prompt that it begins with.
+
+    It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. A text may go
+    on with passages, or with a question of its own. Then what stands behind "OUTPUT:" or "Answer:" counts, or one of the
+    prompt's two phrases.
+
+    Args:
+        text: as :func:`custom_metrics.reading.response.final_answer` leaves it.
+        question: of the document.
+        passages: of the document, as they stand in the prompt.
+    """
+    if text.startswith(_OFTEN):
+        return text
+    asked = (question or "").strip().rstrip(_ASKING).lower()
+    start, headed = 0, False
+    while True:
+        lead = _LEAD.match(text, start)
+        at = lead.end() if lead else start
+        if asked and (end := _behind(asked, text, at)):
+            start = end
+            headed = False
+        elif part := _INSTRUCTION.match(text, start):
+            start = part.end()
+        elif part := _HEADING.match(text, start):
+            start = part.end()
+            headed = bool(part["asks"])
+        else:
+            break
+    passage = _PASSAGE.match(text, start)
+    if start and _FIRST.match(text, start):  # the contexts behind the question, the first without its title
+        headed = True
+    elif passage:
+        number, contexts = int(passage[1]), "contexts" in text[:start].lower()
+        copied = number == 1 and "\n[2]" in text and bool(passages) and passages[0][:40] in text
+        headed = number > (len(passages) or PASSAGES) or contexts or copied
+    if not headed:
+        return text[start:].lstrip() if start else text
+    said = _OUTPUT.search(text, start) or _VERDICT.search(text, start)
+    return text[said.end() :] if said else ""
+
+
+# --------------------------------------------------------------------------------------------------------------- loop
+
+_COPIES = 4
+_LONGEST_PERIOD = 64  # words
+_LONGEST_UNIT = 32  # characters
+_SAME_LETTER = 6  # "XXXX" may be a name, and "1111" is a year
+_SAME_DIGITS = 12
+_FEW = 0.25  # different pairs of characters to all of them; prose has more than 0.4 in 400 characters
+_FEW_FROM, _FEW_TO = 32, 400
+_SENTENCE_END = re.compile(r"[.!?。！？।۔؟\n]+")
+
+
+def _loops(text: str) -> bool:
+    tokens = text.casefold().split()
+    words = [token.strip(EDGE + "*_#") for token in tokens]
+    for unit in range(1, min(_LONGEST_PERIOD, len(words) // _COPIES) + 1):
+        if words[unit:] == words[:-unit]:
+            numbers = all(word.isdigit() for word in words[:unit])
+            return any(map(_SUBSTANCE.search, words[:unit])) and (not numbers or len(words) >= 2 * _COPIES * unit)
+    joined = "".join(filter(str.isalnum, text.casefold()[: _FEW_TO * 2]))
+    if _copies(joined):
+        return True
+    if len(joined) >= _FEW_FROM and not joined.isdigit():
+        joined = joined[:_FEW_TO]
+        if len({a + b for a, b in pairwise(joined)}) < _FEW * (len(joined) - 1):
+            return not _says_something_first(text)
+    return len(words) >= _COPIES * 2 and _loops_on(words, text)
+
+
+def _copies(joined: str) -> bool:
+    size = len(joined)
+    for unit in range(1, min(_LONGEST_UNIT, size // _COPIES) + 1):
+        if joined[unit:] == joined[:-unit]:
+            enough = _SAME_DIGITS if joined.isdigit() else _SAME_LETTER  # four copies of two letters are more than that
+            return size >= enough
+    return False
+
+
+def _loops_on(words: Sequence[str], text: str) -> bool:
+    """Whether all but the first quarter goes round, and that quarter is no sentence."""
+    tail = words[len(words) // 4 :]
+    for unit in range(1, min(_LONGEST_PERIOD, len(tail) // _COPIES) + 1):
+        if tail[unit:] == tail[:-unit] and any(map(_SUBSTANCE.search, tail[:unit])):
+            return not _says_something_first(text)
+    return False
+
+
+def _says_something_first(text: str) -> bool:
+    """Whether a first sentence or line stands in a text once, and is none of the loop."""
+    text = text.strip()
+    end = _SENTENCE_END.search(text)
+    if not end:
+        return False
+    first = text[: end.start()].strip()
+    return bool(_SUBSTANCE.search(first)) and text.count(first) == 1 and not _loops(first)
+
+
+# -------------------------------------------------------------------------------------------- markup, code, debris
+
+_HTML = frozenset(
+    "a abbr article aside b base blockquote body br button canvas caption center cite code col dd del details div dl dt em "
+    "figure font footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label li link main mark meta "
+    "nav noscript object ol option p param pre q ref s samp script section select small source span strike strong style "
+    "sub summary sup svg table tbody td template textarea tfoot th thead time title tr tt u ul var video xml "
+    "answer context output passage question response result text document user assistant system".split()
+)
+_TAG = re.compile(
+    r"<(?P<closing>/?)(?P<name>[A-Za-z][\w:-]{0,30})(?P<more>\s[^<>]{0,300}|/)?>|<[!?][^<>]{0,300}>"
+    r"|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[A-Za-z]{2,8});",
+)
+_LATEX = re.compile(r"\\(?:begin|end|documentclass|usepackage)(?:\[[^\]\n]{0,80}\])?\{[^{}\n]{0,80}\}|\\[A-Za-z]{2,20}")
+_CODE = re.compile(
+    r"(?:```[\w+-]{0,20}\s*)?(?:[>$#/ ]{0,4})(?:"
+    r"(?:async )?def \w+\s*\(|class \w+\s*(?:\([^()\n]{0,80}\))?\s*[:{]"
+    r"|import [a-z][\w.]*(?: as \w+|\s*;|\s*\n)"
+    r"|from [\w.]+ import \w|#include\b|#!/|(?:public|private|protected) (?:static |final )*(?:class|void|int|String)\b"
+    r"|(?:async )?function\s*\w*\s*\([^()\n]{0,200}\)\s*\{|(?:const|var) \w+\s*=|let \w+\s*=[^\n]{0,200};|INSERT INTO \w"
+    r"|SELECT\s[^\n]{1,200}\sFROM\s\w"
+    r"|print\(|console\.log\(|return\b[^\n]{0,200};|(?:if|for|while) ?\([^()\n]{0,200}\) ?\{"
+    r"|using namespace \w|package [\w.]+;"
+    r"|if __name__ ==|int main\(|System\.out\.|[\w.]{1,40} = [\[{]|@[\w.]+\n\s*(?:async )?def )"
+)
+_CODE_MARKS = frozenset(";{}=<>")
+_ROLE = r"(?:assistant|user|system|human|model|instruction|response|input)"
+_DEBRIS = re.compile(
+    r"<[|\uff5c/][\w\uff5c▁|]{1,40}[|\uff5c]?>|<(?:s|unk|pad|bos|eos|mask|cls|sep|start_of_turn|end_of_turn|extra_id_\d+)>"
+    r"|\[/?(?:INST|SYS|PAD|UNK|CLS|SEP|MASK|BOS|EOS|END)\]|<0x[0-9A-F]{2}>|[ĠĊ▁]"
+    r"|\b(?:im_start|im_end|start_header_id|end_header_id|eot_id|endoftext|end_of_text|begin_of_text|start_of_turn|end_of_turn"
+    r"|extra_id_\d+|eom_id|INST)\b"
+    rf"|#{{1,4}} ?{_ROLE}\b:?|\b{_ROLE}:|\bassistant\b|\b(?:user|system)(?=\n|$)",
+    re.IGNORECASE,
+)
+_TOKEN_FORM = re.compile(r"[|<>\[\]#:_Ġ▁]|assistant", re.IGNORECASE)
+
+
+def _is_markup(text: str) -> bool:
+    if "<" not in text and "&" not in text and "\\" not in text:
+        return False
+    seen: Counter[str] = Counter(match["name"].lower() for match in _TAG.finditer(text) if match["name"])
+
+    def stripped(tag: re.Match[str]) -> str:
+        name = (tag["name"] or "").lower()
+        known = not name or name in _HTML or tag["closing"] or tag["more"] or seen[name] > 1
+        return " " if known else tag[0]
+
+    bare = _LATEX.sub(" ", _TAG.sub(stripped, text))
+    return bare != text and not _SUBSTANCE.search(bare)
+
+
+def _is_code(text: str) -> bool:
+    return bool(_CODE.match(text.lstrip())) and not any(map(_is_prose, text.replace("```", "\n").splitlines()))
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line is a sentence of three words or more, and none of a program."""
+    ends = line.rstrip()[-1:] in tuple(".!?。।۔؟")
+    return ends and line[:1].isalpha() and len(line.split()) >= 3 and _CODE_MARKS.isdisjoint(line)
+
+
+def _is_debris(text: str) -> bool:
+    return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_DEBRIS.sub(" ", text))
+
+
+# ------------------------------------------------------------------------------------------------------------- script
+
+_BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\uff00-\uff60]")
+_NAME_WORDS, _NAME_LETTERS, _NAME_UNSPACED, _NAME_HANGUL = 3, 30, 8, 12
+_HANGUL = re.compile("[\uac00-\ud7a3]+")
+
+
+def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> bool:
+    if question is None or text.isascii() or not _BEYOND_LATIN.search(text):
+        return False
+    counts = scripts(text)
+    if not counts:  # digits and marks
+        return False
+    script = max(counts, key=counts.__getitem__)
+    most = counts[script]
+    if script == "LATIN" or 2 * most <= counts.total():
+        return False
+    unspaced, hangul = (sum(map(len, pattern.findall(text))) for pattern in (NO_SPACES, _HANGUL))
+    within = most <= _NAME_LETTERS and unspaced <= _NAME_UNSPACED and hangul <= _NAME_HANGUL
+    if len(text.split()) <= _NAME_WORDS and within:
+        return False
+    return not any(script_of(char) == script for char in set(question).union(*passages))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:
+    """The kind of a text that is no answer; ``None`` for an answer, also for a wrong one and for an abstention.
+
+    Args:
+        text: as :func:`custom_metrics.reading.response.final_answer` leaves it; the first :data:`READ` characters are read.
+        question: what was asked. Without it, the kinds that need it (see the module) are not looked for.
+        passages: what the prompt gave with the question.
+
+    Returns:
+        One of :data:`KINDS`, or ``None``.
+    """
+    text = text[:READ]
+    if not _SUBSTANCE.search(text):
+        return "empty"
+    if is_service_failure(text, question):
+        return "failure"
+    if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
+        return "prompt"
+    kind = _form(text)
+    if kind is None and is_noise(_TAG.sub(" ", text), question, passages):
+        kind = "noise"
+    elif kind is None and _is_foreign(text, question, passages):
+        kind = "script"
+    if kind == "loop":
+        text = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]  # "Berlin\nBerlin\nBerlin\nBerlin"
+    return None if kind is None or _is_quoted(text, passages) else kind
+
+
+def _form(text: str) -> str | None:
+    for kind, is_kind in (("markup", _is_markup), ("code", _is_code), ("debris", _is_debris), ("loop", _loops)):
+        if is_kind(text):
+            return kind
+    return None
+
+
+def _is_quoted(text: str, passages: Sequence[str]) -> bool:
+    """Whether a text stands in a passage word for word."""
+    said = text.strip(EDGE).casefold()
+    return bool(said) and any(said in passage.casefold() for passage in passages)

@@ -1,0 +1,142 @@
+"""The part of a model's output that is its answer: without reasoning blocks, special tokens, further invented turns,
+terminal codes and a JSON object around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from typing import Any
+
+from custom_metrics.reading.surrogates import without_surrogates
+
+__all__ = ["after_reasoning", "final_answer"]
+
+# Reasoning blocks as models write them; an opening tag may be missing (it stood in the prompt) or the closing one (the
+# output was cut while the model was still thinking, so there is no answer).
+_THINKING_TAGS = (
+    "(?:[a-z]+:)?think|thinking|thoughts?|reason|reasoning|reflection|scratch_?pad|analysis|rationale|planning|"
+    "inner_monologue|(?:thought|thinking|reasoning)_process|chain_of_thought|cot"
+)
+_OPENING = re.compile(
+    rf"<(?:{_THINKING_TAGS})>|◁think▷|\[THINK\]|<\|(?:begin_of_thought|START_THINKING)\|>", re.IGNORECASE
+)
+_CLOSING = re.compile(
+    rf"</(?:{_THINKING_TAGS})>|◁/think▷|\[/THINK\]|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
+)
+# The second forms are what is left where special tokens were taken out of the output.
+_FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>|assistantfinal(?=[^\s])")
+_ANY_CHANNEL = re.compile(r"<\|channel\|>|\A\s*(?:analysis|commentary)(?=[A-Z\"'])")
+# What a model hands in where it marks that: the last such element, if only white space follows.
+_HANDED_IN = re.compile(
+    r"<(?P<tag>answer|final|final_answer|output|response|result|verdict|solution)>(?P<inside>[^<]{0,20000})</(?P=tag)>\s*\Z",
+    re.IGNORECASE,
+)
+# The start of a turn that is not the model's: what follows was invented.
+_NEXT_TURN = re.compile(
+    r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|"
+    r"\[INST\]|<\|(?:im_end|eot_id|end|endoftext|end_of_text|return|eom_id)\|>\s*\S|"
+    r"\n[^\S\n]*\n(?:user|human|### ?(?:user|human|instruction)):\s"
+    r"|\nQUESTION:[^\S\n]*\n",
+    re.IGNORECASE,
+)
+# Tokens no text holds, wherever they stand; and those that are also HTML or ordinary brackets, at the ends only.
+_TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
+_EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
+_LEAD = re.compile(r"(?:\s+|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
+_SPACE = re.compile(r"\s+")
+# Colours, cursor movements and titles that a terminal would take out (ECMA-48), and the eight-bit form of their start.
+_TERMINAL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[78=>]|\x1b"
+)
+_FENCED = re.compile(r"```[A-Za-z0-9]{0,20}[^\S\n]*\n(?P<inside>.*)\n[^\S\n]*```", re.DOTALL)
+_ANSWER_KEYS = ("answer", "final_answer", "output", "response", "result")
+_LONGEST_OBJECT = 20_000  # characters
+_ROLE = re.compile(r"^\s*(?:(?:assistant|### ?(?:assistant|response))\s*(?::|\n|$)|model\s*\n)\s*", re.IGNORECASE)
+
+
+def final_answer(response: str | None) -> str:
+    """A model's answer without its reasoning, the debris of chat templates and terminal codes.
+
+    Where the whole answer is a JSON object (also one in a code fence) with a text under ``answer``, ``final_answer``,
+    ``output``, ``response`` or ``result``, that text is the answer. A response without any of these comes back
+    unchanged, to the last space (lengths count it). Where something was removed, white space at the ends goes too.
+    ``None``, anything else that is no text, and a reasoning block that never ends become ``""``.
+    """
+    if not isinstance(response, str):
+        return ""
+    text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
+    text = after_reasoning(text)
+    text = text[_lead(text) :]
+    turn = _NEXT_TURN.search(text)
+    if turn:
+        text = text[: turn.start()]
+    text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text))).strip()
+    text = _unwrapped(_handed_in(text))
+    return response if text == response.strip() else text
+
+
+def _handed_in(text: str) -> str:
+    """What stands in a last ``<answer>``, where that ends the text."""
+    opening = text.rfind("<", 0, max(0, text.rfind("</"))) if text.endswith(">") else -1
+    element = _HANDED_IN.match(text, opening) if opening >= 0 else None
+    return element["inside"].strip() if element and element["inside"].strip() else text
+
+
+def _unwrapped(text: str) -> str:
+    """The text under a key like ``answer``, where the whole text is a JSON object that has one."""
+    if text[:1] not in ("{", "`") or len(text) > _LONGEST_OBJECT:
+        return text
+    fenced = _FENCED.fullmatch(text)
+    try:
+        fields: Any = json.loads(fenced["inside"] if fenced else text)
+    except (ValueError, RecursionError):  # no JSON, a number of 5,000 digits, a thousand brackets
+        return text
+    if isinstance(fields, dict):
+        known = {str(key).lower(): value for key, value in reversed(fields.items())}
+        for key in _ANSWER_KEYS:
+            value = known.get(key)
+            if isinstance(value, list) and len(value) == 1:
+                (value,) = value
+            if isinstance(value, str):
+                return without_surrogates(value.strip())  # the escapes of JSON can bring them in here
+    return text
+
+
+def _lead(text: str) -> int:
+    """Length of what opens a text before the answer: special tokens, and a repeated instruction in ``[INST]``."""
+    lead = _LEAD.match(text)
+    end = lead.end() if lead else 0
+    if text.startswith("[INST]", end):
+        closing = text.find("[/INST]", end)
+        end = closing + len("[/INST]") if closing >= 0 else end
+    return end
+
+
+def _without_edge_tokens(text: str) -> str:
+    start, end = 0, len(text)
+    while start < end and (token := _EDGE_TOKEN.match(text, start) or _SPACE.match(text, start)):
+        start = token.end()
+    while start < end:
+        if text[end - 1].isspace():
+            end -= 1
+            continue
+        opening = max(text.rfind("<", start, end), text.rfind("[", start, end))
+        if opening < 0 or not _EDGE_TOKEN.fullmatch(text, opening, end):
+            break
+        end = opening
+    return text[start:end]
+
+
+def after_reasoning(text: str) -> str:
+    """A model's output without its reasoning; empty where that never ends."""
+    final = deque(_FINAL_CHANNEL.finditer(text), maxlen=1)
+    if final:
+        return text[final[0].end() :]
+    if _ANY_CHANNEL.search(text):
+        return ""
+    closing = deque(_CLOSING.finditer(text), maxlen=1)
+    if closing:
+        text = text[closing[0].end() :]
+    opening = _OPENING.search(text)
+    return text if opening is None else text[: opening.start()]

@@ -1,0 +1,1 @@
+"""Scores of answers: one measure a file, from strings and labels to numbers."""

@@ -1,0 +1,47 @@
+"""Corpus figures from per-document values, as the harness's aggregations that know their own standard error.
+
+The harness passes one value per document. ``None`` means that the document is not in the metric's denominator. A figure
+with an empty denominator is ``nan``, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+
+__all__ = ["Aggregation", "defined_mean", "defined_share"]
+
+
+class Aggregation:
+    """A function from the values of all documents to a figure. The harness calls it and gets the figure's value.
+
+    Args:
+        name: as task YAMLs know it.
+        figure: from one value a document to the figure, ``nan`` where it is not defined.
+    """
+
+    def __init__(self, name: str, figure: Callable[[Sequence[Any]], Figure]) -> None:
+        self.name = name
+        self.figure = figure
+
+    def __call__(self, values: Sequence[Any]) -> float:
+        return float(self.figure(values).value)
+
+    def standard_error(self, values: Sequence[Any]) -> float:
+        """The standard error of the figure; ``nan`` where it has none."""
+        return float(self.figure(values).standard_error)
+
+    def __repr__(self) -> str:  # stands in results files, as the harness writes down the configuration
+        return self.name
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Aggregation:
+        return self
+
+
+defined_mean = Aggregation("defined_mean", mean_figure)
+"""Mean over the documents in the denominator; bounds by bootstrap."""
+
+defined_share = Aggregation("defined_share", share_figure)
+"""Share of the documents in the denominator, of values 1.0 and 0.0; Wilson bounds."""

@@ -1,0 +1,100 @@
+"""How well spans agree character by character: Mu-SHROOM's ``iou`` and ``rho``.
+
+Both are figures of one answer and equal those of the shared task's scorer to the digit (``participant_kit/scorer.py`` of
+https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). A corpus has their means over answers. *Hard labels* say
+of each character whether it is hallucinated, *soft labels* with which probability (of annotators: the share that marked
+it). Words play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.scores import detection
+from custom_metrics.scores.document_values import Clustered
+
+__all__ = ["iou", "process_results", "ranks", "rho"]
+
+_DECIMALS = 8  # to which the scorer rounds before it asks whether labels are constant
+
+
+def iou(annotated: Iterable[tuple[int, int]], found: Iterable[tuple[int, int]]) -> float:
+    """Intersection over union of the characters of two sets of spans; 1.0 where both are empty.
+
+    Args:
+        annotated: (start, end) in characters; may overlap.
+        found: the same, of a detector.
+    """
+    theirs = {at for start, end in annotated for at in range(start, end)}
+    ours = {at for start, end in found for at in range(start, end)}
+    return len(theirs & ours) / len(theirs | ours) if theirs or ours else 1.0
+
+
+def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, int, float]], length: int) -> float:
+    """Spearman's correlation of the soft labels of a text's characters.
+
+    There is no correlation where one side gives all characters the same label (to eight decimals). The value is then 1.0 if
+    both sides do, else 0.0. So "nothing here" and "all of this" count the same. A prediction of one span over the whole
+    text scores 0.0 where people marked a part.
+
+    Args:
+        annotated: (start, end, probability) in characters; where spans overlap the last one holds, outside it is 0.
+        found: the same, of a detector.
+        length: of the text in characters; the labels of an empty text are constant.
+
+    Raises:
+        ValueError: a span reaches beyond the text.
+    """
+    theirs, ours = _per_character(annotated, length), _per_character(found, length)
+    constant = [len(np.unique(np.round(labels, _DECIMALS))) <= 1 for labels in (theirs, ours)]
+    if any(constant):
+        return float(all(constant))
+    return float(np.corrcoef(ranks(theirs), ranks(ours))[0, 1])
+
+
+def _per_character(spans: Iterable[tuple[int, int, float]], length: int) -> NDArray[np.float64]:
+    labels = np.zeros(length)
+    for start, end, probability in spans:
+        if not 0 <= start <= end <= length:
+            raise ValueError(f"the span {start} to {end} is not in a text of {length} characters")
+        labels[start:end] = probability
+    return labels
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1 on; those that tie share their mean rank."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    mean: NDArray[np.float64] = (last - (count - 1) / 2)[place]
+    return mean
+
+
+# ------------------------------------------------------------------------------------------------ the harness's metrics
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a Mu-SHROOM task.
+
+    Args:
+        doc: ``answer``, ``language``, ``spans`` (hard labels) and ``soft_labels`` (``start``, ``end``, ``prob``).
+        results: one tagged text, as :func:`custom_metrics.scores.detection.process_results` reads it. Every span is a
+            hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest.
+
+    Returns:
+        The answer's ``iou`` and ``rho``, which carry the passage, and what
+        :func:`custom_metrics.scores.detection.process_results` returns.
+    """
+    hard, found, kind = detection.annotated_and_found(doc, results)
+    soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
+    sure_last = sorted(found, key=lambda span: span.probability)
+    overlap = iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found))
+    correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
+    return {
+        "iou": Clustered(overlap, doc.get("passage", "")),
+        "rho": Clustered(correlation, doc.get("passage", "")),
+        **detection.word_values(doc, hard, found, kind),
+    }

@@ -1,0 +1,243 @@
+"""How well a detector finds hallucinated words: precision, recall and F1 of the hallucinated class.
+
+A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.reading.words`. Counts are
+summed over documents before anything is divided. The paper counts sub-word tokens instead, and its published code
+shifts labels by a word; this module does neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
+from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.reading.words import words
+from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.scores.document_values import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
+from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
+
+__all__ = [
+    "WordCounts",
+    "annotated_and_found",
+    "category_figures",
+    "count_words",
+    "process_category_results",
+    "process_results",
+    "word_values",
+]
+
+
+class WordCounts(NamedTuple):
+    """Words of one document or of many, by what they are and what the detector says.
+
+    Attributes:
+        tp: hallucinated and flagged.
+        fp: flagged, but fine.
+        fn: hallucinated, but not flagged.
+        tn: fine and not flagged.
+    """
+
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+
+    @property
+    def precision(self) -> float:
+        """TP / (TP + FP); ``nan`` where nothing is flagged."""
+        return _ratio(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> float:
+        """TP / (TP + FN), the true positive rate; ``nan`` where nothing is hallucinated."""
+        return _ratio(self.tp, self.tp + self.fn)
+
+    @property
+    def f1(self) -> float:
+        """2 TP / (2 TP + FP + FN); ``nan`` where nothing is flagged or hallucinated."""
+        return _ratio(2 * self.tp, 2 * self.tp + self.fp + self.fn)
+
+    @property
+    def false_positive_rate(self) -> float:
+        """FP / (FP + TN); ``nan`` where everything is hallucinated."""
+        return _ratio(self.fp, self.fp + self.tn)
+
+    @property
+    def prevalence(self) -> float:
+        """(TP + FN) / words: the share that is hallucinated; ``nan`` without words."""
+        return _ratio(self.tp + self.fn, sum(self))
+
+    @property
+    def flagged_share(self) -> float:
+        """(TP + FP) / words; ``nan`` without words."""
+        return _ratio(self.tp + self.fp, sum(self))
+
+
+def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
+    """Count the words of one text. Spans are in characters of it."""
+    places = words(text, language)
+    is_gold = np.array([category is not None for category in covered(places, gold)], dtype=bool)
+    is_found = np.array([category is not None for category in covered(places, found)], dtype=bool)
+    return WordCounts(
+        int(np.sum(is_gold & is_found)),
+        int(np.sum(~is_gold & is_found)),
+        int(np.sum(is_gold & ~is_found)),
+        int(np.sum(~is_gold & ~is_found)),
+    )
+
+
+def count_categories(
+    text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]
+) -> dict[str, WordCounts]:
+    """Count the words of one text by category. A true positive has the same category on both sides."""
+    places = words(text, language)
+    pairs = list(zip(covered(places, gold), covered(places, found), strict=True))
+    return {
+        category: WordCounts(
+            sum(a == category == b for a, b in pairs),
+            sum(b == category != a for a, b in pairs),
+            sum(a == category != b for a, b in pairs),
+            sum(a != category != b for a, b in pairs),
+        )
+        for category in CATEGORIES
+    }
+
+
+# ------------------------------------------------------------------------------------------------ the harness's metrics
+
+_METRICS = ("f1", "precision", "recall")
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a detection task.
+
+    Args:
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, is the same for
+            documents that hang together, such as one text that several people marked.
+        results: one tagged text, as an LLM or a detector gives it. A text that differs from the answer is aligned to it.
+            One that has next to nothing in common with the answer flags no word, and counts in ``lost_rate``.
+
+    Returns:
+        ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
+        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and
+        1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
+    """
+    return word_values(doc, *annotated_and_found(doc, results))
+
+
+def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
+    """The values of :func:`process_results`, from the spans of :func:`annotated_and_found`."""
+    counts = count_words(doc["answer"], doc["language"], gold, found)
+    return {**_values(counts, list(counts), doc), **_faithful(kind, doc)}
+
+
+def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``."""
+    gold, found, kind = annotated_and_found(doc, results)
+    by_category = count_categories(doc["answer"], doc["language"], gold, found)
+    counts = [list(by_category[category]) for category in CATEGORIES]
+    total = WordCounts(*(sum(of_category) for of_category in zip(*counts, strict=True)))
+    return {**_values(total, counts, doc), **_faithful(kind, doc)}
+
+
+def _values(total: WordCounts, counts: list[Any], doc: Mapping[str, Any]) -> dict[str, Any]:
+    of_document = 1.0 if math.isnan(total.f1) else total.f1
+    carried = ClusteredCounts(counts, doc.get("passage", ""))
+    return {"f1": Carried(of_document, carried), "precision": carried, "recall": carried}
+
+
+def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
+    """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment.
+
+    Args:
+        doc, results: see :func:`process_results`.
+    """
+    gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
+    text, spans = parse(results[0])
+    alignment = align(text, spans, doc["answer"])
+    return gold, alignment.spans, alignment.kind
+
+
+def _faithful(kind: str, doc: Mapping[str, Any]) -> dict[str, float]:
+    said = {"altered_rate": kind in ("edited", "lost"), "lost_rate": kind == "lost"}
+    return {name: Clustered(value, doc.get("passage", "")) for name, value in said.items()}
+
+
+def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """The metric of summed counts (..., 4)."""
+
+    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
+        top, bottom = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
+        with np.errstate(invalid="ignore"):  # 0/0
+            return np.asarray(top / bottom)
+
+    return of_counts
+
+
+def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Mean of the metric of summed counts (..., categories, 4) over the categories that occur in the annotations.
+
+    One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
+    is sure of.
+    """
+
+    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        occurs = counts[..., 0] + counts[..., 2] > 0
+        values = np.where(occurs, np.nan_to_num(_binary(metric)(counts)), 0.0)
+        with np.errstate(invalid="ignore"):  # 0/0
+            return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
+
+    return of_counts
+
+
+def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """The counts of each document, and its cluster; ``None`` where no two documents hang together."""
+    counts = [value.of if isinstance(value, Carried) else value for value in values]
+    clusters = clusters_of([cluster_of(value) for value in counts])
+    rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
+    return rows, None if clusters is None else tuple(clusters)
+
+
+@lru_cache(maxsize=128)
+def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: str) -> Figure:
+    """A metric of the counts of each document, which are resampled by cluster for its bounds."""
+    counts = np.asarray(values, dtype=float)
+    if not counts.size:
+        return UNDEFINED
+    of_counts = _macro(metric) if counts.ndim == 3 else _binary(metric)
+    flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
+    resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
+    return Figure(float(of_counts(counts.sum(axis=0))), *spread(of_counts(resampled)), n=len(counts))
+
+
+def _aggregation(metric: str) -> Aggregation:
+    return Aggregation(metric, lambda values: _figure(*_frozen(values), metric))
+
+
+f1, precision, recall = (_aggregation(metric) for metric in _METRICS)
+"""A metric of word counts summed over documents."""
+
+
+def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
+    """``<metric>_<category>`` to the figure of that category alone.
+
+    Args:
+        values: counts of each document by category, as :func:`process_category_results` has them under ``precision``.
+    """
+    counts, clusters = _frozen(values)
+    return {
+        f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), clusters, metric)
+        for place, category in enumerate(CATEGORIES)
+        for metric in _METRICS
+    }
+
+
+def _ratio(top: float, bottom: float) -> float:
+    return top / bottom if bottom else math.nan

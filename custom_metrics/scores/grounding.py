@@ -1,0 +1,180 @@
+"""CLAPnq: is a long answer complete, cohesive and taken from its passage, and does it abstain when it must?
+
+ROUGE is computed without stemming. Of several references, the one with the best F-measure of that ROUGE type counts; recall
+is the ROUGE-1 recall of that reference. These choices reproduce the paper's "Full Passage" row (Rosenthal et al. 2025,
+Table 5).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.abstention.folding import NO_SPACES
+from custom_metrics.plain_errors import UsageError
+from custom_metrics.reading.words import SEGMENTERS, segmenter
+from custom_metrics.scores.document_values import Carried
+from custom_metrics.scores.ranking import ndcg, recall
+from custom_metrics.scores.rouge import rouge1, rouge1_of_all, rouge_l, tokens, word_tokens
+from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+
+__all__ = [
+    "CUTOFFS",
+    "k_precision",
+    "process_results",
+    "process_results_with_retrieval",
+    "retrieval_figures",
+    "retrieval_quality",
+    "score_answer",
+]
+
+CUTOFFS = (1, 3, 5, 10)
+
+BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
+FOUND = {"_retrieved": "is among the passages given", "_missed": "is not"}
+
+
+def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float]:
+    """Quality of one answer to an answerable question.
+
+    Args:
+        answer: the model's answer.
+        references: gold answers; empty ones do not count.
+        groundings: the texts the answer may be taken from: the gold passage, or each of the retrieved passages.
+
+    Returns:
+        ``rougeL`` (F-measure), ``recall`` (of ROUGE-1) and ``rougeLp`` (ROUGE-L F-measure against the grounding text it
+        is nearest to) in [0, 1], ``length`` in characters. ``nan`` for what has no reference or no grounding text.
+    """
+    references = [reference for reference in references if reference.strip()]
+    best_l = max((rouge_l(reference, answer).fmeasure for reference in references), default=math.nan)
+    best_1 = max((rouge1(reference, answer) for reference in references), key=lambda s: s.fmeasure, default=None)
+    return {
+        "rougeL": best_l,
+        "recall": math.nan if best_1 is None else best_1.recall,
+        "rougeLp": max((rouge_l(grounding, answer).fmeasure for grounding in groundings), default=math.nan),
+        "length": float(len(answer)),
+    }
+
+
+def k_precision(answer: str, groundings: Sequence[str], language: str | None = None) -> float:
+    """K-Precision: the share of an answer's tokens that are in the passages given (Adlakha et al. 2024, "Evaluating
+    Correctness and Faithfulness of Instruction-Following Models for Question Answering").
+
+    It is counted as ROUGE-1 precision against all passages together: a token counts as often as the passages hold it.
+
+    Args:
+        answer: the model's answer.
+        groundings: the texts that the model was given; without any the share is 0.
+        language: ISO 639 code of the answer. Tokens are those of ``rouge_score``, runs of ASCII letters and digits: always
+            with ``"en"``; else unless they leave out most letters of the answer. Then they are the words of the language
+            (:func:`custom_metrics.scores.rouge.word_tokens`); ``None`` takes Japanese for what has kana, Chinese for
+            other Han.
+
+    Returns:
+        A share in [0, 1]; ``nan`` for an answer without a token.
+
+    Raises:
+        TypeError: `groundings` is one text.
+        UsageError: nothing here finds the words: the script has no spaces, such as Thai.
+    """
+    if isinstance(groundings, str):
+        raise TypeError("k_precision takes a list of passages; groundings is one text")
+    letters = [character for character in answer if character.isalpha()]
+    if language == "en" or 2 * sum(map(str.isascii, letters)) >= len(letters):
+        return rouge1_of_all(groundings, answer).precision if tokens(answer) else math.nan
+    if language is None:
+        language = "ja" if _KANA.search(answer) else "zh" if _HAN.search(answer) else None
+    if segmenter(language) == "whitespace" and 2 * len("".join(NO_SPACES.findall(answer))) > len(letters):
+        raise UsageError(
+            f"k_precision counts words, and there are none to be found in language {language!r}: its script has no spaces, "
+            f"and only {', '.join(SEGMENTERS)} have a segmenter"
+        )
+    found = partial(word_tokens, language=language)
+    return rouge1_of_all(groundings, answer, found).precision if found(answer) else math.nan
+
+
+_KANA = re.compile("[\u3040-\u30ff]")
+_HAN = re.compile("[\u3400-\u9fff]")
+
+
+def retrieval_quality(ranked: Sequence[str], relevant: Sequence[str]) -> dict[str, float]:
+    """``ndcg@1|3|5|10`` and ``recall@10`` of a ranking; ``nan`` where nothing is relevant."""
+    wanted = set(relevant)
+    return {**{f"ndcg@{k}": ndcg(ranked, wanted, k) for k in CUTOFFS}, "recall@10": recall(ranked, wanted, 10)}
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
+    """Per-document values of the CLAPnq metrics.
+
+    Args:
+        doc: a document of ``lm_eval_tasks.clapnq.dataset``.
+        results: one answer.
+
+    Returns:
+        Every metric for every document, ``None`` where the document is not in the denominator: answer quality and
+        ``answerable_abstention_rate`` over answerable questions, ``unanswerable_accuracy`` over the others,
+        ``k_precision`` over the answers to either that do not abstain and have a token. The first number is the document's
+        own score: ``rougeL``, or ``unanswerable_accuracy`` where the question cannot be answered.
+    """
+    answer = results[0] if isinstance(results[0], str) else ""
+    abstained = is_abstention(answer, "en")
+    quality = score_answer(answer, doc["answers"], doc["groundings"]) if doc["answerable"] else {}
+    return {
+        "rougeL": _counted(quality.get("rougeL")),
+        "unanswerable_accuracy": None if doc["answerable"] else float(abstained),
+        **{name: _counted(quality.get(name)) for name in ("recall", "rougeLp")},
+        "k_precision": None if abstained else _counted(k_precision(answer, doc["groundings"], "en")),
+        "length": quality.get("length"),
+        "answerable_abstention_rate": float(abstained) if doc["answerable"] else None,
+    }
+
+
+def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
+    """As :func:`process_results`, with the quality of the retrieval.
+
+    Returns:
+        Also, over answerable questions whose gold passage is in the corpus: ``ndcg@10`` (which carries
+        :func:`retrieval_quality`), ``recall@10``, and ``gold_retrieved`` (was a gold passage among those given?).
+    """
+    quality = (
+        retrieval_quality(doc["retrieved_ids"], doc["gold_ids"]) if doc["answerable"] and doc["gold_ids"] else None
+    )
+    return {
+        **process_results(doc, results),
+        "ndcg@10": None if quality is None else Carried(quality["ndcg@10"], quality),
+        "recall@10": None if quality is None else quality["recall@10"],
+        "gold_retrieved": None if quality is None else float(bool(doc["gold_ranks"])),
+    }
+
+
+def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
+    """The finer figures of a task with retrieval: name, figure, and the documents that count.
+
+    Args:
+        values: metric to the values of all documents, which stand in the same order everywhere.
+
+    Returns:
+        ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
+        questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
+    """
+    found = [value.of for value in values.get("ndcg@10", ()) if value is not None]
+    for k in CUTOFFS[:-1]:
+        yield f"ndcg@{k}", mean_figure([quality[f"ndcg@{k}"] for quality in found]), _IN_CORPUS
+    given = values.get("gold_retrieved", ())
+    for (ending, where), held in zip(FOUND.items(), (1.0, 0.0), strict=True):
+        for metric in BY_RETRIEVAL:
+            chosen = [value for value, was in zip(values.get(metric, ()), given, strict=True) if was == held]
+            figure = share_figure(chosen) if metric == "answerable_abstention_rate" else mean_figure(chosen)
+            yield f"{metric}{ending}", figure, f"answerable questions whose gold passage {where}"
+
+
+_IN_CORPUS = "answerable questions whose gold passage is in the corpus"
+
+
+def _counted(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value

@@ -1,0 +1,1 @@
+"""Statistics of scores: intervals, paired comparisons, agreement, correlation."""

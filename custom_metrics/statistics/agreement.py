@@ -1,0 +1,159 @@
+"""How far two raters agree: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels.
+
+Every statistic is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in the labels'
+order), over any leading axes at once. A statistic is ``nan`` where it is 0/0, for example where both raters give one label
+only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums
+
+__all__ = [
+    "Estimate",
+    "any_label",
+    "cohen_kappa",
+    "contingency_table",
+    "equal_share",
+    "estimate",
+    "kendall_tau_b",
+    "quadratic_weights",
+]
+
+Table: TypeAlias = "np.ndarray[Any, Any]"
+Statistic: TypeAlias = Callable[[Table], Table]
+
+_BLOCK = 1 << 21  # cells of resampled tables that a statistic sees at once: 16 MB
+
+
+class Estimate(NamedTuple):
+    """A statistic and its 95 % bounds; ``nan`` where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
+    """(labels, labels): how often each pair of labels occurs.
+
+    Args:
+        pairs: (units, 2): what A and what B says of each unit, as numbers in [0, `labels`).
+        labels: how many there are.
+
+    Raises:
+        ValueError: a label is out of this range.
+    """
+    array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    if array.size and not 0 <= array.min() <= array.max() < labels:
+        raise ValueError(f"labels must be between 0 and {labels - 1}, got {array.min()} to {array.max()}")
+    return np.bincount(array @ [labels, 1], minlength=labels * labels).reshape(labels, labels)
+
+
+def any_label(tables: Table) -> Table:
+    """Reduce tables (..., labels, labels) to (..., 2, 2): the first label, which says "nothing", against all others."""
+    cells = np.asarray(tables)
+    rows = np.stack([cells[..., :1, :].sum(axis=-2), cells[..., 1:, :].sum(axis=-2)], axis=-2)
+    return np.stack([rows[..., :1].sum(axis=-1), rows[..., 1:].sum(axis=-1)], axis=-1)
+
+
+def equal_share(tables: Table) -> Table:
+    """Share of the units that both raters give the same label: (..., labels, labels) to (...); ``nan`` without units."""
+    cells = np.asarray(tables)
+    return _ratio(np.trace(cells, axis1=-2, axis2=-1), cells.sum(axis=(-2, -1)))
+
+
+def cohen_kappa(tables: Table, weights: Table | None = None) -> Table:
+    """Cohen's kappa (Cohen 1960), or with weights of the disagreements his weighted kappa (1968).
+
+    Args:
+        tables: (..., labels, labels).
+        weights: (labels, labels), not negative, 0 on the diagonal; default: every disagreement weighs the same.
+
+    Returns:
+        (...): 1 - observed / expected disagreement; ``nan`` where none is expected.
+    """
+    cells = np.asarray(tables)
+    disagreement = 1 - np.eye(cells.shape[-1]) if weights is None else np.asarray(weights)
+    rows, columns = cells.sum(axis=-1), cells.sum(axis=-2)
+    observed = (cells * disagreement).sum(axis=(-2, -1)) * cells.sum(axis=(-2, -1))
+    expected = ((rows @ disagreement) * columns).sum(axis=-1)
+    return 1 - _ratio(observed, expected)
+
+
+def quadratic_weights(scores: Sequence[float]) -> Table:
+    """Squared differences of the labels' scores, as a share of the largest: the weights of quadratic-weighted kappa.
+
+    Args:
+        scores: what each label stands for, such as 1, 2, 3, 4. Equal distances give the usual weights (i - j)²; that a
+            label of a scale is never used changes nothing for the others.
+    """
+    values = np.asarray(scores, dtype=float)
+    values = values / (np.abs(values).max(initial=0.0) or 1.0)  # differences of the largest numbers would overflow
+    distances = np.abs(values[:, None] - values[None, :])
+    return np.asarray((distances / (distances.max(initial=0.0) or 1.0)) ** 2)
+
+
+def kendall_tau_b(tables: Table) -> Table:
+    """Kendall's tau-b (Kendall 1945), which corrects for ties, of labels in their order.
+
+    Args:
+        tables: (..., labels, labels).
+
+    Returns:
+        (...): (concordant - discordant) / sqrt(pairs untied in A * pairs untied in B); ``nan`` where a rater gives one
+        label only.
+    """
+    cells = np.asarray(tables)
+    below = np.zeros_like(cells)  # of each cell: what stands in the same column in the rows after it
+    below[..., :-1, :] = np.flip(np.cumsum(np.flip(cells, -2), -2), -2)[..., 1:, :]
+    to_left = np.cumsum(below, -1) - below
+    to_right = below.sum(axis=-1, keepdims=True) - below - to_left
+    excess = (cells * (to_right - to_left)).sum(axis=(-2, -1))
+    untied = [_untied_pairs(cells.sum(axis=axis)) for axis in (-1, -2)]
+    return _ratio(excess, np.sqrt(untied[0] * untied[1]))
+
+
+def estimate(tables: Table, statistic: Statistic, iterations: int = 2000, seed: int = 1234) -> Estimate:
+    """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
+
+    Args:
+        tables: (clusters, labels, labels): one table for each document, or for each item that was rated.
+        statistic: of tables (..., labels, labels), giving (...).
+        iterations: resamples.
+        seed: of the generator; the same tables and seed give the same bounds.
+
+    Returns:
+        Value and bounds; ``nan`` where not defined, the bounds also with fewer than two clusters, which say nothing of
+        how clusters differ.
+    """
+    clusters = np.asarray(tables)
+    value = float(statistic(clusters.sum(axis=0)))
+    if len(clusters) < 2:
+        return Estimate(value, math.nan, math.nan)
+    flat = clusters.reshape(len(clusters), -1)
+    used = np.flatnonzero(flat.any(axis=0))  # of a long scale most pairs of labels never occur
+    sums = resampled_sums(flat[:, used], iterations, seed)
+    resampled = []
+    step = max(1, _BLOCK // flat.shape[1])
+    for start in range(0, iterations, step):
+        block = np.zeros((len(sums[start : start + step]), flat.shape[1]))
+        block[:, used] = sums[start : start + step]
+        resampled.append(statistic(block.reshape(-1, *clusters.shape[1:])))
+    return Estimate(value, *percentile_bounds(np.concatenate(resampled)))
+
+
+def _untied_pairs(totals: Table) -> Table:
+    """Pairs of units that have different labels, from how often each label occurs: (..., labels) to (...)."""
+    return np.asarray((totals.sum(axis=-1) ** 2 - (totals**2).sum(axis=-1)) / 2)
+
+
+def _ratio(top: Table, bottom: Table) -> Table:
+    with np.errstate(invalid="ignore"):  # 0/0, never x/0
+        return np.asarray(top / bottom)

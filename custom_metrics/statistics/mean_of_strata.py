@@ -1,0 +1,95 @@
+"""The mean of figures over independent strata, such as languages, in which each stratum counts the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.intervals import Z95, wilson
+from custom_metrics.statistics.units import is_wide
+
+__all__ = ["mean_of", "mean_of_shares", "mean_of_strata"]
+
+
+def mean_of(figures: Sequence[Figure], are_shares: bool) -> Figure:
+    """The mean of the strata's figures: of shares of documents :func:`mean_of_shares`, else :func:`mean_of_strata`."""
+    return (mean_of_shares if are_shares else mean_of_strata)(figures)
+
+
+def mean_of_shares(figures: Sequence[Figure]) -> Figure:
+    """The mean of the strata's shares, with Wilson's interval for a stratified sample.
+
+    The variance of the mean of k independent shares is the sum of theirs over k squared; each is estimated without bias as
+    p(1 - p) / (n - 1). Wilson's interval takes the number of documents that would give this variance in a simple sample
+    (Korn and Graubard 1998, Survey Methodology 24; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3).
+    Where every share is 0 or 1 that number is k^2 / sum(1/n), that of equal rates. In simulations of 18 strata with 4 to
+    250 documents it holds the truth in 94.5 to 96.2 % of samples.
+
+    Args:
+        figures: of the strata: a share, and ``n`` documents in its denominator. Undefined ones are left out.
+
+    Returns:
+        A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Without bounds where a stratum has
+        no ``n``.
+    """
+    defined = _defined(figures)
+    if len(defined) <= 1 or not all(figure.n for figure in defined):
+        return mean_of_strata(figures)
+    number, mean = len(defined), fmean(figure.value for figure in defined)
+    alike = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
+    of_strata = math.fsum(
+        (figure.value * (1 - figure.value) / (figure.n - 1)) if figure.n > 1 else mean * (1 - mean)
+        for figure in defined
+    )
+    variance = of_strata / number**2
+    documents = mean * (1 - mean) / variance if variance else 1 / alike
+    low, high = wilson(mean * documents, documents)
+    return Figure(mean, low, high, math.sqrt(variance), sum(figure.n for figure in defined))
+
+
+def mean_of_strata(figures: Sequence[Figure]) -> Figure:
+    """The mean of the strata's values: means of documents, or rates that are corrected.
+
+    The variance is the sum of the strata's over k squared, and the bounds are those of a normal distribution. Where a
+    stratum has bounds and no standard error, as a corrected rate that is cut off at 0, the variance is recovered from the
+    bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7): the lower
+    bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
+    bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
+    (:mod:`custom_metrics.statistics.units`) say where the rate can be, not how far it scatters. They do not average
+    out: their distances are summed.
+
+    Args:
+        figures: of the strata. Undefined ones are left out.
+
+    Returns:
+        A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Bounds, or the standard error, are
+        ``nan`` where a stratum has none.
+    """
+    defined = _defined(figures)
+    if not defined:
+        return UNDEFINED
+    if len(defined) == 1:
+        return defined[0]
+    number, mean = len(defined), fmean(figure.value for figure in defined)
+    error = math.hypot(*(figure.standard_error for figure in defined)) / number
+    below = above = Z95 * error
+    if math.isnan(error):
+        unknown = [
+            figure for figure in defined if math.isnan(figure.standard_error) and is_wide(figure.low, figure.high)
+        ]
+        known = [figure for figure in defined if figure not in unknown]
+        below = math.hypot(*(figure.value - figure.low for figure in known))
+        above = math.hypot(*(figure.high - figure.value for figure in known))
+        below = (below + math.fsum(figure.value - figure.low for figure in unknown)) / number
+        above = (above + math.fsum(figure.high - figure.value for figure in unknown)) / number
+    lowest, highest = (fmean(side) for side in zip(*((figure.low, figure.high) for figure in defined), strict=True))
+    documents = sum(figure.n for figure in defined)
+    if math.isnan(lowest + highest):
+        return Figure(mean, math.nan, math.nan, error, documents)
+    return Figure(mean, max(mean - below, lowest), min(mean + above, highest), error, documents)
+
+
+def _defined(figures: Sequence[Figure]) -> list[Figure]:
+    return [figure for figure in figures if not math.isnan(figure.value)]

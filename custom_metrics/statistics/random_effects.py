@@ -1,0 +1,268 @@
+"""A detector's errors in a language and how sure they are: measured there, or expected from those in other languages.
+
+*Annotated* answers in the language (:func:`annotated`) measure its true and false positive rate, and precision over
+recall. These are drawn on the logit and the log scale from a t distribution. Its covariance is the jackknife's over
+clusters of answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much). Its
+degrees of freedom are one less than the clusters; for the ratio, one less than their effective number, as a few clusters
+may hold most of the words (Kish 1965, "Survey sampling"; Carter, Schnepel and Steigerwald 2017, "Asymptotic behavior of a
+t-test robust to cluster heterogeneity"). Such intervals are those for proportions in small cluster samples (Dean and Pagano
+2015, "Evaluating confidence interval methods for binomial proportions in clustered surveys"). Half a word is added to each
+count, and no variance is below that of as many independent words: a detector that found all of four hallucinated words, or
+one of four in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
+
+*Not annotated* (:func:`predicted`): true and false positive rates differ between languages and between the models whose
+answers are read. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell
+is another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
+languages and of models within them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson,
+White and Riley 2013). The prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis
+(Higgins, Thompson and Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances
+(Satterthwaite 1946).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.statistics.intervals import resampled_sums, sums_by_cluster
+from custom_metrics.statistics.paired_draws import ITERATIONS, SEED
+
+__all__ = ["FEWEST_LANGUAGES", "Errors", "annotated", "detector_errors", "expected", "predicted"]
+
+FEWEST_LANGUAGES = 2
+"""With fewer, the spread between languages cannot be estimated."""
+
+FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
+_INNER = 200  # resamples that a cell's chance variation is told by
+
+Floats = NDArray[np.float64]
+
+
+class Errors(NamedTuple):
+    """A detector's errors, and draws from the distribution of what they may be.
+
+    Attributes:
+        true_positive_rate, false_positive_rate: measured or expected, in [0, 1]; ``nan`` where not known.
+        ratio: precision over recall: hallucinated words for each flagged one.
+        draws: (iterations, 3) of the same three.
+    """
+
+    true_positive_rate: float
+    false_positive_rate: float
+    ratio: float
+    draws: Floats
+
+
+def detector_errors(
+    documents: NDArray[Any] | None = None,
+    precision: float = math.nan,
+    recall: float = math.nan,
+    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
+    iterations: int = ITERATIONS,
+    seed: int = SEED,
+    clusters: Sequence[Any] | None = None,
+) -> Errors | None:
+    """The errors of a detector, and draws of them, from its calibration in a language.
+
+    Args:
+        documents, precision, recall, pooled, clusters: as for :func:`custom_metrics.hallucination.estimate`, where
+            `documents` is called `calibration`.
+        iterations, seed: of the draws.
+
+    Returns:
+        ``None`` where the calibration says nothing.
+    """
+    if pooled is not None:
+        return predicted(pooled, iterations, seed + 1)  # not the seed of the answers' draws
+    if documents is not None:
+        return annotated(documents, iterations, seed + 1, clusters)
+    if not recall or math.isnan(precision) or math.isnan(recall):
+        return None
+    known = (math.nan, math.nan, precision / recall)
+    return Errors(*known, np.tile(known, (iterations, 1)))
+
+
+def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Sequence[Any] | None = None) -> Errors:
+    """The errors that annotated answers in a language measure.
+
+    Args:
+        documents: (answers, 4) word counts (tp, fp, fn, tn).
+        iterations: draws.
+        seed: of the generator.
+        clusters: of each answer, a name of what it hangs together with, such as its text; default each by itself.
+
+    Returns:
+        The errors; what is not defined (a true positive rate without a hallucinated word) is ``nan``. Draws of a single
+        cluster, which says nothing of how clusters differ, are ``nan``.
+
+    Raises:
+        ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
+    """
+    counts = np.asarray(documents, dtype=float)
+    if counts.size % 4 or not (counts >= 0).all():
+        raise ValueError("word counts are four numbers a document, tp fp fn tn, none below 0")
+    cells = sums_by_cluster(counts.reshape(-1, 4), clusters)
+    tp, fp, fn, tn = sums = cells.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = tp / (tp + fn), fp / (fp + tn), (tp + fn) / (tp + fp) if tp else np.nan
+    number = len(cells)
+    if number < 2:
+        return Errors(float(rates[0]), float(rates[1]), float(rates[2]), np.full((iterations, 3), np.nan))
+    middle = _scales(sums)
+    apart = _scales(sums - cells) - middle
+    covariance = (number - 1) / number * apart.T @ apart
+    tp, fp, fn, tn = sums + 0.5
+    both = (1 / (tp + fn) - 1 / (tp + fp)) ** 2 * tp + fp / (tp + fp) ** 2 + fn / (tp + fn) ** 2
+    chance = np.array([1 / tp + 1 / fn, 1 / fp + 1 / tn, both])
+    covariance += np.diag(np.maximum(chance - np.diag(covariance), 0))
+    tp, fp, fn, tn = cells.T
+    of_ratio = max(1.0, min(_effective(tp + fn), _effective(tp + fp)) - 1)
+    rng = np.random.default_rng(seed)
+    normal = rng.standard_normal((iterations, 3)) @ _root(covariance).T
+    scale = np.stack([rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, of_ratio)], axis=-1)
+    return Errors(
+        float(rates[0]), float(rates[1]), float(rates[2]), _rates(middle + normal / np.sqrt(scale[:, [0, 0, 1]]))
+    )
+
+
+def _effective(sizes: Floats) -> float:
+    """Kish's effective number of clusters of these sizes: as many as there are where all are equal."""
+    return float(sizes.sum() ** 2 / np.square(sizes).sum()) if sizes.any() else 0.0
+
+
+def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int, seed: int) -> Errors:
+    """The errors to expect in a language and on a model that are not among the annotated ones.
+
+    Args:
+        languages: code to model to (answers, 4) word counts (tp, fp, fn, tn).
+        iterations: draws.
+        seed: of the generator.
+
+    Raises:
+        ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
+    """
+    cells = _cells_by_language(languages)
+    scales = _scales_of(cells)
+    chances = [[_chance(cell, seed) for cell in found] for found in cells.values()]
+    rng = np.random.default_rng(seed)
+    # the two rates, which go together, and the ratio, which is of prevalence too
+    draws = [
+        _new_cell(
+            [values[:, part] for values in scales],
+            [[c[part, part] for c in found] for found in chances],
+            iterations,
+            rng,
+        )
+        for part in (slice(0, 2), slice(2, 3))
+    ]
+    return Errors(*_expected(scales), _rates(np.concatenate(draws, axis=1)))
+
+
+def expected(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> tuple[float, float, float]:
+    """What :func:`predicted` expects, without draws: true and false positive rate, and precision over recall."""
+    return _expected(_scales_of(_cells_by_language(languages)))
+
+
+def _expected(scales: Sequence[Floats]) -> tuple[float, float, float]:
+    true_positive_rate, false_positive_rate, ratio = map(float, _rates(_centre(scales)[None])[0])
+    return true_positive_rate, false_positive_rate, ratio
+
+
+def _centre(values: Sequence[Floats]) -> Floats:
+    """The mean over languages and models: each language counts the same, and each model in it."""
+    return np.asarray(np.array([found.mean(axis=0) for found in values]).mean(axis=0))
+
+
+def _new_cell(
+    values: Sequence[Floats], chances: Sequence[Sequence[Floats]], iterations: int, rng: np.random.Generator
+) -> Floats:
+    """Draws of some outcomes in a new cell.
+
+    Args:
+        values: of each language (models, outcomes).
+        chances: of each language and model, (outcomes, outcomes) covariance due to chance.
+        iterations: draws.
+        rng: the generator.
+    """
+    counts = np.array([len(found) for found in values])
+    means = np.array([found.mean(axis=0) for found in values])
+    centre = _centre(values)
+    chance = np.mean([np.mean(found, axis=0) for found in chances], axis=0)
+    apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
+    within_freedom = int(counts.sum()) - len(counts)
+    within = apart.T @ apart / within_freedom if within_freedom else chance
+    among = np.cov(means, rowvar=False).reshape(within.shape)
+    of_models = _positive(within - chance)
+    of_languages = _positive(among - within * np.mean(1 / counts))
+    freedom = _satterthwaite(float(np.trace(of_languages)), len(counts) - 1, float(np.trace(of_models)), within_freedom)
+    scale = of_languages + of_models + among / len(counts)  # of a new cell, and of the mean itself
+    normal = rng.standard_normal((iterations, len(centre))) @ _root(scale).T
+    return np.asarray(centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom))
+
+
+def _satterthwaite(one: float, one_freedom: int, other: float, other_freedom: int) -> float:
+    """Degrees of freedom of the sum of two estimated variances; those of the first where both are nothing."""
+    parts = [(one, one_freedom), (other, other_freedom)]
+    weight = sum(variance**2 / freedom for variance, freedom in parts if freedom)
+    return (one + other) ** 2 / weight if weight else float(one_freedom)
+
+
+def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, list[Floats]]:
+    if len(languages) < FEWEST_LANGUAGES:
+        raise ValueError(
+            f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
+        )
+    return {language: _cells(models) for language, models in sorted(languages.items())}
+
+
+def _scales_of(cells: Mapping[str, Sequence[Floats]]) -> list[Floats]:
+    """The scales of each language's cells, (models, 3)."""
+    return [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
+
+
+def _cells(models: Mapping[str, NDArray[Any]]) -> list[Floats]:
+    """The counts of each model with enough answers; those of the others together."""
+    every = [np.asarray(models[name], dtype=float).reshape(-1, 4) for name in sorted(models)]
+    cells = [counts for counts in every if len(counts) >= FEWEST_ANSWERS]
+    rest = [counts for counts in every if len(counts) < FEWEST_ANSWERS]
+    if rest and (not cells or sum(map(len, rest)) >= FEWEST_ANSWERS):
+        cells.append(np.concatenate(rest))
+    if not sum(map(len, cells)):
+        raise ValueError("a language without annotated answers says nothing")
+    return cells
+
+
+def _scales(sums: Sequence[float] | Floats) -> Floats:
+    """Logits of true and false positive rate, log of precision over recall; half a word is added to each count."""
+    tp, fp, fn, tn = np.moveaxis(np.asarray(sums) + 0.5, -1, 0)
+    return np.stack([np.log(tp / fn), np.log(fp / tn), np.log((tp + fn) / (tp + fp))], axis=-1)
+
+
+def _rates(scales: Floats) -> Floats:
+    """What :func:`_scales` is of, back on the scale of rates; (n, 3)."""
+    limited = np.clip(scales, -50, 50)
+    logits = 1 / (1 + np.exp(-limited[:, :2]))
+    return np.concatenate([logits, np.exp(limited[:, 2:])], axis=1)
+
+
+def _chance(cell: Floats, seed: int) -> Floats:
+    """(3, 3) covariance of a cell's scales that is due to which answers it holds."""
+    if len(cell) < 2:
+        return np.zeros((3, 3))
+    return np.asarray(np.cov(_scales(resampled_sums(cell, _INNER, seed)), rowvar=False))
+
+
+def _positive(matrix: Floats) -> Floats:
+    """The nearest covariance: what is negative, because chance alone explains more than was seen, becomes zero."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+
+
+def _root(matrix: Floats) -> Floats:
+    """The symmetric square root: unlike others it does not depend on the signs that a processor gives eigenvectors."""
+    values, vectors = np.linalg.eigh(_positive(matrix))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)

@@ -1,0 +1,58 @@
+"""Units of metrics, and the one rule for figures that are too uncertain to be shown.
+
+A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value says next to nothing, and 0.0
+would look like the best of all. Results files, samples and the harness's table keep the value. Reports, cards and
+leaderboards show the bounds alone: :func:`is_measurable` decides, and :func:`without_point` takes the value away.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from custom_metrics.statistics.figures import Figure
+
+__all__ = ["MAX_USEFUL_CI_WIDTH", "NOT_MEASURABLE", "Unit", "is_measurable", "is_wide", "unit_of", "without_point"]
+
+Unit = Literal["share", "score", "correlation", "characters", "words", "rating"]
+
+MAX_USEFUL_CI_WIDTH = 0.5
+"""Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
+
+NOT_MEASURABLE = "not measurable"
+"""What stands in place of such a figure."""
+
+_SPANS: dict[Unit, float] = {"share": 1.0, "score": 1.0, "correlation": 2.0, "rating": 3.0}
+"""Unit to the length of its scale; lengths in characters and words have no end."""
+
+_SCORES = ("rougeL", "recall", "rougeLp", "k_precision", "iou", "f1", "precision", "ndcg")
+_RATINGS = ("f_plus_a", "faithfulness", "appropriateness")
+
+
+def unit_of(metric: str) -> Unit:
+    """The unit of a metric's values, by its name; a share where the name says nothing else."""
+    if metric in _RATINGS:
+        return "rating"
+    if metric.startswith("length"):
+        return "characters"
+    if metric.endswith("_words"):
+        return "words"
+    if metric == "rho":
+        return "correlation"
+    name = metric.partition("@")[0]
+    return "score" if any(name == score or name.startswith(f"{score}_") for score in _SCORES) else "share"
+
+
+def is_wide(low: float, high: float, scale: float = 1.0) -> bool:
+    """Whether bounds span more than half of a scale of this length; unknown bounds (``nan``) do not."""
+    return high - low > MAX_USEFUL_CI_WIDTH * scale
+
+
+def is_measurable(figure: Figure, unit: Unit) -> bool:
+    """Whether a figure may be shown as a number. One without bounds may: how sure it is, is not known."""
+    return not is_wide(figure.low, figure.high, _SPANS.get(unit, math.inf))
+
+
+def without_point(figure: Figure, unit: Unit) -> Figure:
+    """A figure as it is drawn: one that is not measurable keeps its bounds and loses its value."""
+    return figure if is_measurable(figure, unit) else figure._replace(value=math.nan, standard_error=math.nan)

@@ -1,0 +1,201 @@
+"""The engine ``transformers``: runs windows through the model in this process, in padded batches of similar length.
+
+On a CPU each core reads a batch of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.engines.cores import each_on_a_core
+from detector_plugin.transformers.engines.engine import Setup
+from detector_plugin.transformers.engines.lengths import learned_positions
+from detector_plugin.transformers.model import load
+from detector_plugin.transformers.readings import Reading
+from detector_plugin.transformers.repository import library
+
+__all__ = ["Runner", "both_ways", "reads_types"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_TOKENS = 65_536  # at once, padding included: 16 inputs of 4096
+_SIZE = 64  # inputs at once
+_CORE_TOKENS = 1_024  # of a batch that one core of a CPU reads; more of a narrow model
+_CORE_NUMBERS = _CORE_TOKENS * 384
+"""Tokens of such a batch times the model's width. A core is fastest with what its caches hold: with MiniLM, 384 wide, 4,096
+tokens at once take a quarter longer than 1,024. With a narrow model Python's part of a batch counts, so batches are larger.
+"""
+_INPUT_TOKENS = 64  # a batch of so many tokens an input is full
+_ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
+
+
+class Runner:
+    """Runs a token classifier.
+
+    Raises:
+        UnusableDetector: the model cannot be loaded, or cannot be made bidirectional.
+    """
+
+    OPTIONS: tuple[str, ...] | None = ()
+
+    def __init__(self, setup: Setup) -> None:
+        self.name, self.bidirectional = setup.name, setup.bidirectional
+        self.model = model = load(setup.model, setup.device, setup.dtype)
+        tokenizer = setup.model.tokenizer
+        self.device = next(model.parameters()).device
+        self.at_once = setup.batch_tokens or _TOKENS
+        self.cores, size, tokens = 1, _SIZE, _TOKENS
+        if self.device.type == "cpu":
+            threads = library("torch").get_num_threads()
+            self.cores = max(1, min(threads, setup.batch_size or threads, self.at_once // _CORE_TOKENS))
+            width = getattr(model.config.get_text_config(), "hidden_size", None) or 384
+            tokens = min(_TOKENS // self.cores, max(_CORE_TOKENS, _CORE_NUMBERS // width))
+            size, tokens = min(_SIZE, tokens // _INPUT_TOKENS) * self.cores, tokens * self.cores
+        # Of one batch; as many are read at once as cores read one each.
+        self.batch_size = (setup.batch_size or size) // self.cores
+        self.batch_tokens = (setup.batch_tokens or tokens) // self.cores
+        self.padding = (tokenizer.eos_token_id or 0) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self.types = reads_types(model, tokenizer)
+        self.longest = learned_positions(model)
+        if self.bidirectional:
+            self._check_bidirectional()
+
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Nothing can be wrong before the model is loaded."""
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+        """See :meth:`detector_plugin.transformers.engines.engine.Engine.read`."""
+        of_batches = each_on_a_core(
+            lambda batch: self.probabilities([one.ids for one in batch], [one.types for one in batch]),
+            self._sorted(readings),
+            self.cores,
+            lambda batch: len(batch) * len(batch[0].row),
+            lambda: self.at_once,
+        )
+        for batch, found in of_batches:
+            yield from zip(batch, found, strict=True)
+
+    def _sorted(self, readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+        """All batches; readings are sorted by length a part at a time."""
+        waiting: list[Reading] = []
+        tokens = 0
+        for reading in readings:
+            waiting.append(reading)
+            tokens += len(reading.row)
+            if len(waiting) >= _ROUND * self.batch_size or tokens >= _ROUND * self.batch_tokens:
+                yield from self.batches(waiting)
+                waiting, tokens = [], 0
+        yield from self.batches(waiting)
+
+    def batches(self, waiting: Sequence[Reading]) -> Iterator[list[Reading]]:
+        """Batches of windows of similar length, the longest first: memory runs out at once or never."""
+        batch: list[Reading] = []
+        for reading in sorted(waiting, key=lambda reading: -len(reading.row)):
+            longest = len(batch[0].row) if batch else 0
+            if batch and (len(batch) >= self.batch_size or (len(batch) + 1) * longest > self.batch_tokens):
+                yield batch
+                batch = []
+            batch.append(reading)
+        if batch:
+            yield batch
+
+    def probabilities(
+        self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]
+    ) -> list[NDArray[np.float32]]:
+        """Probabilities of the classes for each token of each input.
+
+        A batch that does not fit into memory is read in two halves, and later batches are no larger than these.
+
+        Raises:
+            UnusableDetector: a single input does not fit, or the model gives no numbers.
+        """
+        try:
+            logits = self._logits(ids, types)
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+            if len(ids) == 1:
+                raise UnusableDetector(
+                    f"detector {self.name}: {len(ids[0])} tokens do not fit into the memory of {self.device}; set "
+                    "max_length"
+                ) from error
+        else:
+            probabilities = logits.float().softmax(-1).cpu().numpy()
+            result = [of_row[: len(row)] for of_row, row in zip(probabilities, ids, strict=True)]
+            if not all(np.isfinite(of_row).all() for of_row in result):
+                raise UnusableDetector(
+                    f"detector {self.name}: gives no numbers in {self.model.dtype}; set the option dtype=float32"
+                )
+            return result
+        library("torch").cuda.empty_cache()
+        half, longest = -(-len(ids) // 2), max(map(len, ids))
+        self.batch_tokens = min(self.batch_tokens, half * longest)
+        self.at_once = min(self.at_once, self.cores * self.batch_tokens)
+        log.warning(
+            "detector %s: %d inputs of up to %d tokens do not fit into the memory of %s; they are read in two halves, and "
+            "batches have %d tokens at most from now on",
+            *(self.name, len(ids), longest, self.device, self.batch_tokens),
+        )
+        return [*self.probabilities(ids[:half], types[:half]), *self.probabilities(ids[half:], types[half:])]
+
+    def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]] | None = None) -> Any:
+        torch = library("torch")
+        longest = max(map(len, ids))
+        table = np.full((len(ids), longest), self.padding, np.int64)
+        mask, kinds = np.zeros_like(table), np.zeros_like(table)
+        for place, row in enumerate(ids):
+            table[place, : len(row)] = row
+            mask[place, : len(row)] = 1
+            if types is not None:
+                kinds[place, : len(row)] = types[place]
+        inputs = {"input_ids": torch.from_numpy(table), "attention_mask": torch.from_numpy(mask)}
+        if self.types:
+            inputs["token_type_ids"] = torch.from_numpy(kinds)
+        inputs = {name: value.to(self.device) for name, value in inputs.items()}
+        if self.bidirectional:
+            inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.model.dtype)
+        with torch.inference_mode():
+            return self.model(**inputs).logits
+
+    def _check_bidirectional(self) -> None:
+        """Raises UnusableDetector where the first token does not see the last: nobody would notice."""
+        number = self.model.get_input_embeddings().num_embeddings
+        ids = np.arange(16, dtype=np.int64) * 7 % number
+        other = ids.copy()
+        other[1:] = (other[1:] + number // 2) % number
+        try:
+            first, second = self._logits([ids])[0, 0], self._logits([other])[0, 0]
+            problem = "" if (first != second).any() else "its attention stays causal"
+        except Exception as error:
+            problem = f"{type(error).__name__}: {str(error)[:200]}"
+        if problem:
+            raise UnusableDetector(
+                f"detector {self.name}: a {type(self.model).__name__} cannot attend in both directions here ({problem}); "
+                "use attention=causal if it was trained so"
+            )
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether a GPU, or torch's allocator of a CPU, had no room left."""
+    return isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def reads_types(model: Any, tokenizer: Any) -> bool:
+    """Whether a model is to be told first text from second: XLM-R's model takes that, its tokenizer has none to give."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    known = (*inspect.signature(base.forward).parameters, *tokenizer.model_input_names)
+    return known.count("token_type_ids") == 2
+
+
+def both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
+    """The mask in four dimensions, which models take as it is instead of making a causal one: only padding is hidden."""
+    hidden = (1.0 - mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min
+    return hidden.expand(-1, 1, mask.shape[1], -1)

@@ -1,0 +1,327 @@
+"""The engine ``server``: a running ``vllm serve``, or several, asked over HTTP with many requests under way."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.engines.engine import (
+    FailingInput,
+    Setup,
+    reads_types,
+    refuse_direction,
+    see_both_ways,
+    softmax,
+)
+from detector_plugin.transformers.engines.in_flight import Loop
+from detector_plugin.transformers.engines.pooling_api import (
+    Garbage,
+    Served,
+    addresses,
+    logits_of,
+    message_of,
+    request_for,
+    seconds_of,
+    served_in,
+)
+from detector_plugin.transformers.options import flag, number
+from detector_plugin.transformers.readings import Reading
+from detector_plugin.transformers.repository import library
+
+__all__ = ["Server"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+IN_FLIGHT = 64  # requests under way
+RETRIES = 8  # of a request, with the waits below two minutes
+TIMEOUT = 600.0  # seconds until an answer must have come
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; the wait doubles with each failure
+LONGEST_ASKED_WAIT = 600.0  # seconds that a server's Retry-After may ask for
+_GREETING = 10.0  # seconds for a server to say what it serves
+_LONGEST_BODY = 1 << 26
+_AGAIN = {408, 425, 429}  # what a server says that may take the request later; and all from 500 on
+_NEVER = {400, 413, 422}  # what it says of an input that it cannot take
+
+
+class _Failed(Exception):
+    """A request that may be sent again: what went wrong, in a few words that are counted, and in full; and the seconds
+    after which the server wants to be asked again, ``None`` where it does not say."""
+
+    def __init__(self, kind: str, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.after = kind, after
+
+
+@dataclass
+class _Address:
+    """A server: requests under way there, and the time before which it is not asked again."""
+
+    url: str
+    model: str
+    busy: int = 0
+    rests_until: float = 0.0
+
+
+class Server:
+    """Asks servers.
+
+    A request that fails in a way that may pass is sent again: to another server where there is one, else after a wait that
+    doubles, or that the server asks for (``Retry-After``). Such are no connection, no answer in time, the status 408, 425,
+    429 or 5xx, and a body that is no answer. What was sent again is counted in the log.
+
+    Some inputs fail for good: their status is 400, 413 or 422, or they fail each time, while the server answers a short
+    question. The error says which answer it is; with `skip_failing` the answer is left out and counted.
+
+    Its options:
+        base_url: address of a server, or several with ``+`` between them.
+        served_model: the name by which the servers know the model, where it is not the detector's.
+        in_flight: requests under way at once.
+        retries: how often a request is sent again before it fails.
+        timeout: seconds until an answer must have come.
+        skip_failing: leave out answers on which a server always fails.
+
+    Raises:
+        UnusableDetector: no server answers, or one serves another model, or cannot tag its tokens.
+    """
+
+    OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
+
+    def __init__(self, setup: Setup) -> None:
+        options = setup.options
+        self.name, self.classes = setup.name, len(setup.model.labels)
+        self.in_flight: int = number("in_flight", options.get("in_flight", IN_FLIGHT), int, 1)
+        self.retries: int = number("retries", options.get("retries", RETRIES), int, 0)
+        self.timeout: float = number("timeout", options.get("timeout", TIMEOUT), float, 0.001)
+        self.skips_failing: bool = flag("skip_failing", options.get("skip_failing", False))
+        if reads_types(setup):
+            raise UnusableDetector(
+                f"detector {setup.name}: tells reference from answer by token types, which a server does not take; use "
+                f"engine=vllm or engine=transformers, or the option form=paper if it was trained so"
+            )
+        found = find(setup.name, options)
+        self.servers = [_Address(url, served.name) for url, served in found.items()]
+        self.longest = min((served.longest for served in found.values() if served.longest), default=None)
+        self.sent_again: Counter[str] = Counter()
+        self.loop = Loop()
+        self._session: Any = None
+        atexit.register(self.close)
+        one, other = see_both_ways(setup)
+        self._short = np.array(one)
+        first, second = (self.loop.run(self._logits(np.array(ids))) for ids in (one, other))
+        direction = "--hf-overrides '{\"is_causal\": false}'"
+        refuse_direction(
+            *(setup, first, second),
+            causal=f"start the server with {direction}, or use attention=causal if the model was trained so",
+            both_ways=f"start the server without {direction}, or use attention=bidirectional if the model was trained so",
+        )
+
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Raises UnusableDetector where no server serves this model."""
+        find(name, options)
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
+        """See :meth:`detector_plugin.transformers.engines.engine.Engine.read`."""
+
+        async def ask(reading: Reading) -> NDArray[np.float32] | FailingInput:
+            try:
+                return softmax(await self._logits(reading.ids))
+            except FailingInput as failing:
+                return failing
+
+        before = self.sent_again.copy()
+        try:
+            yield from self.loop.each(ask, readings, self.in_flight)
+        finally:
+            again = self.sent_again - before
+            if again:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in again.most_common())
+                log.warning("detector %s: %d requests were sent again: %s", self.name, again.total(), kinds)
+
+    async def _logits(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        for failures in range(self.retries + 1):
+            server = min(self.servers, key=lambda one: (one.rests_until > time.monotonic(), one.busy))
+            await asyncio.sleep(max(0.0, server.rests_until - time.monotonic()))
+            server.busy += 1
+            try:
+                return await self._ask(server, ids)
+            except _Failed as failed:
+                self._rest(server, failed, failures)
+                if failures == self.retries:
+                    said = f"{server.url}: {failed}; so it went {self.retries + 1} times"
+                    if await self._answers_others():
+                        raise FailingInput(said) from failed
+                    raise UnusableDetector(
+                        f"detector {self.name}: {said}. Where spans are kept (`lm-eval-grounded score`, or --use_cache), "
+                        f"the same command goes on from here."
+                    ) from failed
+                self.sent_again[failed.kind] += 1
+            finally:
+                server.busy -= 1
+        raise AssertionError("a request is answered or fails")
+
+    def _rest(self, server: _Address, failed: _Failed, failures: int) -> None:
+        """Let a server rest as long as it asks for, else the longer, the more often the request has failed."""
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
+        until = time.monotonic() + min(wait, LONGEST_ASKED_WAIT)
+        if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
+            capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if wait > LONGEST_ASKED_WAIT else ""
+            log.warning(
+                "detector %s: %s asks to wait %.0f seconds (Retry-After)%s", self.name, server.url, wait, capped
+            )
+        server.rests_until = max(server.rests_until, until)
+
+    async def _answers_others(self) -> bool:
+        """Whether a server answers a short question now: then the input that failed is to blame."""
+        for server in self.servers:
+            try:
+                await self._ask(server, self._short)
+            except (_Failed, UnusableDetector):
+                continue
+            return True
+        return False
+
+    async def _ask(self, server: _Address, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        client = library("aiohttp")
+        if self._session is None:
+            self._session = client.ClientSession(
+                connector=client.TCPConnector(limit=0),
+                timeout=client.ClientTimeout(total=self.timeout, sock_connect=min(30.0, self.timeout)),
+                headers=_headers(),
+            )
+        try:
+            async with self._session.post(
+                f"{server.url}/pooling", json=request_for(server.model, ids.tolist()), allow_redirects=False
+            ) as response:
+                status, body = response.status, await _body(response)
+                after = seconds_of(response.headers.get("Retry-After"), time.time())
+        except Garbage as error:
+            raise _Failed("garbled", f"its body is no answer: {error}") from error
+        except asyncio.TimeoutError as error:
+            raise _Failed("timed out", f"no answer in {self.timeout:g} seconds") from error
+        except (client.ClientError, OSError) as error:
+            raise _Failed("without a connection", f"{type(error).__name__}: {str(error)[:200]}") from error
+        if status == 200:
+            try:
+                return logits_of(body, server.model, len(ids), self.classes)
+            except Garbage as error:
+                raise _Failed("garbled", f"its body is no answer: {error}") from error
+        said = f"status {status}: {message_of(body)}"
+        if status >= 500 or status in _AGAIN:
+            raise _Failed(f"with status {status}", said, after)
+        if status in _NEVER and ids is not self._short and await self._answers_others():
+            raise FailingInput(f"{server.url}: {said}")
+        hints = {
+            404: " (a server that tags tokens is started with `vllm serve MODEL --runner pooling`)",
+            401: " (a server that wants a key finds it in OPENAI_API_KEY)",
+        }
+        raise UnusableDetector(f"detector {self.name}: {server.url}: {said}{hints.get(status, '')}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        atexit.unregister(self.close)
+        if self._session is not None:
+            self.loop.run(self._session.close())
+        self.loop.close()
+
+
+async def _body(response: Any) -> bytes:
+    """The body; what is longer than any answer is garbage."""
+    parts = bytearray()
+    async for part in response.content.iter_chunked(1 << 16):
+        parts += part
+        if len(parts) > _LONGEST_BODY:
+            raise Garbage(f"it has more than {_LONGEST_BODY >> 20} MiB")
+    return bytes(parts)
+
+
+def _headers() -> dict[str, str]:
+    """As the harness's models of APIs send them."""
+    key = os.environ.get("OPENAI_API_KEY")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
+    """The servers that answer, and what each calls the model.
+
+    Args:
+        name: of the detector.
+        options: of this engine.
+
+    Raises:
+        UnusableDetector: no address was named, none answers, or one serves another model.
+    """
+    start = f"vllm serve {name} --runner pooling"
+    try:
+        urls = addresses(options.get("base_url"))
+    except ValueError as error:
+        raise UnusableDetector(f"detector {name}: option base_url: {error}") from error
+    if not urls:
+        raise UnusableDetector(
+            f"detector {name}: engine=server asks a running server: start one with `{start}` and name it with the option "
+            f"base_url=http://localhost:8000"
+        )
+    wanted = str(options.get("served_model") or name).rstrip("/")
+    loop = Loop()
+    try:
+        answers = loop.run(_models_of(urls))
+    finally:
+        loop.close()
+    found: dict[str, Served] = {}
+    silent: dict[str, str] = {}
+    for url, answer in answers.items():
+        if isinstance(answer, str):
+            silent[url] = answer
+            continue
+        match = [served for served in answer if wanted in (served.name, served.root) or _same_folder(wanted, served)]
+        if not match:
+            others = ", ".join(repr(served.name) for served in answer) or "nothing"
+            raise UnusableDetector(
+                f"detector {name}: {url} serves {others}, not {wanted!r}. Start `{start}`, or, if it is the same model "
+                f"under another name, say so: served_model={answer[0].name if answer else 'NAME'}"
+            )
+        found[url] = match[0]
+    said = "; ".join(f"{url}: {why}" for url, why in silent.items())
+    if not found:
+        raise UnusableDetector(f"detector {name}: no server answers ({said}). Start one with `{start}`")
+    if silent:
+        log.warning("detector %s: goes on without the servers that do not answer (%s)", name, said)
+    return found
+
+
+def _same_folder(name: str, served: Served) -> bool:
+    folder = Path(name).expanduser()
+    return folder.is_dir() and str(folder.resolve()) in (served.name.rstrip("/"), served.root.rstrip("/"))
+
+
+async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
+    """What each server says that it serves, or what went wrong."""
+    client = library("aiohttp")
+    timeout = client.ClientTimeout(total=_GREETING)
+
+    async def ask(session: Any, url: str) -> list[Served] | str:
+        try:
+            async with session.get(f"{url}/v1/models", allow_redirects=False) as response:
+                status, body = response.status, await _body(response)
+            return served_in(body) if status == 200 else f"status {status}: {message_of(body)}"
+        except asyncio.TimeoutError:
+            return f"no answer in {_GREETING:g} seconds"
+        except (client.ClientError, OSError) as error:
+            return f"{type(error).__name__}: {str(error)[:200]}"
+        except Garbage as error:
+            return f"its body is no answer: {error}"
+
+    async with client.ClientSession(timeout=timeout, headers=_headers()) as session:
+        return dict(zip(urls, await asyncio.gather(*(ask(session, url) for url in urls)), strict=True))

@@ -1,0 +1,168 @@
+"""The engine ``vllm``: vLLM's pooling in this process, with its continuous batching, on one GPU or several.
+
+The task is ``token_classify`` without its activation: the logits of every token. A decoder attends in both directions by
+``is_causal=False`` in its configuration, which vLLM's Llama and its kin read.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detector_plugin import processes
+from detector_plugin.detector import UnusableDetector
+from detector_plugin.transformers.engines.engine import Setup, reads_types, refuse_direction, see_both_ways, softmax
+from detector_plugin.transformers.engines.in_flight import Loop
+from detector_plugin.transformers.engines.lengths import LONGEST, positions_of
+from detector_plugin.transformers.readings import Reading
+from detector_plugin.transformers.repository import first_line
+
+__all__ = ["VLLM"]
+
+_AT_ONCE = 512  # inputs that vLLM has at once: twice what it runs in one step by default
+_OTHER = "; use engine=transformers, which runs it"
+
+
+class VLLM:
+    """Runs a token classifier through vLLM. Its options are the arguments of vLLM's engine (``AsyncEngineArgs``), such as
+    ``tensor_parallel_size``, ``data_parallel_size``, ``quantization`` and ``gpu_memory_utilization``.
+
+    Raises:
+        UnusableDetector: vLLM cannot run this model so, or has no such option.
+    """
+
+    OPTIONS: tuple[str, ...] | None = None
+
+    def __init__(self, setup: Setup) -> None:
+        self.check(setup.name, setup.options)
+        self.name = setup.name
+        if setup.model.adapter:
+            raise UnusableDetector(
+                f"detector {setup.name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
+                f"model (peft: merge_and_unload) and name the folder that this is saved to{_OTHER}"
+            )
+        if processes.here().number > 1:
+            raise UnusableDetector(
+                f"detector {setup.name}: engine=vllm starts its own processes; start the command once, with "
+                f"data_parallel_size={processes.here().number} among the detector's options"
+            )
+        self.types = reads_types(setup)
+        self.loop = Loop()
+        self._number = count()
+        try:
+            self.llm, self._params, self._prompt = self.loop.run(_start(setup))
+        except UnusableDetector:
+            raise
+        except Exception as error:  # vLLM raises what its parts raise
+            raise UnusableDetector(
+                f"detector {setup.name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
+            ) from error
+        atexit.register(self.close)
+        self.longest: int | None = self.llm.model_config.max_model_len
+        one, other = see_both_ways(setup)
+        first, second = (self.loop.run(self._logits(np.array(ids), None)) for ids in (one, other))
+        kind = type(setup.model.config).__name__.removesuffix("Config")
+        refuse_direction(
+            *(setup, first, second),
+            causal=f"vLLM runs a {kind} in one direction only{_OTHER}, or attention=causal if it was trained so",
+            both_ways=f"vLLM runs a {kind} in both{_OTHER}, or attention=bidirectional if it was trained so",
+        )
+
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Raises UnusableDetector where vLLM is not installed."""
+        if find_spec("vllm") is None:
+            raise UnusableDetector(
+                f"detector {name}: engine=vllm needs vLLM: pip install 'lm-eval-grounded[vllm]', or use engine=transformers"
+            )
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+        """See :meth:`detector_plugin.transformers.engines.engine.Engine.read`."""
+
+        async def ask(reading: Reading) -> NDArray[np.float32]:
+            return await self._logits(reading.ids, reading.types if self.types else None)
+
+        answered = self.loop.each(ask, readings, _AT_ONCE)
+        while True:
+            try:
+                reading, logits = next(answered)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise UnusableDetector(
+                    f"detector {self.name}: vLLM failed: {first_line(error)} (its log has more)"
+                ) from error
+            if not np.isfinite(logits).all():
+                raise UnusableDetector(f"detector {self.name}: gives no numbers; set the option dtype=float32")
+            yield reading, softmax(logits)
+
+    async def _logits(self, ids: NDArray[np.int64], types: NDArray[np.int64] | None) -> NDArray[np.float32]:
+        params = self._params(types)
+        outputs = [
+            output
+            async for output in self.llm.encode(self._prompt(ids), params, request_id=f"window-{next(self._number)}")
+        ]
+        logits: NDArray[np.float32] = outputs[-1].outputs.data.float().numpy()
+        return logits
+
+    def close(self) -> None:
+        """End vLLM's processes."""
+        atexit.unregister(self.close)
+        self.loop.call_off()  # or vLLM takes the end of its processes for a failure
+        self.llm.shutdown()
+        self.loop.close()
+        del self.llm  # now, not when the interpreter has forgotten what its end needs
+
+
+async def _start(setup: Setup) -> tuple[Any, Any, Any]:
+    """vLLM's engine, and the functions that make parameters and prompts of types and of ids."""
+    from vllm import AsyncEngineArgs, PoolingParams
+    from vllm.inputs import TokensPrompt
+    from vllm.platforms import current_platform
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    known = AsyncEngineArgs.__dataclass_fields__
+    unknown = sorted(setup.options.keys() - known)
+    if unknown:
+        raise UnusableDetector(
+            f"detector {setup.name}: no option {', '.join(unknown)}, neither of ours nor of vLLM's AsyncEngineArgs"
+        )
+    dtype = setup.dtype
+    if dtype == "auto":
+        better = "bfloat16" if current_platform.has_device_capability(80) else "float16"
+        dtype = "float32" if current_platform.is_cpu() else better
+    told = setup.model
+    stated = [positions_of(told.config), told.tokenizer.model_max_length, LONGEST]
+    longest = setup.max_length or min(one for one in stated if one)
+    overrides = dict(setup.options.get("hf_overrides") or {})
+    if setup.bidirectional:
+        overrides["is_causal"] = False
+    settings = {
+        "model": told.own.source,
+        "revision": told.own.revision,
+        "trust_remote_code": told.trust_remote_code,
+        "runner": "pooling",
+        "pooler_config": {"task": "token_classify"},
+        "dtype": dtype,
+        "max_model_len": longest,
+        **({} if setup.batch_size is None else {"max_num_seqs": setup.batch_size}),
+        # an encoder reads an input in one step
+        **({} if setup.batch_tokens is None else {"max_num_batched_tokens": max(setup.batch_tokens, longest)}),
+        **setup.options,
+        **({"hf_overrides": overrides} if overrides else {}),
+    }
+
+    def params(types: NDArray[np.int64] | None) -> Any:
+        second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
+        return PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
+
+    def prompt(ids: NDArray[np.int64]) -> Any:
+        return TokensPrompt(prompt_token_ids=ids.tolist())
+
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings)), params, prompt

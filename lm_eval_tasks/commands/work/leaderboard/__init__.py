@@ -1,7 +1,0 @@
-"""Many runs on one static page: who is better on which benchmark and language, and who cannot be told apart."""
-
-from __future__ import annotations
-
-from lm_eval_tasks.commands.work.leaderboard.site import Site, write_leaderboard
-
-__all__ = ["Site", "write_leaderboard"]

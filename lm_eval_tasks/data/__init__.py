@@ -1,0 +1,1 @@
+"""Files: public data by repository and revision, local copies, digests, provenance."""

@@ -1,0 +1,190 @@
+"""The harness's own samples files: the documents and answers of an earlier run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from custom_metrics.reading.surrogates import without_surrogates
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+
+__all__ = [
+    "dated_task",
+    "documents_of_samples",
+    "read_placed_rows",
+    "read_row_at",
+    "read_rows",
+    "read_samples",
+    "record_of_samples",
+    "samples_files",
+    "task_of",
+]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
+
+
+def task_of(path: Path) -> str | None:
+    """The task that a samples file is of; ``None`` for any other file."""
+    match = _NAME.match(path.name)
+    return match["task"] if match else None
+
+
+def dated_task(path: Path) -> tuple[str, str] | None:
+    """Task and date in the name of a samples file; ``None`` for any other file."""
+    match = _NAME.match(path.name)
+    return (match["task"], match["date"]) if match else None
+
+
+def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
+    """Folder to task to samples file, below a place. A folder is one model's; of a task's files in it the newest counts. A
+    place that is a file counts as a folder with one task. Work in progress is passed over
+    (:func:`lm_eval_tasks.data.atomic.finished`).
+
+    Raises:
+        MissingSource: there is none.
+    """
+    found = [place] if place.is_file() else finished(place, "samples_*.jsonl")
+    dated = sorted((match["date"], match["task"], path) for path in found if (match := _NAME.match(path.name)))
+    if not dated:
+        raise MissingSource(
+            f"{place.resolve()}: no samples file (samples_<task>_<date>.jsonl, as `lm_eval --log_samples` writes them)"
+        )
+    folders: dict[Path, dict[str, Path]] = {}
+    for _, task, path in dated:
+        folders.setdefault(path.parent, {})[task] = path
+    passed_over = len(dated) - sum(map(len, folders.values()))
+    if passed_over:
+        kept = {path for tasks in folders.values() for path in tasks.values()}
+        older = ", ".join(str(path) for _, _, path in dated if path not in kept)
+        log.warning("%s: of each task in a folder the newest samples count; passed over: %s", place, older)
+    return folders
+
+
+def read_samples(path: Path) -> Iterator[dict[str, Any]]:
+    """The samples of a file, each document once; a last line that was cut is left out, and said.
+
+    Raises:
+        CorruptSource: a line in the middle is no sample.
+    """
+    seen: dict[int, Any] = {}
+    differing = 0
+    for sample in read_rows(path):
+        identity = sample["doc_id"]
+        if identity not in seen:  # one line for every filter
+            seen[identity] = sample["resps"]
+            yield sample
+        elif seen[identity] != sample["resps"]:
+            differing += 1
+    if differing:
+        log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a samples file, one for each document and filter; a last line that was cut is left out, and said.
+
+    Raises:
+        CorruptSource: a line in the middle is no sample.
+    """
+    return (row for _, row in read_placed_rows(path))
+
+
+def read_placed_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As :func:`read_rows`, with the byte at which each row begins, for :func:`read_row_at`."""
+    read = place = after = 0
+    broken: tuple[int, str] | None = None
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            place, after = after, after + len(line)
+            if broken and line.strip():
+                raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
+            try:
+                sample = _sample(line)
+            except _NO_SAMPLE as error:
+                if isinstance(error, UnicodeDecodeError) and line.endswith(b"\n"):  # else cut within a character
+                    raise CorruptSource(f"{path} is no UTF-8 text after line {number - 1}: {error}") from error
+                if line.strip():
+                    broken = (number, f"{type(error).__name__}: {error}")
+                continue
+            read += 1
+            yield place, sample
+    if broken:
+        log.warning("%s is cut in line %d: the %d samples before it are used, the rest is lost", path, broken[0], read)
+
+
+def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
+    """The row of an open samples file that begins at a byte.
+
+    Raises:
+        CorruptSource: there is none; the file has changed since :func:`read_placed_rows` read it.
+    """
+    stream.seek(place)
+    try:
+        return _sample(stream.readline())
+    except _NO_SAMPLE as error:
+        raise CorruptSource(f"{stream.name} has changed while it was read") from error
+
+
+_NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+_HALF = re.compile(rb"\\u[dD]")  # how JSON writes halves of surrogate pairs
+_PARSE = json.JSONDecoder().decode  # `json.loads` asks six questions first
+
+
+def _sample(line: bytes) -> dict[str, Any]:
+    """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
+    sample = _PARSE(line.decode())
+    if _HALF.search(line):
+        sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
+    if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
+        raise TypeError("a sample is an object with a doc, which is one too")
+    sample["doc_id"] = int(sample["doc_id"])
+    if not isinstance(sample["resps"][0][0], (str, type(None))):
+        raise TypeError("resps holds lists of answers")
+    return sample
+
+
+def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The documents that a task's samples were answers to, in their order.
+
+    Args:
+        place: a samples file, or the folder of one model's.
+        task: whose.
+        columns: that each document must have.
+
+    Raises:
+        MissingSource: there are none of this task.
+        CorruptSource: its file is damaged, or of several models.
+    """
+    file = _of_task(place, task)
+    found = [sample["doc"] for sample in sorted(read_samples(file), key=lambda sample: int(sample["doc_id"]))]
+    if not found:
+        raise CorruptSource(f"{file}: no sample can be read")
+    for doc in found:
+        missing = [column for column in columns if column not in doc]
+        if missing:
+            raise CorruptSource(f"{file}: a document has no {', '.join(missing)}; it is none of {task}")
+    return found
+
+
+def record_of_samples(place: Path, task: str, **said: Any) -> provenance.Record:
+    """The record of the documents of :func:`documents_of_samples`. `said` are further attributes of it."""
+    file = provenance.local_file("samples", _of_task(place, task), place)
+    return provenance.Record("samples", local_files=[file], **said)
+
+
+def _of_task(place: Path, task: str) -> Path:
+    folders = samples_files(place)
+    having = [files[task] for files in folders.values() if task in files]
+    if not having:
+        known = sorted({name for files in folders.values() for name in files})
+        raise MissingSource(f"{place.resolve()}: samples of {', '.join(known)}, none of {task}")
+    if len(having) > 1:
+        raise CorruptSource(f"{place.resolve()}: samples of {task} in {len(having)} folders; name one of them")
+    return having[0]

@@ -1,0 +1,206 @@
+"""Reading the public files: TSV rows and JSON lines, plain or gzipped, with errors that name file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Any
+
+from lm_eval_tasks.data.source_errors import CorruptSource
+
+__all__ = ["check_end", "check_readable", "read_csv", "read_json_lines", "read_lines", "read_quoted_tsv", "read_tsv"]
+
+
+def _open(path: Path, gzipped: bool) -> IO[str]:
+    if gzipped:
+        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
+    return path.open(encoding="utf-8", newline="\n")
+
+
+def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
+    """Numbered lines without their ends, blank ones too.
+
+    Args:
+        path: of the file.
+        gzipped: whether it is; default what its name says.
+
+    Raises:
+        CorruptSource: the file is cut, or is not text.
+    """
+    number = 0
+    try:
+        with _open(path, path.suffix == ".gz" if gzipped is None else gzipped) as stream:
+            for number, line in enumerate(stream, 1):
+                yield number, line.rstrip("\r\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorruptSource(
+            f"{path} is cut or damaged after line {number} ({error}); delete it and fetch it again "
+            f"(a public file: `lm-eval-grounded sources --fetch '*{path.name}'`)"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise CorruptSource(f"{path} is no UTF-8 text after line {number}: {error}") from error
+
+
+def _count_blank(seen: Counter[str] | None) -> None:
+    if seen is not None:
+        seen["blank lines"] += 1
+
+
+def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
+    """Rows of a TSV file without header and quoting; blank lines are passed over and counted in `seen`.
+
+    Raises:
+        CorruptSource: a row with fewer columns, a file cut in the middle, or one whose lines end with CR alone.
+    """
+    for number, line in read_lines(path):
+        if "\r" in line:
+            raise CorruptSource(
+                f"{path}, line {number}: a CR in the middle of a line; a program has changed the line ends, fetch the file "
+                f"again"
+            )
+        if not line.strip():
+            _count_blank(seen)
+            continue
+        row = line.split("\t")
+        if len(row) < columns:
+            raise CorruptSource(f"{path}, line {number}: {len(row)} of {columns} columns in {line[:80]!r}")
+        yield row
+
+
+def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """Rows of a TSV file with a header and quoted fields (which may hold line breaks), as dictionaries.
+
+    Raises:
+        CorruptSource: a required column is missing from the header, or a row is short of it.
+    """
+    for number, row in _rows(path, "\t", "utf-8"):
+        if number == 0:
+            absent = [column for column in required if column not in row]
+            if absent:
+                raise CorruptSource(f"{path}: the header lacks the columns {absent}; it has {list(row)}")
+            continue
+        short = [column for column in required if row[column] is None]
+        if short:
+            raise CorruptSource(f"{path}, line {number}: too few columns, no value for {short}")
+        yield {key: value for key, value in row.items() if isinstance(value, str)}
+
+
+def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str, str]]:
+    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in small letters.
+
+    A row with fewer fields than the header lacks the last columns, and is counted in `seen`.
+
+    Raises:
+        CorruptSource: a quotation never ends, or the file is no UTF-8 text.
+    """
+    for _, row in _rows(path, ",", "utf-8-sig"):
+        if seen is not None and None in row.values():
+            seen["rows with fewer fields than the header"] += 1
+        yield {key.strip().lower(): value for key, value in row.items() if isinstance(value, str)}
+
+
+def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """The header as (0, its names), and each row with the number of its last line; what it lacks is ``None``."""
+    csv.field_size_limit(1 << 30)  # articles are longer than the default allows
+    with path.open(encoding=encoding, newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
+        try:
+            header = next(reader, [])
+            yield 0, dict.fromkeys(header, "")
+            for fields in reader:
+                if fields:  # a blank line
+                    yield reader.line_num, dict(zip_longest(header, fields[: len(header)]))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise CorruptSource(
+                f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"
+            ) from error
+
+
+def read_json_lines(
+    path: Path, seen: Counter[str] | None = None, gzipped: bool | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects of a JSON lines file with their line numbers; blank lines are passed over and counted in `seen`.
+
+    Raises:
+        CorruptSource: a line that is no JSON object, or a file cut in the middle.
+    """
+    for number, line in read_lines(path, gzipped):
+        if not line.strip():
+            _count_blank(seen)
+            continue
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise CorruptSource(f"{path}, line {number}: no JSON ({error.msg} at column {error.colno})") from error
+        except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets
+            raise CorruptSource(f"{path}, line {number}: no JSON that can be read ({error})") from error
+        if not isinstance(value, dict):
+            raise CorruptSource(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
+        yield number, value
+
+
+def check_readable(path: Path, called: str = "") -> None:
+    """Read a file to its end as what its name says it is: table, JSON, JSON lines, text, any of them gzipped, or archive.
+
+    Args:
+        path: of the file.
+        called: the name that says what it is, where it is not `path`'s.
+
+    Raises:
+        CorruptSource: it is not; the message says where.
+    """
+    name = Path(called or path.name)
+    kind, gzipped = name.name.removesuffix(".gz").rpartition(".")[2], name.suffix == ".gz"
+    check_end(path, called)
+    if kind == "jsonl":
+        for _ in read_json_lines(path, gzipped=gzipped):
+            pass
+    elif kind == "csv":
+        for _ in read_csv(path):
+            pass
+    elif kind == "json":
+        content = "\n".join(line for _, line in read_lines(path, gzipped))
+        try:
+            json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise CorruptSource(f"{path}: no JSON ({error})") from error
+    elif kind == "tar":
+        try:
+            with gzip.open(path) as stream:
+                head = stream.read(512)
+                while stream.read(1 << 20):  # to the checksum at its end
+                    pass
+        except (EOFError, OSError, zlib.error) as error:
+            raise CorruptSource(f"{path}: no archive, or one that is cut ({error})") from error
+        if head[257:262] != b"ustar":
+            raise CorruptSource(f"{path}: no archive")
+    else:
+        lines = [line for _, line in read_lines(path, gzipped) if line.strip()]
+        if kind == "tsv" and lines and "\t" not in lines[0]:
+            raise CorruptSource(f"{path}: no table, its first line is {lines[0][:80]!r}")
+
+
+def check_end(path: Path, called: str = "") -> None:
+    """Refuse a table whose last line has no end: it was cut on the way. (Of JSON, every reader sees that it is cut.)
+
+    Raises:
+        CorruptSource: it has none.
+    """
+    kind = Path(called or path.name).suffix
+    if kind not in (".tsv", ".csv"):
+        return
+    with path.open("rb") as stream:
+        if stream.seek(0, 2) == 0:
+            return
+        stream.seek(-1, 2)
+        if stream.read() not in (b"\n", b"\r"):
+            raise CorruptSource(
+                f"{path} ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as it is, add "
+                f"a line end."
+            )

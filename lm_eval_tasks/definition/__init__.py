@@ -1,0 +1,1 @@
+"""Benchmarks as tables, and the YAML files and loaders that are made of them."""

@@ -1,0 +1,168 @@
+"""The YAML files of a benchmark, written from its table: ``python -m lm_eval_tasks.definition.generated [FOLDER ...]``.
+
+Without a folder, it writes those of every benchmark of this package. A test compares the files on disk with the tables. A
+folder may lie outside of the package: the harness then finds its tasks with ``--include_path FOLDER``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task
+
+__all__ = ["contents", "write"]
+
+_HEAD = "Written by lm_eval_tasks.definition.generated from benchmark.py."
+
+
+def contents(benchmark: Benchmark) -> dict[str, str]:
+    """Every file that is written: its path below the benchmark's folder to its content."""
+    files = {base.file: _base(base, benchmark.version) for base in benchmark.bases}
+    for group in benchmark.groups:
+        files[_path(group.folder, f"_{group.name}.yaml")] = _group(group, benchmark.version)
+    for task in benchmark.tasks:
+        files[_path(task.folder, f"{task.name}.yaml")] = _task(task)
+    return files
+
+
+def write(folder: Path, benchmark: Benchmark) -> None:
+    """Write a benchmark's files, and say how many."""
+    files = contents(benchmark)
+    for name, content in files.items():
+        target = folder / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(content, "utf-8")
+    print(f"{len(files)} files written below {folder}")
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _base(base: Base, version: float) -> str:
+    comment = "".join(f"# {line}\n" for line in (_HEAD, *base.says.splitlines()))
+    return comment + _dumped(
+        {
+            **({"include": list(base.include)} if base.include else {}),
+            "class": _Function(base.task),
+            "custom_dataset": _Function(base.documents),
+            "dataset_path": base.dataset_path,
+            "test_split": "evaluation",
+            "output_type": "generate_until",
+            **base.prompt,
+            "filter_list": [
+                {"name": name, "filter": [_step(step) for step in of]} for name, of in base.filters.items()
+            ],
+            "process_results": _Function(base.process_results),
+            "metric_list": [_metric(metric) for metric in base.metrics],
+            "metadata": {"version": version},
+        }
+    )
+
+
+def _step(step: str | Mapping[str, str]) -> dict[str, str]:
+    return {"function": step} if isinstance(step, str) else dict(step)
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    somewhere = "." in metric.aggregation
+    return {
+        "metric": metric.name,
+        "aggregation": _Function(metric.aggregation) if somewhere else metric.aggregation,
+        "higher_is_better": metric.higher_is_better,
+        "denominator": metric.denominator,
+    }
+
+
+def _group(group: Group, version: float) -> str:
+    (base,) = {task.base.file: task.base for task in group.tasks}.values()
+    averages = [
+        {"metric": metric.name, "aggregation": "mean", "weight_by_size": False, "filter_list": list(base.filters)}
+        for metric in base.metrics
+    ]
+    return _dumped(
+        {
+            "group": group.name,
+            "task": [task.name for task in group.tasks],
+            "aggregate_metric_list": averages,
+            "metadata": {"version": version},
+        }
+    )
+
+
+def _task(task: Task) -> str:
+    above = "../" if task.folder else ""
+    included = [f"{above}{name}" for name in task.include or (task.base.file,)]
+    return _dumped(
+        {
+            "include": included if len(included) > 1 else included[0],
+            "task": task.name,
+            "dataset_kwargs": {f"task_{name}": _Quoted(value) for name, value in task.options.items()},
+        }
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------- YAML
+
+
+_FUNCTION = "!function"
+
+
+class _Function(str):
+    """Where a function or a class is, which the harness imports."""
+
+
+class _Quoted(str):
+    """A text that stays one: ``no`` is Norwegian, not false."""
+
+
+class _Dumper(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def choose_scalar_style(self) -> str:
+        """As the harness's own files have it: ``!function package.module.name``, unquoted."""
+        style: str = "" if getattr(self.event, "tag", None) == _FUNCTION else super().choose_scalar_style()
+        return style
+
+
+_IN_A_LINE = 60
+"""Characters of a list of texts that stands in one line."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text.strip() else '"' if text != text.strip() or not text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
+    short = all(isinstance(value, str) for value in values) and sum(map(len, values)) < _IN_A_LINE
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=short)
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(list, _list)
+_Dumper.add_representer(_Function, lambda dumper, where: dumper.represent_scalar(_FUNCTION, str(where)))
+_Dumper.add_representer(
+    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+)
+
+
+def _dumped(content: Mapping[str, Any]) -> str:
+    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+
+
+def main(arguments: list[str]) -> None:
+    """Write the files of the folders that are named, or of every benchmark of this package."""
+    for folder in [Path(name) for name in arguments] or catalogue.folders():
+        write(folder, catalogue.benchmark_of(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Detectors in tasks: settings, calibrations in force, labelled answers, languages of answers."""

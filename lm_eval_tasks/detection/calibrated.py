@@ -1,0 +1,179 @@
+"""The calibration that corrects a task's rates, found by the columns of its documents and the detector that tagged them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from custom_metrics.hallucination import Estimates, Interval, Rates, estimate, rates
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
+from detector_plugin import calibration as calibrations
+from detector_plugin.filters import FAILED
+
+__all__ = [
+    "KINDS_OF_CALIBRATION",
+    "NO_CALIBRATION",
+    "described",
+    "estimated",
+    "figure_of",
+    "in_force",
+    "key_of",
+    "rates_of",
+    "say_what_it_rests_on",
+]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+NO_CALIBRATION = "none"
+"""`--metadata calibration=none`: leave the corrected rates out, without a warning."""
+
+
+def key_of(doc: Mapping[str, Any], detector: Mapping[str, str]) -> str:
+    """The key of a calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
+
+    Args:
+        doc: a document with the columns ``language``, ``calibration`` and ``calibration_annotations``.
+        detector: as the filter ``hallucination_spans`` writes it.
+    """
+    in_use = [str(detector[part]).replace("|", "/") for part in ("name", "version")]
+    return "|".join((doc["calibration"], doc["language"], doc["calibration_annotations"], *in_use))
+
+
+def in_force(key: str, task: str) -> calibrations.LanguageCalibration | None:
+    """The calibration of a key; logs why there is none, or why it may not fit.
+
+    Args:
+        key: of :func:`key_of`.
+        task: for messages.
+
+    Returns:
+        The calibration. ``None`` where none is wanted or known, or it lacks the language, or is of another detector.
+    """
+    path, language, annotations, name, version = key.rsplit("|", 4)
+    if path == NO_CALIBRATION:
+        return None
+    if not path:
+        log.info("%s: the detector has no calibration, so there are no corrected rates", task)
+        return None
+    loaded = calibrations.loaded(path)
+    found = loaded.of(language, annotations or None)
+    if found is None:
+        log.info(
+            "%s: %s has no %s calibration for this language (it has %s), so there are no corrected rates",
+            *(task, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
+        )
+        return None
+    if loaded.detector["version"] == version or version == FAILED:
+        pass  # under whatever name or path: it is the same detector
+    elif loaded.detector["name"] != name:
+        log.warning(
+            "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
+            "there are no corrected rates",
+            *(task, loaded.detector["name"], loaded.detector["version"], name, version),
+        )
+        return None
+    else:
+        log.warning(
+            "%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
+            *(task, loaded.detector["version"], version),
+        )
+    return found[1]
+
+
+def estimated(
+    wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None, **options: Any
+) -> Estimates:
+    """The rates of a corpus of answers, corrected by a calibration; arguments as of
+    :func:`custom_metrics.hallucination.estimate`."""
+    return estimate(wild, **_errors(calibration), **options)
+
+
+def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:
+    """The same without bounds, which take the time."""
+    return rates(wild, **{name: said for name, said in _errors(calibration).items() if name != "clusters"})
+
+
+def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, Any]:
+    """What a calibration says of a detector's errors, as arguments of :func:`custom_metrics.hallucination.estimate`."""
+    if calibration is None:
+        return {}
+    if calibration.pooled is not None:
+        return {"pooled": calibration.pooled}
+    return {
+        "calibration": calibration.documents,
+        "clusters": calibration.clusters or None,
+        "precision": calibration.precision,
+        "recall": calibration.recall,
+    }
+
+
+def figure_of(rate: Interval, answers: int) -> Figure:
+    """A rate as the figure of so many answers."""
+    return Figure(rate.value, rate.low, rate.high, rate.standard_error, answers)
+
+
+FEW = 20
+"""Texts of a calibration, fewer of which are said in the line after a run."""
+
+KINDS_OF_CALIBRATION = {
+    "real": "answers that models wrote on their own and people marked",
+    calibrations.POOLED: "real answers in other languages, as none are annotated in this one",
+    "gold": "texts into which GPT-4 wrote errors that people marked, which says little of real answers",
+    "silver": "texts into which GPT-4 wrote errors that it marked itself, which says little of real answers",
+}
+
+
+def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
+    """Log a corpus' corrected rate, its bounds and what they rest on, in one line; that it is not measurable, where it is
+    not (:mod:`custom_metrics.statistics.units`).
+    """
+    rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
+    if math.isnan(rate.value):
+        return
+    unknown = is_wide(rate.low, rate.high)
+    hallucinated = f"how many of the words are hallucinated is {NOT_MEASURABLE}" if unknown else ""
+    number = "unknown" if calibration.documents is None else str(calibration.texts)
+    if 0 < calibration.texts < FEW:
+        number += f", so few that other ones might say something else: with {FEW} or more the bounds would be narrower"
+    models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
+    log.info(
+        "%s: %s, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
+        *(task, hallucinated or f"{100 * rate.value:.1f} % of the words are hallucinated"),
+        *(100 * rate.low, 100 * rate.high),
+        *(
+            KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind),
+            calibration.kind,
+            calibration.source,
+            number,
+            models,
+        ),
+    )
+    if unknown:
+        log.warning(
+            "%s: these bounds are %.2f apart: they say next to nothing. What would help is a better detector, or annotated "
+            "answers in this language.",
+            *(task, rate.high - rate.low),
+        )
+
+
+def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    """File, SHA-256 and figures of the calibration that a document names; ``None`` where there is none for its language."""
+    if doc["calibration"] in ("", NO_CALIBRATION):
+        return None
+    loaded = calibrations.loaded(doc["calibration"])
+    found = loaded.of(doc["language"], doc["calibration_annotations"] or None)
+    if found is None:
+        return None
+    kind, language = found
+    return {
+        "file": loaded.identity,
+        "sha256": loaded.sha256,
+        "detector_version": loaded.detector["version"],
+        "annotations": kind,
+        **calibrations.summary(language, documents=False),
+    }

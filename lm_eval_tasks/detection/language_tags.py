@@ -1,0 +1,113 @@
+"""The language of an answer: from a BCP 47 tag, or guessed.
+
+The package's tables of languages (how to cut words, how to abstain) go by ISO 639 codes: ``de`` for ``de-CH``, ``zh`` for
+``cmn-Hans``, ``yue`` for ``zh-yue``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from custom_metrics.plain_errors import UsageError
+
+__all__ = ["SURE", "Guess", "are_near", "code_of", "guess", "identifiable", "identified"]
+
+SURE = 0.8
+"""A guess below this probability is not used."""
+
+# Of the distances of CLDR: Wu is at 10 from Chinese, Egyptian Arabic from Arabic; Javanese is at 20 from Indonesian.
+_NEAR = 10
+
+_NO_LANGUAGE = frozenset(
+    ("mis", "mul", "und", "zxx")
+)  # of ISO 639: uncoded, several, undetermined, no linguistic content
+
+
+class Guess(NamedTuple):
+    """A language and how sure it is.
+
+    Attributes:
+        code: ISO 639 code; ``None`` where no guess is sure enough.
+        probability: of the likeliest language, in [0, 1].
+        of: what it was guessed from: ``"the answer"``, or ``"the answer and its reference"``.
+    """
+
+    code: str | None
+    probability: float
+    of: str
+
+
+def code_of(tag: str) -> str:
+    """The ISO 639 code of a BCP 47 tag; where no table here has it, that of the language next to it (``zh`` for ``wuu``).
+
+    Raises:
+        UsageError: it is not a language tag of the BCP 47 registry.
+    """
+    import langcodes
+
+    if not langcodes.tag_is_valid(tag):
+        raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{_meant(tag)}")
+    code = langcodes.Language.get(tag).language
+    if code is None or code.startswith("x-") or code in _NO_LANGUAGE:
+        raise UsageError(f"{tag!r} names no one language; give its BCP 47 tag, or none to have it guessed")
+    near, _ = langcodes.closest_match(code, _known(), max_distance=_NEAR)
+    return str(code if near == "und" else near)
+
+
+def guess(answer: str, reference: str) -> Guess:
+    """The language of an answer, by py3langid (139 languages, offline); with its reference's help where it is short."""
+    code, probability = _identifier().classify(answer)
+    if probability >= SURE and code not in _NO_LANGUAGE:
+        return Guess(code_of(code), float(probability), "the answer")
+    code, probability = _identifier().classify(f"{answer}\n{reference}")
+    sure = probability >= SURE and code not in _NO_LANGUAGE
+    return Guess(code_of(code) if sure else None, float(probability), "the answer and its reference")
+
+
+def are_near(code: str, other: str) -> bool:
+    """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese.
+
+    Their scripts do not count: a code does not say in which a text is written, and Serbian has two.
+    """
+    import langcodes
+
+    asked, found = map(langcodes.Language.get, (code, other))
+    return bool(asked.distance(found, ignore_script=True) <= _NEAR)
+
+
+def identified(text: str) -> tuple[str, float]:
+    """The likeliest language of a text by py3langid, as ISO 639 code, and its probability."""
+    code, probability = _identifier().classify(text)
+    return str(code), float(probability)
+
+
+@lru_cache(maxsize=1)
+def identifiable() -> frozenset[str]:
+    """The languages that py3langid knows, as ISO 639 codes."""
+    return frozenset(map(str, _identifier().nb_classes))
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@lru_cache(maxsize=1)
+def _known() -> list[str]:
+    """Languages with a table of phrases, or a segmenter."""
+    from custom_metrics.abstention.phrases import LANGUAGES
+    from custom_metrics.reading.words import SEGMENTERS
+
+    return sorted({*LANGUAGES, *SEGMENTERS})
+
+
+def _meant(name: str) -> str:
+    """For those who wrote a language's English name."""
+    from lm_eval_tasks.definition.catalogue import languages
+
+    names = {english.casefold(): code for code, english in languages()}
+    code = names.get(name.strip().casefold())
+    return f"; did you mean {code!r}?" if code else ""

@@ -1,0 +1,162 @@
+"""Make plain `lm_eval` know our tasks, models, filters and aggregations.
+
+`lm_eval_grounded.pth`, one line in site-packages, runs at every start of Python, so it imports nothing: it puts a finder
+on `sys.meta_path` that imports this module when somebody imports `lm_eval`, and otherwise steps aside. This module then
+waits for seven modules of the harness. When one of them has run, the names that this distribution declares as entry points
+are registered as lazy placeholders, `TaskManager` looks into our folder too (after the harness's own tasks and before
+the user's `--include_path`, which therefore stays the stronger), and our metrics are asked for their own standard errors
+(`lm_eval_tasks.harness.harness_results`). Under the harness's command line, our own errors end in one line (`one_line`).
+
+Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks that are found by ``--include_path`` then register what they need themselves
+(:func:`register`). A harness that discovers entry points itself finds the names already there and
+keeps them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from functools import wraps
+from importlib.metadata import distribution
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_DISTRIBUTION = "lm-eval-grounded"
+
+# Each registry is filled when the module that fills it with the harness's own names has run: the harness imports that
+# module only while the registry is empty, so to come first would hide its names.
+_REGISTRIES = {
+    "lm_eval.models": ("lm_eval.models", "model_registry"),  # module: entry point group, registry
+    "lm_eval.filters": ("lm_eval.filters", "filter_registry"),
+    "lm_eval.api.metrics": ("lm_eval.aggregations", "aggregation_registry"),
+}
+_TASK_MANAGER = "lm_eval.tasks.manager"
+# What the harness makes of our metrics and models: see lm_eval_tasks.harness.harness_results.
+_RESULTS = {"lm_eval.evaluator_utils": "extend", "lm_eval.loggers.evaluation_tracker": "name_models"}
+_COMMAND_LINE = "lm_eval._cli.harness"
+_WATCHED = frozenset((*_REGISTRIES, _TASK_MANAGER, *_RESULTS, _COMMAND_LINE))
+
+
+class _Finder:
+    """A meta path finder that finds nothing itself, but calls `_extend` after a watched module has run."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in _WATCHED:
+            return None
+        for finder in sys.meta_path:
+            find_spec = getattr(finder, "find_spec", None)
+            if finder is self or find_spec is None:
+                continue
+            spec: ModuleSpec | None = find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    _run_after(spec.loader)
+                return spec
+        return None
+
+
+def _run_after(loader: Any) -> None:
+    run = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        run(module)
+        _extend(module)
+
+    loader.exec_module = exec_module
+
+
+def _extend(module: ModuleType) -> None:
+    """Add our names to what a watched module has just defined. A failure of ours must not break the harness."""
+    try:
+        if module.__name__ == _TASK_MANAGER:
+            _add_tasks(module.TaskManager)
+        elif module.__name__ in _RESULTS:
+            from lm_eval_tasks.harness import harness_results
+
+            getattr(harness_results, _RESULTS[module.__name__])(module)
+        elif module.__name__ == _COMMAND_LINE:
+            from lm_eval_tasks.harness import short_errors as one_line
+
+            one_line.install()
+        else:
+            _register(*_REGISTRIES[module.__name__])
+            if module.__name__ == "lm_eval.api.metrics":
+                _load_metrics()
+    except Exception:
+        logging.getLogger(__name__).warning(
+            "lm-eval-grounded could not extend %s; its tasks, models, filters or standard errors may be missing",
+            module.__name__,
+            exc_info=True,
+        )
+
+
+def _register(group: str, registry_name: str) -> None:
+    from lm_eval.api import registry as registries
+
+    registry = getattr(registries, registry_name)
+    for entry in distribution(_DISTRIBUTION).entry_points:
+        if entry.group == group and entry.name not in registry:
+            registry.register(entry.name, target=entry.value)
+
+
+def _load_metrics() -> None:
+    """Metrics register themselves, with their aggregation and direction, when their module is imported."""
+    from lm_eval.api.registry import metric_registry
+
+    for entry in distribution(_DISTRIBUTION).entry_points:
+        if entry.group == "lm_eval.metrics" and entry.name not in metric_registry and entry.module not in sys.modules:
+            entry.load()
+
+
+def _add_tasks(task_manager: Any) -> None:
+    init = task_manager.__init__
+    form = signature(init)
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        call = form.bind(self, *args, **kwargs)
+        call.apply_defaults()
+        given = call.arguments.get("include_path")
+        if call.arguments.get("include_defaults", True):
+            theirs = given if isinstance(given, (list, tuple)) else [given] if given else []
+            call.arguments["include_path"] = [task_folder(), *theirs]
+        init(*call.args, **call.kwargs)
+        self.include_path = given
+
+    task_manager.__init__ = __init__
+
+
+def task_folder() -> str:
+    """The folder with our tasks' YAML files, as `--include_path` takes it."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def register() -> None:
+    """Register our models, filters and aggregations with the harness's modules that are imported. A second call does
+    nothing.
+    """
+    for name in (_REGISTRIES.keys() | _RESULTS.keys()) & sys.modules.keys():
+        _extend(sys.modules[name])
+
+
+def install() -> None:
+    """Wait for the harness, and extend its modules that are imported already. Importing this module calls it; a second call
+    does nothing."""
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
+    if "lm_eval" in sys.modules:
+        for name in _WATCHED & sys.modules.keys():
+            _extend(sys.modules[name])
+
+
+if os.environ.get("LM_EVAL_GROUNDED_AUTOLOAD", "1") != "0":
+    install()

@@ -1,0 +1,123 @@
+"""A harness task whose answers a detector tags.
+
+Detectors are imported when one runs, and never before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from lm_eval_tasks.data.unanswered import LEFT_OUT, UNTAGGED
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.harness.task import GroundedTask
+
+__all__ = ["FILTER", "DetectingTask", "is_tagged"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+FILTER = "hallucination_spans"
+"""Name of the filter that runs the detector, in ``filter_list``."""
+
+
+def is_tagged(task: str) -> bool:
+    """Whether a detector tags the answers of a task of this package, or can: its class is a :class:`DetectingTask`."""
+    base = catalogue.base_of(task)
+    if base is None:
+        return False
+    module, _, name = base.task.rpartition(".")
+    return issubclass(getattr(import_module(module), name), DetectingTask)
+
+
+class DetectingTask(GroundedTask):
+    """A task with the filter ``hallucination_spans``. Without the filter it is a plain task.
+
+    - The results say which detector and which calibration made them: ``detector``, ``calibration`` and
+      ``words`` of ``configs.<task>.metadata.provenance``.
+    - The results count the answers that the detector could not read and was to leave out; they are in no rate.
+    - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
+    """
+
+    @property
+    def tags_answers(self) -> bool:
+        """Whether a detector runs over the answers of this run."""
+        return any(map(_detects, self.config.filter_list or ()))
+
+    @property
+    def is_generated(self) -> bool:
+        """``True``: a detector looks for what a model made up in its own words."""
+        return True
+
+    def override_metric(self, metric_name: str) -> None:
+        """Override the metrics as the harness does for ``--predict_only``, and remove the detection filter."""
+        super().override_metric(metric_name)
+        if not self.tags_answers:
+            return
+        kept = []
+        for pipeline, listed in zip(self._filters, self.config.filter_list, strict=True):
+            steps = [
+                (make, step)
+                for make, step in zip(pipeline.filters, listed["filter"], strict=True)
+                if step["function"] != FILTER
+            ]
+            pipeline.filters = [make for make, _ in steps]
+            kept.append({**listed, "filter": [step for _, step in steps]})
+        self.config.filter_list = kept
+
+    def apply_filters(self) -> Any:
+        """Apply the filters; count the answers that a detector left out."""
+        filtered = super().apply_filters()
+        names = [listed["name"] for listed in self.config.filter_list or () if _detects(listed)]
+        number = sum(
+            any(_is_left_out(request.filtered_resps[name]) for name in names) for request in self._instances or ()
+        )
+        if number:
+            log.warning("%s: %d answers are left out: the detector cannot read them", self.config.task, number)
+            before = self.config.metadata.get(LEFT_OUT) or {}
+            self.config.metadata[LEFT_OUT] = {**before, UNTAGGED: number}
+        return filtered
+
+    def provenance(self) -> dict[str, Any]:
+        """The provenance of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and
+        ``words``.
+        """
+        found = super().provenance()
+        if not self.tags_answers:
+            return found
+        from custom_metrics.reading.words import segmenter
+        from detector_plugin.detector import describe
+        from detector_plugin.filters import shared_detector
+        from lm_eval_tasks.detection.calibrated import described as describe_calibration
+
+        doc = next(iter(self.eval_docs))
+        described: dict[str, Any]
+        try:
+            detector = shared_detector(doc["detector"], doc["detector_args"])
+            chosen = getattr(detector, "threshold", None)
+            described = {**describe(detector), "threshold": "of its weights" if chosen is None else chosen}
+        except Exception as error:  # the filter has said so, and kept the answers
+            described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
+        return {
+            **found,
+            "detector": {**described, "options": json.loads(doc["detector_args"])},
+            "calibration": describe_calibration(doc),
+            "words": segmenter(doc["language"]),
+        }
+
+
+def _detects(listed: Mapping[str, Any]) -> bool:
+    """Whether an entry of ``filter_list`` runs a detector."""
+    return any(step["function"] == FILTER for step in listed["filter"])
+
+
+def _is_left_out(filtered: Any) -> bool:
+    """Whether a detector that works could not read the answer."""
+    from detector_plugin.filters import FAILED
+
+    if not isinstance(filtered, str) or '"spans": null' not in filtered:
+        return False
+    found = json.loads(filtered)
+    return found["spans"] is None and found["detector"]["version"] != FAILED

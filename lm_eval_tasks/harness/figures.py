@@ -1,0 +1,108 @@
+"""The figures of a run beside the harness's table: every metric with its bounds, in ``configs.<task>.metadata.figures``.
+
+The harness's table has room for a number and a standard error. The harness calls an aggregation once a metric and filter;
+this module keeps the values it was given and the figure it made.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.harness.harness_results import NotDefined, ordered, reports
+
+__all__ = ["Finer", "RunFigures", "reported"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+Values = Mapping[str, Sequence[Any]]
+"""Metric to all documents' values."""
+
+Finer = Callable[[Values], Iterable[tuple[str, Figure, str]]]
+"""From the values of one filter to further figures: name, figure, and the documents that count in words."""
+
+
+class RunFigures:
+    """The figures that the aggregations of a task made of one run."""
+
+    def __init__(self) -> None:
+        # Metric to all documents' values and their figure, for each filter in turn.
+        self._seen: dict[str, list[tuple[Sequence[Any], Figure]]] = {}
+
+    def forget(self) -> None:
+        """Keep nothing of an earlier run."""
+        self._seen.clear()
+
+    def remembering(self, aggregations: Mapping[str, Any]) -> dict[str, Any]:
+        """The metrics' aggregations; those of ours remember what they are given."""
+        return {
+            name: _Remembering(function, self._seen.setdefault(name, []))
+            if isinstance(function, Aggregation)
+            else function
+            for name, function in aggregations.items()
+        }
+
+    def as_json(
+        self, filters: Sequence[str], denominator_of: Callable[[str], str], finer: Finer
+    ) -> dict[str, dict[str, Any]]:
+        """Filter to name to figure, without undefined figures.
+
+        Args:
+            filters: the names of the task's filters, in their order.
+            denominator_of: from a metric to the documents that count, in words.
+            finer: further figures of a filter.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for place, name in enumerate(filters):
+            seen = {metric: of_filters[place] for metric, of_filters in self._seen.items() if len(of_filters) > place}
+            values = {metric: given for metric, (given, _) in seen.items()}
+            figures = [(metric, figure, denominator_of(metric)) for metric, (_, figure) in seen.items()]
+            found[name] = {
+                metric: figure.as_json(denominator)
+                for metric, figure, denominator in (*figures, *(finer(values) if values else ()))
+                if not math.isnan(figure.value)
+            }
+        return {name: figures for name, figures in found.items() if figures}
+
+
+def reported(task: str, metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The harness's metrics of a task as they are reported: in the order of its YAML, without undefined ones.
+
+    Args:
+        task: for messages.
+        metrics: ``metric,filter`` and ``metric_stderr,filter`` to numbers.
+        names: of the task's metrics, in their order.
+    """
+    undefined = [key for key, value in metrics.items() if _is_nan(value) and key.partition(",")[0] in names]
+    if undefined:
+        log.warning(
+            "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
+            *(task, ", ".join(undefined)),
+        )
+    gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
+    return ordered({k: "N/A" if _is_nan(v) else v for k, v in metrics.items() if k not in gone}, names)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+class _Remembering(Aggregation):
+    """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds."""
+
+    def __init__(self, aggregation: Aggregation, seen: list[tuple[Sequence[Any], Figure]]) -> None:
+        super().__init__(aggregation.name, aggregation.figure)
+        self._seen = seen
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        found = self.figure(values)
+        self._seen.append((values, found))
+        return NotDefined() if math.isnan(found.value) and not reports() else float(found.value)
+
+    def standard_error(self, values: Sequence[Any]) -> float:
+        known = next((found for seen, found in self._seen if seen is values), None)
+        return super().standard_error(values) if known is None else float(known.standard_error)

@@ -1,0 +1,233 @@
+"""Changes to the harness for our metrics: own standard errors, no undefined rates, the headline first.
+
+:func:`extend` changes three functions of ``lm_eval.evaluator_utils``, and :func:`name_models` two of
+``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
+
+- ``stderr_for_metric`` asks an :class:`~custom_metrics.scores.aggregations.Aggregation` for its own standard error. The
+  harness knows those of its own aggregations only.
+- ``_compute_task_aggregations`` hands the metrics of a :class:`SelfReporting` task to it, which all of ours are: rates that
+  are not defined go, and the headline comes first.
+- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
+- ``GeneralConfigTracker.log_experiment_args`` names our weightless models
+  (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
+- ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
+  (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
+
+A harness without these functions stays as it is: standard errors and undefined rates are ``N/A`` (:class:`NotDefined`).
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+from custom_metrics.scores.aggregations import Aggregation
+from lm_eval_tasks.data.atomic import check_writable
+
+__all__ = [
+    "NotDefined",
+    "Row",
+    "SelfReporting",
+    "as_written",
+    "extend",
+    "name_models",
+    "ordered",
+    "output_folder",
+    "reports",
+    "try_output",
+]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_MARK = "_lm_eval_grounded"
+
+
+@runtime_checkable
+class SelfReporting(Protocol):
+    """A task that says itself how its metrics are reported."""
+
+    def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """The metrics that the harness computed, as the results file has them."""
+
+
+class Row(str):
+    """A key of the harness's metrics that sorts by its place in the task's YAML. The harness's table sorts by key.
+
+    In every other way it is a string.
+    """
+
+    place: tuple[int, ...]
+
+    def __new__(cls, key: str, place: tuple[int, ...]) -> Row:
+        row = super().__new__(cls, key)
+        row.place = place
+        return row
+
+    def __lt__(self, other: str) -> bool:
+        return (
+            self.place < other.place
+            if isinstance(other, Row) and self.place != other.place
+            else str.__lt__(self, other)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Metrics of a task or group: named ones first, in the order of their names. Others keep their key.
+
+    Args:
+        metrics: ``metric,filter`` and ``metric_stderr,filter`` to what they are; filters stand in the order of the keys.
+        names: of metrics.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    filters: dict[str, int] = {}
+    ours: dict[Row, Any] = {}
+    others = {}
+    for key, value in metrics.items():
+        name, _, filter_name = key.partition(",")
+        of = name if name in places else name.removesuffix("_stderr")
+        if of in places:
+            filter_place = filters.setdefault(filter_name, len(filters))
+            ours[Row(key, (places[of], filter_place, of != name))] = value
+        else:
+            others[key] = value
+    return {**others, **{row: ours[row] for row in sorted(ours)}}
+
+
+def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a results file, whose metrics the harness's table then leaves in the file's order."""
+    sections: dict[str, dict[str, Any]] = {}
+    for section in ("results", "groups"):
+        for name, metrics in results.get(section, {}).items():
+            names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
+            sections.setdefault(section, {})[name] = ordered(metrics, list(names))
+    return {**results, **sections}
+
+
+class NotDefined:
+    """Stands for an undefined figure in a harness that needs one: it averages to itself, and is written as text."""
+
+    def __add__(self, other: object) -> NotDefined:
+        return self
+
+    __radd__ = __mul__ = __rmul__ = __truediv__ = __add__
+
+    def __str__(self) -> str:
+        return "N/A"
+
+
+def reports() -> bool:
+    """Whether the harness hands our tasks their metrics before it writes them."""
+    from lm_eval import evaluator_utils
+
+    return hasattr(getattr(evaluator_utils, "_compute_task_aggregations", None), _MARK)
+
+
+def extend(evaluator_utils: ModuleType) -> None:
+    """Extend ``lm_eval.evaluator_utils``; again does nothing.
+
+    Raises:
+        AttributeError: it has other names than it had in lm-eval 0.4.13.
+    """
+    ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
+    if hasattr(compute, _MARK):
+        return
+
+    @wraps(ask)
+    def stderr_for_metric(metric: Any, bootstrap_iters: int) -> Any:
+        if isinstance(metric, Aggregation):
+            return metric.standard_error if bootstrap_iters > 0 else None
+        return ask(metric=metric, bootstrap_iters=bootstrap_iters)
+
+    @wraps(compute)
+    def _compute_task_aggregations(task: Any, *args: Any, **kwargs: Any) -> Any:
+        found = compute(task, *args, **kwargs)
+        if not isinstance(task, SelfReporting):
+            return found
+        metrics, number = found
+        return task.reported(metrics), number
+
+    aggregate = evaluator_utils.aggregate_groups
+
+    @wraps(aggregate)
+    def aggregate_groups(results: Any) -> Any:
+        found = aggregate(results)
+        for group in found.groups.values():
+            if all(isinstance(task, SelfReporting) for task in group.get_all_tasks()):
+                listed = [entry.metric for entry in group.aggregate_metric_list or ()]
+                found.metrics[group.name] = ordered(found.metrics[group.name], listed)
+        return found
+
+    setattr(_compute_task_aggregations, _MARK, True)
+    evaluator_utils.aggregate_groups = aggregate_groups  # type: ignore[attr-defined]
+    evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]
+    evaluator_utils._compute_task_aggregations = _compute_task_aggregations  # type: ignore[attr-defined]
+
+
+def name_models(evaluation_tracker: ModuleType) -> None:
+    """Extend ``lm_eval.loggers.evaluation_tracker``; again does nothing.
+
+    Raises:
+        AttributeError: it has other names than it had in lm-eval 0.4.13.
+    """
+    tracker = evaluation_tracker.GeneralConfigTracker
+    record = tracker.log_experiment_args
+    if hasattr(record, _MARK):
+        return
+    sanitize = evaluation_tracker.sanitize_model_name
+
+    @wraps(record)
+    def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
+        from lm_eval_tasks.data.provenance import PACKAGE
+        from lm_eval_tasks.models import names
+
+        record(self, *args, **kwargs)
+        source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
+        name = names.name_of(source, model_args)
+        if name is None:
+            return
+        # Leaderboards file results under developer and model; the folder has the model's name alone.
+        self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
+        output = _newest[0]() if _newest else None
+        if source == names.REPLAY and output is not None and output.output_path:
+            self.model_name_sanitized = names.folder_of(
+                self.model_name_sanitized, model_args, output_folder(output.output_path)
+            )
+
+    setattr(log_experiment_args, _MARK, True)
+    tracker.log_experiment_args = log_experiment_args
+    start = evaluation_tracker.EvaluationTracker.__init__
+
+    @wraps(start)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        start(self, *args, **kwargs)
+        _newest[:] = [weakref.ref(self)]
+
+    evaluation_tracker.EvaluationTracker.__init__ = __init__
+
+
+_newest: list[weakref.ref[Any]] = []  # the tracker of the run that is to begin
+
+
+def try_output() -> None:
+    """Try the folder that the harness will write the results of this run to, once.
+
+    Raises:
+        UsageError: nothing can be written there.
+    """
+    tracker = _newest.pop()() if _newest else None
+    if tracker is not None and tracker.output_path:
+        check_writable(output_folder(tracker.output_path, tracker.general_config_tracker.model_name_sanitized))
+
+
+def output_folder(output_path: str, model: str | None = None) -> Path:
+    """The folder of a model's results in ``--output_path``, which may name a file."""
+    path = Path(output_path)
+    return path.parent if path.suffix == ".json" else path / (model or "")

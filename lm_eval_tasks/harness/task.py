@@ -1,0 +1,209 @@
+"""Base class of all our harness tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lm_eval.api.task import ConfigurableTask
+
+from custom_metrics.plain_errors import UsageError
+from custom_metrics.reading.surrogates import without_surrogates
+from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.unanswered import LEFT_OUT, unanswered
+from lm_eval_tasks.definition import needed_files
+from lm_eval_tasks.harness import autoload, harness_results, request_cache
+from lm_eval_tasks.harness import run_warnings as outcome
+from lm_eval_tasks.harness.figures import RunFigures, reported
+
+__all__ = ["GroundedTask"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
+
+
+class GroundedTask(ConfigurableTask):  # type: ignore[misc]
+    """A harness task with these additions:
+
+    - Cached requests (``--cache_requests``) are known by their documents and prompts
+      (:mod:`lm_eval_tasks.harness.request_cache`).
+    - The folder of the results is tried before the first request
+      (:func:`lm_eval_tasks.harness.harness_results.try_output`).
+    - If a rank of a distributed run has no question, every rank ends with an error. The harness raises it on that rank
+      alone, and the others wait for it.
+    - Answers that no file can hold are made writable, and counted. The harness would lose every sample after one.
+    - One message names all public files that are missing, with the command that fetches them
+      (:mod:`lm_eval_tasks.definition.needed_files`).
+    - A line of the log warns of a model that does not fit the task, and of too few questions
+      (:mod:`lm_eval_tasks.harness.run_warnings`).
+    - A line of the log warns of a run that looks broken, once a task (:mod:`custom_metrics.broken_run`). In a distributed
+      run every rank looks at its own answers; none waits for another.
+    - Documents that a model left unanswered (:mod:`lm_eval_tasks.data.unanswered`) are left out of all figures, and
+      counted.
+    - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
+      (:mod:`lm_eval_tasks.data.provenance`).
+    - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``
+      (:mod:`lm_eval_tasks.harness.figures`). The harness's table has the metrics alone.
+    - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
+
+    Attributes:
+        asked: settings of the run that the harness does not write into its results.
+    """
+
+    LOGGED_ELSEWHERE: tuple[str, ...] = ()
+    """Columns that are left out of samples, because the prompt or ``target`` has their text."""
+
+    _instances: Any
+    _left_out: frozenset[int] = frozenset()
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.asked: dict[str, Any] = {}
+        self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
+        super().__init__(config={key: value for key, value in config.items() if key != "class"})
+        if self.config.repeats != 1:
+            raise UsageError(
+                f"{self.config.task}: repeats={self.config.repeats}, but every document is scored by one response, and the "
+                f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
+            )
+        self._figures = RunFigures()
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """The documents, as the harness loads them; files that are missing are said all at once.
+
+        Raises:
+            MissingSource: files that the mirror lacks, or that are in no cache and may not be downloaded.
+        """
+        needed_files.require(
+            self.config.custom_dataset, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})}
+        )
+        super().download(dataset_kwargs, **kwargs)
+
+    def build_all_requests(self, **options: Any) -> None:
+        """The requests, as the harness builds them or takes them from its cache.
+
+        Raises:
+            UsageError: there are fewer questions than processes, or the results could not be written.
+        """
+        self._leave_out(frozenset())
+        chosen, limit = options.get("samples"), options.get("limit")
+        self.asked = {
+            "apply_chat_template": bool(options.get("apply_chat_template")),
+            "limit": limit,
+            "samples": chosen,
+        }
+        number = len(chosen) if chosen else len(self.eval_docs)
+        number = number if limit is None else min(number, limit)
+        processes = options.get("world_size", 1)
+        if number < processes:
+            raise UsageError(
+                f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
+                f"start at most {number}"
+            )
+        if options.get("rank", 0) == 0:
+            harness_results.try_output()
+        if options.get("rank", 0) == 0 and number < outcome.FEW:
+            docs = list(self.eval_docs)
+            evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
+            outcome.say_of_questions(self.config.task, evaluated, docs)
+        if options.get("cache_requests"):
+            alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
+            super().build_all_requests(**{**options, **alone})
+            options = request_cache.told_apart(options, self._instances, self.eval_docs)
+        super().build_all_requests(**options)
+
+    def apply_filters(self) -> Any:
+        """Apply the filters to the answers, made writable. Documents without an answer are left out."""
+        self._figures.forget()
+        self._leave_out(unanswered(self._instances or ()))
+        mended = 0
+        for request in self._instances or ():
+            for number, answer in enumerate(request.resps):
+                if isinstance(answer, str) and (writable := without_surrogates(answer)) != answer:
+                    request.resps[number] = writable
+                    mended += 1
+        if mended:
+            log.warning(
+                "%s: %d answers held halves of surrogate pairs, which no file can hold; each is U+FFFD now",
+                *(self.config.task, mended),
+            )
+        filtered = super().apply_filters()
+        answered = self.config.task, self.config.filter_list or (), self._instances or ()
+        prompting = outcome.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
+        outcome.say_of_answers(*answered, prompting)
+        outcome.say_where_broken(*answered, self.is_generated, prompting)
+        return filtered
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the answers are a model's own words, not a label or a text that is given back with tags."""
+        return False
+
+    def _leave_out(self, docs: frozenset[int]) -> None:
+        """Leave these out from now on; nothing is kept of those of an earlier run."""
+        self._left_out = docs
+        said = {key: value for key, value in (self.config.metadata or {}).items() if key != LEFT_OUT}
+        if docs:
+            self._instances = [request for request in self._instances or () if request.doc_id not in docs]
+            said[LEFT_OUT] = {"no stored answer": len(docs)}
+        self.config.metadata = said
+
+    def provenance(self) -> dict[str, Any]:
+        """The provenance of the documents, as a :class:`lm_eval_tasks.data.provenance.Record` has it. Subclasses add to
+        it."""
+        return provenance.of_dataset(self.eval_docs)
+
+    def doc_iterator(self, **options: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Documents as the harness chooses them, but for those left unanswered, each a copy of its own."""
+        for number, doc in super().doc_iterator(**options):
+            if number not in self._left_out:
+                yield number, dict(doc)
+
+    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
+        """The values of a document. Columns in ``LOGGED_ELSEWHERE`` are removed from the document afterwards."""
+        values = super().process_results(doc, results)
+        self._scored = doc, self.doc_to_target(doc)
+        for column in self.LOGGED_ELSEWHERE:
+            doc.pop(column, None)
+        return values
+
+    def doc_to_target(self, doc: Any, *args: Any, **kwargs: Any) -> Any:
+        """The target, also of the document that was scored last and no longer holds it."""
+        scored, target = self._scored
+        return target if doc is scored else super().doc_to_target(doc, *args, **kwargs)
+
+    def aggregation(self) -> dict[str, Any]:
+        """The metrics' aggregations; those of ours remember what they are given, for the figures beside the table."""
+        return self._figures.remembering(super().aggregation())
+
+    def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """The harness's metrics of this task as they are reported; see :func:`lm_eval_tasks.harness.figures.reported`."""
+        return reported(self.config.task, metrics, list(super().aggregation()))
+
+    def denominator_of(self, metric: str) -> str:
+        """The documents that a metric counts, in words, from its YAML's ``metric_list``; empty where it says nothing."""
+        said = (entry.get("denominator") for entry in self.config.metric_list or () if entry["metric"] == metric)
+        return str(next(said, None) or "")
+
+    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
+        """Further figures: name, figure, and the documents that count in words.
+
+        Args:
+            values: metric to all documents' values, of one filter; the documents come in the same order everywhere.
+        """
+        return ()
+
+    def dump_config(self) -> dict[str, Any]:
+        """The task's configuration for the results file, with where its numbers come from, and the metrics' figures."""
+        config: dict[str, Any] = dict(super().dump_config())
+        found = provenance.of_task(self)
+        config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
+        # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
+        config["test_split"] = found.get("split")
+        filters = [pipeline.name for pipeline in self._filters]
+        figures = self._figures.as_json(filters, self.denominator_of, self.finer_figures)
+        if figures:
+            config["metadata"]["figures"] = figures
+        return config

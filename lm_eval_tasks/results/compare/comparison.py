@@ -1,0 +1,170 @@
+"""The result of comparing runs: plain values, which the command, the report and the leaderboard read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import is_measurable, unit_of
+
+__all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal"]
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two models on one metric of a task, or of a group of tasks. What is not defined is ``nan``.
+
+    Attributes:
+        task: name of the task or group.
+        benchmark: folder of its benchmark; empty for a task that is in no table of ours.
+        language: of the task; empty for a group.
+        group: whether it is a group: the mean over its tasks, each of which counts the same.
+        tasks: how many tasks it is of.
+        metric, filter: as in the results file.
+        higher_is_better: ``None`` where neither is.
+        headline: whether the metric is one of the benchmark's headlines.
+        first, second: numbers of the models, places in :attr:`Comparison.models`.
+        first_value, second_value: over what both models have.
+        difference: first minus second, with its 95 % bounds `low` and `high`.
+        p: two-sided. `p_adjusted` is corrected by Holm over the `family` comparisons of this metric; `p_exact` is McNemar's
+            without mid-p.
+        n: what was paired, in `unit`: documents, articles, questions.
+        only_first, only_second: documents that count for one of the models alone, and are in neither value.
+        first_own, second_own: the models' values over all documents that count for them, as their runs report them.
+        first_measurable, second_measurable: whether these may be shown (:mod:`custom_metrics.statistics.units`). The
+            difference may be known where they are not: it is paired.
+        method: what bounds and p come from.
+        denominator: the documents that count, in words.
+    """
+
+    task: str
+    benchmark: str
+    language: str
+    group: bool
+    tasks: int
+    metric: str
+    filter: str
+    higher_is_better: bool | None
+    headline: bool
+    first: int
+    second: int
+    first_value: float
+    second_value: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_exact: float
+    p_adjusted: float
+    family: int
+    n: int
+    unit: str
+    only_first: int
+    only_second: int
+    first_own: float
+    second_own: float
+    method: str
+    denominator: str
+    first_measurable: bool = True
+    second_measurable: bool = True
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether the difference may be shown: its scale is twice as long as that of the metric. Without bounds it is as
+        well known as its two values."""
+        if math.isnan(self.low + self.high):
+            return self.first_measurable and self.second_measurable
+        return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), unit_of(self.metric))
+
+    @property
+    def significant(self) -> bool:
+        """Whether the models differ, at 5 % for the whole family."""
+        return self.p_adjusted < ALPHA
+
+    @property
+    def better(self) -> int | None:
+        """Number of the model that is significantly better; ``None`` where none is, or neither direction is better."""
+        if not self.significant or self.higher_is_better is None:
+            return None
+        return self.first if (self.difference > 0) == self.higher_is_better else self.second
+
+    @property
+    def dropped_matters(self) -> bool:
+        """Whether documents that count for one model alone change a value."""
+        pairs = ((self.first_value, self.first_own), (self.second_value, self.second_own))
+        return any(abs(value - own) > 1e-9 for value, own in pairs)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The documents of a task.
+
+    Attributes:
+        task: its name.
+        documents: how many two runs or more have.
+        only: of each model, how many no other run has; ``None`` for a model that did not run the task.
+    """
+
+    task: str
+    documents: int
+    only: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a task cannot be compared.
+
+    Attributes:
+        task: its name.
+        kind: what differs: ``documents``, ``prompts``, ``detectors``, ``calibrations`` or ``answers``.
+        reason: in words, with the first example.
+    """
+
+    task: str
+    kind: str
+    reason: str
+
+
+class Incomparable(ValueError):
+    """Runs that were not asked the same, or not scored in the same way. The message says what differs, and what to do."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs compared pair by pair.
+
+    Attributes:
+        models: a name for each run, all different.
+        differences: headline metrics first, groups before their tasks.
+        joined: of each task, which documents were compared.
+        notes: what a reader should know: other generation settings, left out documents and metrics.
+        refused: tasks that were left out because they cannot be compared.
+    """
+
+    models: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    joined: tuple[Joined, ...]
+    notes: tuple[str, ...]
+    refused: tuple[Refusal, ...] = ()
+
+    def of(self, metric: str, task: str | None = None) -> Iterator[Difference]:
+        """The differences on a metric, of one task or of all."""
+        return (row for row in self.differences if row.metric == metric and task in (None, row.task))
+
+    def as_json(self) -> dict[str, Any]:
+        """``null`` for what is not defined. Models are named."""
+        found = asdict(self)
+        for row, difference in zip(found["differences"], self.differences, strict=True):
+            row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
+            row["significant"] = difference.significant
+            for name, value in row.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    row[name] = None
+        for task in found["joined"]:
+            task["only"] = dict(zip(self.models, task["only"], strict=True))
+        return found

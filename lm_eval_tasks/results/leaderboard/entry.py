@@ -1,0 +1,239 @@
+"""What the leaderboard keeps of a run: its figures, what they were measured on, and a number for each document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from custom_metrics.broken_run import are_equal
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.paired_difference import Floats
+from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.results.leaderboard.headlines import family_of, headlines_of
+from lm_eval_tasks.results.leaderboard.numbers import numbers_of
+from lm_eval_tasks.results.report.broken import EQUAL, one_sided
+from lm_eval_tasks.results.report.doubts import unread
+from lm_eval_tasks.runs import Answers, Run, TaskRun
+
+__all__ = ["Entry", "Measured", "TaskEntry", "entry_of"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure on the leaderboard.
+
+    Attributes:
+        metric, filter: of the task.
+        kind: ``share`` or ``mean``, what `numbers` are tested as; empty where there is no test for the metric.
+        higher_is_better: ``None`` where neither is: such figures have no rank.
+        value, low, high, standard_error: of the results file; ``None`` where not known.
+        n: documents in the denominator.
+        is_share: whether the value is a share of its documents.
+        numbers: one for each document or article, in an order that all runs over the same documents share; ``nan`` for
+            one that is not in the denominator. Empty where `kind` is.
+    """
+
+    metric: str
+    filter: str
+    kind: str
+    higher_is_better: bool | None
+    value: float
+    low: float | None
+    high: float | None
+    standard_error: float | None
+    n: int
+    is_share: bool
+    numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
+
+    @property
+    def figure(self) -> Figure:
+        low, high, error = (math.nan if x is None else x for x in (self.low, self.high, self.standard_error))
+        return Figure(self.value, low, high, error, self.n)
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A task of a run.
+
+    Attributes:
+        task, benchmark, language: see :class:`lm_eval_tasks.runs.TaskRun`.
+        family: its name without the language.
+        conditions: what must be the same for two runs to be ranked together: name to what it is. ``documents`` is absent
+            where the answers were not logged.
+        measured: its headline figures.
+        figures: all of them, filter to name to figure.
+        doubts: why they are not comparable with the published ones.
+        unranked: why it cannot be ranked; empty where it can.
+        alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.broken.one_sided`), and
+            is not ranked for that; empty where it does not.
+        unread: what else is wrong with its answers, such as many that are Invalid.
+    """
+
+    task: str
+    benchmark: str
+    language: str
+    family: str
+    conditions: dict[str, str]
+    measured: tuple[Measured, ...]
+    figures: dict[str, Any]
+    doubts: tuple[str, ...]
+    unranked: str = ""
+    alike: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run.
+
+    Attributes:
+        model: as the run names it.
+        folder: that its files lie in, below the leaderboard's; ``.`` for that itself.
+        date: of its newest file.
+        made: what is known of how it was made, in words: the model's arguments, versions.
+        tasks: with a figure on the leaderboard.
+        others: names of tasks without one: of other benchmarks, or not scored.
+        digest: of the files that it was read from.
+    """
+
+    model: str
+    folder: str
+    date: str
+    made: dict[str, str]
+    tasks: tuple[TaskEntry, ...]
+    others: tuple[str, ...] = ()
+    digest: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Numbers of documents are 64-bit floats, little-endian, in base 64."""
+        found = asdict(self)
+        for one in (one for task in found["tasks"] for one in task["measured"]):
+            one["numbers"] = b64encode(one["numbers"].astype("<f8").tobytes()).decode()
+        return found
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Entry:
+        """Raises KeyError, TypeError or ValueError where `said` is none."""
+        tasks = [
+            TaskEntry(
+                **{
+                    **task,
+                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread")},
+                    "measured": tuple(
+                        Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
+                        for one in task["measured"]
+                    ),
+                }
+            )
+            for task in said["tasks"]
+        ]
+        return cls(**{**said, "tasks": tuple(tasks), "others": tuple(said["others"])})
+
+
+def entry_of(run: Run, folder: str) -> Entry:
+    """A run with all of its answers read."""
+    tasks = [_task(task) for task in run.tasks.values() if task.benchmark and headlines_of(task)]
+    shown = {task.task for task in tasks}
+    return Entry(
+        run.model, folder, run.date, _made(run), tuple(tasks), tuple(name for name in run.tasks if name not in shown)
+    )
+
+
+def _task(task: TaskRun) -> TaskEntry:
+    conditions, headlines = _conditions(task), headlines_of(task)
+    answers: Answers | None = None
+    order: list[int] = []
+    unranked = ""
+    try:
+        answers = task.answers()
+    except MissingSource:
+        unranked = "its answers were not logged (--log_samples)"
+    except CorruptSource as error:
+        unranked = str(error)
+    if answers:
+        asked = [*zip(answers.contents.tolist(), answers.keys, strict=True)]
+        order = sorted(range(len(asked)), key=asked.__getitem__)
+        conditions["documents"] = _digest(map(answers.content, order))
+    return TaskEntry(
+        task=task.task,
+        benchmark=task.benchmark,
+        language=task.language,
+        family=family_of(task),
+        conditions=conditions,
+        measured=tuple(_measured(task, *headline, answers, order) for headline in headlines),
+        figures={name: dict(figures) for name, figures in task.figures.items()},
+        doubts=tuple(task.not_comparable),
+        unranked=unranked,
+        alike=tuple(_alike(task, headlines[0][1], answers)),
+        unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, headlines[0][1]))),
+    )
+
+
+def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]:
+    said, _ = one_sided(task, filter)
+    if said:
+        yield said
+    if answers is not None and are_equal(len(answers), len(np.unique(answers.responses))):
+        yield EQUAL
+
+
+def _measured(task: TaskRun, metric: str, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
+    figure = task.figures[name][metric]
+    by = next((measured for measured in task.metrics if measured.name == metric), None)
+    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers, order)
+    return Measured(
+        metric=metric,
+        filter=name,
+        kind=kind,
+        higher_is_better=by.higher_is_better if by else None,
+        value=float(figure["value"]),
+        **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
+        n=int(figure.get("n") or 0),
+        is_share=task.is_share(metric),
+        numbers=numbers,
+    )
+
+
+def _known(part: Any) -> float | None:
+    return float(part) if isinstance(part, (int, float)) and math.isfinite(part) else None
+
+
+def _conditions(task: TaskRun) -> dict[str, str]:
+    settings = task.settings
+    found = {"version": str(task.version), "prompt": settings.template[:12], "shots": str(settings.shots)}
+    if settings.system_instruction:
+        found["system instruction"] = _digest([settings.system_instruction])
+    if task.detector:
+        parts = {part: task.detector.get(part) for part in ("name", "version", "threshold", "options")}
+        found["detector"] = " ".join(_text(part) for part in parts.values() if part)
+        calibration = task.provenance.get("calibration")
+        found["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
+    return found
+
+
+def _made(run: Run) -> dict[str, str]:
+    found = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
+    first = next(iter(run.tasks.values()), None)
+    versions = first.provenance.get("versions") if first else None
+    if isinstance(versions, Mapping):
+        found["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return found
+
+
+def _text(part: Any) -> str:
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode("utf-8", "surrogatepass") + b"\n")
+    return found.hexdigest()[:12]

@@ -1,0 +1,168 @@
+"""A document as a reader of the report sees it: question, passages and every model's answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from custom_metrics.reading.spans import Span
+
+__all__ = ["KINDS", "Document", "Passage", "Piece", "ShownAnswer", "Text", "address_of", "pieces_of", "text_of"]
+
+KINDS = {
+    "wrong": "wrong",
+    "invalid": "Invalid",
+    "abstained": "abstained",
+    "disagree": "models disagree",
+    "hallucinated": "most hallucinated",
+}
+"""What a reader can filter by, and how it is called."""
+
+_WHITE = re.compile(r"\s")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a text. `category` says what a detector or an annotator found wrong with it; empty where nothing."""
+
+    text: str
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, cut where it is too long for a page.
+
+    Attributes:
+        pieces: in order.
+        left_out: characters behind the cut.
+    """
+
+    pieces: tuple[Piece, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What the question was asked with.
+
+    Attributes:
+        number: as it stands in the prompt, from 1.
+        title: empty where there is none.
+        text: of it.
+        mark: what a reader should know of it, such as "gold passage"; empty for most.
+    """
+
+    number: int
+    title: str
+    text: Text
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class ShownAnswer:
+    """What one model said, and what was made of it.
+
+    Attributes:
+        model: its label in the report.
+        text: the answer; hallucinated parts are pieces with a category.
+        verdict: the label, in a few words.
+        tone: ``good``, ``bad``, ``unsure`` or ``plain``.
+        why: how the label came about, a sentence each.
+        kinds: keys of :data:`KINDS`.
+        facts: metric to value, for the reader who wants numbers.
+        share: of its words that are flagged; ``None`` where no detector read it.
+    """
+
+    model: str
+    text: Text
+    verdict: str
+    tone: str
+    why: tuple[str, ...] = ()
+    kinds: frozenset[str] = frozenset()
+    facts: tuple[tuple[str, str], ...] = ()
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a task with every model's answer.
+
+    Attributes:
+        task, benchmark, language: of it.
+        key: what the question is called.
+        question: as it was asked.
+        right: what a right answer is, in a few words; empty where the reference says it.
+        answers: of the models, in the order of the runs.
+        passages: that the prompt gave.
+        references: answers that people wrote.
+        page: the text that answers were held against, where the model did not see it.
+        page_title, address: of that page; the address is http or https, else empty.
+        prompt: as it was sent, where no passages could be told from it.
+        kinds: of all its answers.
+    """
+
+    task: str
+    benchmark: str
+    language: str
+    key: str
+    question: Text
+    right: str
+    answers: tuple[ShownAnswer, ...]
+    passages: tuple[Passage, ...] = ()
+    references: tuple[Text, ...] = ()
+    page: Text | None = None
+    page_title: str = ""
+    address: str = ""
+    prompt: Text | None = None
+    kinds: frozenset[str] = frozenset()
+
+
+def text_of(value: Any, limit: int) -> Text:
+    """A value of a file as text of at most `limit` characters."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    return Text((Piece(text[:limit]),), max(0, len(text) - limit))
+
+
+def pieces_of(text: str, spans: Iterable[Span], limit: int) -> Text:
+    """A text with its spans as pieces. Where spans overlap, the one that begins first holds, then the longer.
+
+    Spans that reach beyond the text or the limit are cut.
+    """
+    shown = text[:limit]
+    pieces, at = [], 0
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        start, end = max(at, span.start), min(span.end, len(shown))
+        if start >= end:
+            continue
+        if start > at:
+            pieces.append(Piece(shown[at:start]))
+        pieces.append(Piece(shown[start:end], span.category or "hallucination"))
+        at = end
+    if at < len(shown):
+        pieces.append(Piece(shown[at:]))
+    return Text(tuple(pieces), len(text) - len(shown))
+
+
+def address_of(value: Any) -> str:
+    """An address that a page may link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
+    if not isinstance(value, str) or len(value) > 2000 or _WHITE.search(value):
+        return ""
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return ""
+    return value if parts.scheme in ("http", "https") and parts.hostname else ""
+
+
+def strings_of(value: Any) -> Sequence[str]:
+    """The strings of a list that may hold anything."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, (list, tuple)) else []
+
+
+def mappings_of(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The objects of a list that may hold anything."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, (list, tuple)) else []

@@ -1,0 +1,215 @@
+"""Doubts about a number of a run: why it may mean less than it seems.
+
+Each doubt stands beside the number that it concerns. Where a number is a mean over languages, a doubt says in which of them
+it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from custom_metrics.broken_run import MOST_INVALID
+from custom_metrics.hallucination import doubts as doubts_of_correction
+from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import Unit, is_measurable
+from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
+from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
+from lm_eval_tasks.results.report.broken import EQUAL, READINGS, Signs, one_sided
+from lm_eval_tasks.results.report.families import Family
+from lm_eval_tasks.results.report.numbers import shown
+from lm_eval_tasks.runs import TaskRun
+
+__all__ = ["CORRECTED", "Doubt", "doubts_of", "unread"]
+
+CORRECTED = ("estimated_rate", "rogan_gladen_rate")
+"""Rates that a calibration corrects."""
+
+_APART = 0.05  # between two readings of the same answers
+_NAMED = 3  # languages that a doubt names
+_SHORT = 40  # characters of what is said of each language
+
+_UNREAD = {
+    "invalid_rate": ("many answers are Invalid, and in no denominator", MOST_INVALID),
+    "unread_rate": ("many replies of the judge could not be read, and are in no denominator", NOTEWORTHY),
+    "lost_rate": ("many replies are not the given answer with tags, and count as if nothing were flagged", NOTEWORTHY),
+    "repetition_rate": ("many answers repeat themselves", NOTEWORTHY),
+}
+_NOT_DEFINED = "no document is in its denominator, or nothing corrects it"
+_ABSTAINS = "it declines many questions, and of what it does not say nothing can be made up"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason to trust a number less.
+
+    Attributes:
+        kind: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``, ``clipped``, ``unlike``,
+            ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``.
+        text: what is said, without a full stop.
+    """
+
+    kind: str
+    text: str
+
+
+def doubts_of(
+    family: Family,
+    metric: str,
+    filter_name: str,
+    unit: Unit,
+    mean: Figure,
+    broken: Mapping[str, Signs] | None = None,
+) -> tuple[Doubt, ...]:
+    """The doubts about a metric of a family of tasks.
+
+    Args:
+        family: the tasks.
+        metric, filter_name: which number.
+        unit: of its values.
+        mean: the number that is shown: the mean over the languages, or of one task its figure.
+        broken: language to signs of a broken run.
+    """
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for language, task in family.tasks.items():
+        for kind, summary, detail in _of_task(task, metric, filter_name, unit):
+            found.setdefault((kind, summary), {})[language] = detail
+        signs = (broken or {}).get(language, Signs())
+        if signs.equal:
+            found.setdefault(("alike", EQUAL), {})[language] = f"{signs.equal}"
+        if signs.faults:
+            found.setdefault(("broken", "the run looks broken"), {})[language] = signs.faults
+    listed = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
+    return (*listed, *_of_bounds(mean))
+
+
+def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
+    """One text for the languages in which a doubt holds."""
+    if len(family.tasks) == 1:
+        (detail,) = details.values()
+        return f"{summary} ({detail})" if detail else summary
+    everywhere = len(details) == len(family.tasks)
+    said = {*details.values()}
+    if len(said) == 1:  # of all alike
+        (detail,) = said
+        if everywhere and len(detail) > _SHORT:  # a sentence, which holds for other families in the same words
+            return f"{summary} ({detail})"
+        named = "" if everywhere else f": {_listed(', ', [*details])}"
+        where = f"in {_where(len(details), family)}{named}"
+        if detail:
+            return f"{summary} ({detail}, {where})"
+        return summary if everywhere else f"{summary} ({where})"
+    short = all(len(detail) <= _SHORT for detail in said)
+    if not short and any(details.values()):
+        language, detail = next((language, detail) for language, detail in details.items() if detail)
+        listed = _listed(", ", [*details])
+        return f"{summary} (in {_where(len(details), family)}: {listed}; in {language}: {detail})"
+    parts = [f"{language} {detail}" for language, detail in details.items()] if short else [*details]
+    return f"{summary} (in {_where(len(details), family)}: {_listed('; ' if short else ', ', parts)})"
+
+
+def _where(number: int, family: Family) -> str:
+    total = len(family.tasks)
+    if number < total:
+        return f"{number} of {total} languages"
+    return "both languages" if total == 2 else f"all {total} languages"
+
+
+def _listed(between: str, parts: list[str]) -> str:
+    more = len(parts) - _NAMED
+    return between.join([*parts[:_NAMED], *([f"{more} more"] if more > 0 else [])])
+
+
+def _of_bounds(mean: Figure) -> Iterator[Doubt]:
+    if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
+        yield Doubt("unbounded", "the results have no bounds for it")
+
+
+Found = Iterator[tuple[str, str, str]]
+"""Kind, what is said of every language alike, and what of this one."""
+
+
+def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
+    figure = task.figure(metric, filter_name)
+    if not task.provenance:
+        yield "not_comparable", "the results do not say what it was measured on", ""
+    if reasons := task.not_comparable:
+        yield "not_comparable", "not comparable with published figures", "; ".join(reasons)
+    if math.isnan(figure.value):
+        known = task.figures or task.results
+        yield "undefined", _NOT_DEFINED if known else "there is no results file beside the samples", ""
+        return
+    if 0 < figure.n < FEW:
+        yield "few", "fewer than ten questions", f"{figure.n}"
+    yield from unread(task, filter_name)
+    said, number = one_sided(task, filter_name)
+    if said:
+        yield "alike", said, f"{number}"
+    if filter_name in READINGS and is_measurable(figure, unit):
+        yield from _of_readings(task, metric, filter_name, unit, figure)
+    if metric in CORRECTED:
+        yield from _of_correction(task, metric, filter_name, figure)
+
+
+def unread(task: TaskRun, filter_name: str) -> Found:
+    """The doubts about a task's answers that could not be read, or decline, by its figures."""
+    for metric, (summary, most) in _UNREAD.items():
+        figure = task.figure(metric, filter_name)
+        if figure.value > most:
+            yield "invalid", summary, _of_all(figure)
+    if task.benchmark == "mfava":
+        figure = task.figure("abstention_rate", filter_name)
+        if figure.value > NOTEWORTHY:
+            yield "abstains", _ABSTAINS, _of_all(figure)
+
+
+def _of_all(figure: Figure) -> str:
+    return f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else shown(figure.value, "share")
+
+
+def _of_readings(task: TaskRun, metric: str, filter_name: str, unit: Unit, figure: Figure) -> Found:
+    other = READINGS[1 - READINGS.index(filter_name)]
+    theirs = task.figure(metric, other)
+    if abs(theirs.value - figure.value) > _APART:
+        summary = f"the {other} reading of the same answers gives another number"
+        yield "readings", summary, f"{shown(theirs.value, unit)}, not {shown(figure.value, unit)}"
+
+
+def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Found:
+    calibration = task.provenance.get("calibration")
+    known: Mapping[str, Any] = calibration if isinstance(calibration, Mapping) else {}
+    kind = str(known.get("annotations") or "")
+    if kind and kind != "real":
+        rests_on = KINDS_OF_CALIBRATION.get(kind, kind)
+        yield "calibration", f"its correction rests on {rests_on} ({kind})", ""
+    version = known.get("detector_version")
+    if version and task.detector.get("version") not in (None, version):
+        yield "calibration", "its correction was measured on another version of the detector", str(version)
+    detected = task.figure("detected_rate", filter_name).value
+    by_mistake, found = (_share(known, key) for key in ("false_positive_rate", "recall"))
+    if metric == "rogan_gladen_rate" and figure.value in (0, 1):
+        limit, compared, rate = ("0", "less", by_mistake) if figure.value == 0 else ("100 %", "more", found)
+        summary = f"the corrected rate is cut off at {limit}: the detector flags {compared} than it does where "
+        summary += "nothing is made up" if figure.value == 0 else "everything is"
+        yield "clipped", summary, f"{shown(detected, 'share')}, there {shown(rate, 'share')}"
+    elif figure.value > 1:
+        yield "clipped", "the estimated rate is above 100 %, as Equation 1 has no upper bound", ""
+    prevalence = _share(known, "prevalence")
+    if not math.isnan(detected + by_mistake + found + prevalence):
+        for reason in doubts_of_correction(detected, _counts(prevalence, found, by_mistake)):
+            yield "unlike", "the correction is far from where it was measured", reason
+
+
+def _share(known: Mapping[str, Any], key: str) -> float:
+    value = known.get(key)
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _counts(prevalence: float, recall: float, false_positive_rate: float, words: int = 10**9) -> WordCounts:
+    """Counts that have these rates."""
+    hallucinated = round(words * prevalence)
+    tp, fp = round(hallucinated * recall), round((words - hallucinated) * false_positive_rate)
+    return WordCounts(tp, fp, hallucinated - tp, words - hallucinated - fp)

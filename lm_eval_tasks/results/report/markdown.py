@@ -1,0 +1,96 @@
+"""A summary in Markdown, for a pull request or a model card: headlines with bounds, doubts as notes, differences, command.
+
+Everything that comes from runs is escaped: a model's name can become neither markup nor HTML, mention nobody and link
+nowhere.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+
+from lm_eval_tasks.results.report.headlines import Headline
+from lm_eval_tasks.results.report.metric_names import metric_name
+from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT, with_bounds
+
+__all__ = ["code_block", "escaped", "summary"]
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~$]|^[-+])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_ARROWS = {True: " ↑", False: " ↓", None: ""}
+_ABSENT = "–"
+
+
+def summary(headlines: Sequence[Headline], differences: str = "", command: str = "") -> str:
+    """The summary.
+
+    Args:
+        headlines: of one or more runs, as :func:`~lm_eval_tasks.results.report.headlines.headlines` gives them.
+        differences: Markdown of ``lm-eval-grounded compare``; empty for none.
+        command: that made it; empty for none.
+    """
+    notes: dict[str, int] = {}
+    parts = ["## Grounded generation", "", *_table(headlines, notes)]
+    if notes:
+        parts += ["", *(f"{number}. {escaped(text)}." for text, number in notes.items())]
+    parts += ["", "<details><summary>What the numbers mean</summary>", "", *_meanings(headlines), "", "</details>"]
+    if differences:
+        parts += ["", "### Differences", "", differences.strip()]
+    if command:
+        parts += ["", "Made with", "", code_block(command)]
+    return "\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """A text as Markdown that shows it, on one line."""
+    text = html.escape(_CONTROL.sub(" ", text), quote=False)
+    text = _MARKUP.sub(lambda match: f"\\{match[1]}", text.replace("&lt;", "<").replace("&gt;", ">"))
+    text = text.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("@", "&#64;")
+    return re.sub(r"(?i)(https?|ftp)(:)", r"\1&#58;", re.sub(r"(?i)\bwww\.", "www&#46;", text))
+
+
+def code_block(text: str) -> str:
+    """A text as a block of code, behind a fence that is longer than any in it."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.strip()}\n{fence}"
+
+
+def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> list[str]:
+    """A row for each benchmark and number, a column for each model. Fills `notes`: text to number."""
+    models = [*dict.fromkeys(one.model for one in headlines)]
+    rows: dict[tuple[str, str], dict[str, Headline]] = {}
+    for one in headlines:
+        rows.setdefault((one.family, one.metric), {})[one.model] = one
+    lines = [
+        "| " + " | ".join(["benchmark", "number, 95 % bounds", *map(escaped, models)]) + " |",
+        "|---|---|" + "---:|" * len(models),
+    ]
+    for (family, metric), by_model in rows.items():
+        some = next(iter(by_model.values()))
+        named = escaped(metric_name(metric)) + _ARROWS[some.higher_is_better]
+        cells = [_cell(by_model.get(model), notes) for model in models]
+        lines.append("| " + " | ".join([escaped(family) + _over(some), named, *cells]) + " |")
+    return lines
+
+
+def _over(one: Headline) -> str:
+    """The languages that a number is a mean over."""
+    if not one.languages:
+        return ""
+    number = len(one.languages)
+    return f" (mean over {'all ' if one.is_whole else ''}{number} languages)"
+
+
+def _cell(one: Headline | None, notes: dict[str, int]) -> str:
+    if one is None:
+        return _ABSENT
+    text = with_bounds(one.figure, one.unit).replace("[", "\\[").replace("]", "\\]")
+    numbers = sorted(notes.setdefault(doubt.text, len(notes) + 1) for doubt in one.doubts)
+    marked = f" <sup>{', '.join(map(str, numbers))}</sup>" if numbers else ""
+    return text + marked if text != UNDEFINED_TEXT and one.is_measurable else f"*{text}*{marked}"
+
+
+def _meanings(headlines: Sequence[Headline]) -> list[str]:
+    return [f"- **{escaped(one.model)}**, {escaped(one.family)}: {escaped(one.says)}" for one in headlines]

@@ -1,0 +1,66 @@
+"""How a figure is shown: percent for shares, decimals for scores, the same everywhere in a report and on a leaderboard."""
+
+from __future__ import annotations
+
+import math
+
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
+
+__all__ = [
+    "NO_BREAK",
+    "UNDEFINED_TEXT",
+    "bounds",
+    "not_measurable",
+    "range_of",
+    "shown",
+    "unbroken",
+    "with_bounds",
+]
+
+UNDEFINED_TEXT = "undefined"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_DECIMALS = {"score": 3, "correlation": 3, "rating": 2}
+
+
+def unbroken(text: str) -> str:
+    """A text in which no line ends between a number and its percent sign."""
+    return text.replace(" %", f"{NO_BREAK}%")
+
+
+def shown(value: float, unit: Unit) -> str:
+    """A number with its unit: ``20.8 %``, ``0.379``, ``191``, ``3.21``."""
+    if math.isnan(value):
+        return UNDEFINED_TEXT
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    return f"{value:.{_DECIMALS.get(unit, 0)}f}"
+
+
+def bounds(figure: Figure, unit: Unit) -> str:
+    """The 95 % bounds: ``13.3 to 31.1 %``; empty where there are none."""
+    if math.isnan(figure.low) or math.isnan(figure.high):
+        return ""
+    low, high = shown(figure.low, unit), shown(figure.high, unit)
+    return f"{low.removesuffix(' %')} to {high}"
+
+
+def range_of(figure: Figure, unit: Unit) -> str:
+    """The number; where it is not measurable, its bounds alone, in whole percent of a share: ``0 to 100 %``."""
+    if is_measurable(figure, unit):
+        return shown(figure.value, unit)
+    return f"{100 * figure.low:.0f} to {100 * figure.high:.0f} %" if unit == "share" else bounds(figure, unit)
+
+
+def not_measurable(figure: Figure, unit: Unit) -> str:
+    """``not measurable (0 to 100 %)`` of a figure that is not (:mod:`custom_metrics.statistics.units`); empty of any
+    other."""
+    return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE} ({range_of(figure, unit)})"
+
+
+def with_bounds(figure: Figure, unit: Unit) -> str:
+    """The number and its bounds in brackets; that it is not measurable, with its bounds, where it is not."""
+    between = bounds(figure, unit)
+    value = shown(figure.value, unit)
+    return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)
