@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = [
     "ANNOTATIONS",

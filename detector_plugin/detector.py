@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import Span
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = ["Detector", "UnusableDetector", "describe", "same_length"]
 

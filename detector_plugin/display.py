@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
-from custom_metrics.printable import printable
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered
+from custom_metrics.usage.printable import printable
 
 __all__ = ["as_ansi", "as_html"]
 

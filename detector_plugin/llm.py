@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custom_metrics.options import refuse_unknown
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector, same_length
 from detector_plugin.prompt import PROMPT_VERSION, detection_prompt

@@ -13,9 +13,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custom_metrics import entry_points
-from custom_metrics.options import known_instead, refuse_unknown, signature_of
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage import entry_points
+from custom_metrics.usage.options import known_instead, refuse_unknown, signature_of
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import Detector, UnusableDetector
 
 __all__ = ["calibrated_name", "check_detector", "has_package", "load_detector", "takes"]

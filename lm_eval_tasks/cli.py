@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.plain_errors import PlainError
+from custom_metrics.usage.plain_errors import PlainError
 from lm_eval_tasks import commands
 from lm_eval_tasks.harness.short_errors import one_line
 
@@ -91,7 +91,7 @@ def _show_log() -> None:
     """What the tasks and detectors say, on standard error, as `lm_eval` shows it."""
     import logging
 
-    from custom_metrics.printable import printable
+    from custom_metrics.usage.printable import printable
 
     class Printable(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:

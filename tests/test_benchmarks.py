@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import source_files, sources
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.sources import MissingSource

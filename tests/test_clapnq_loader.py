@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of, train_questions

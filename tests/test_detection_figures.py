@@ -14,7 +14,7 @@ from custom_metrics.reading.spans import CATEGORIES, Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts, count_categories, count_words
-from custom_metrics.scores.document_values import Carried
+from custom_metrics.statistics.document_values import Carried
 from custom_metrics.statistics.intervals import resampled_sums, spread
 
 COUNTS = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0], [3, 5, 1, 20], [2, 2, 2, 2]]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.scores.document_values import Carried
 from custom_metrics.scores.grounding import (
     k_precision,
     process_results,
@@ -16,6 +15,7 @@ from custom_metrics.scores.grounding import (
     retrieval_quality,
     score_answer,
 )
+from custom_metrics.statistics.document_values import Carried
 from custom_metrics.statistics.figures import mean_figure, share_figure
 
 

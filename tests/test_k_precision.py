@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.scores.grounding import k_precision, process_results, process_results_with_retrieval
 from custom_metrics.scores.rouge import rouge1, rouge1_of_all
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.models.baseline import GroundedBaseline

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as mfava

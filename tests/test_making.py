@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import CATEGORIES
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.collecting import collect
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import Span
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.making import answers, translation

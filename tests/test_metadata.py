@@ -11,8 +11,8 @@ import lm_eval
 import pytest
 from lm_eval.api.registry import get_model
 
-from custom_metrics.options import refuse_unknown
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.options import refuse_unknown
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.judge import dataset as judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from lm_eval.api.registry import get_model
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.baseline import GroundedBaseline, LexicalReader, split_sentences, terms
 from lm_eval_tasks.models.replay import Replay

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics.plain_errors import PlainError, UsageError
+from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.calibration import CalibrationError
 from detector_plugin.detector import UnusableDetector
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import detector_plugin
-from custom_metrics import entry_points
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import Span
+from custom_metrics.usage import entry_points
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, UnusableDetector, load_detector
 from detector_plugin.calibration import Calibration as CalibrationFile
 from detector_plugin.calibration import CalibrationError, measured

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import load_task
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever

@@ -16,7 +16,7 @@ import pytest
 
 from custom_metrics.paired_rates import compare_ratios
 from custom_metrics.scores import character_labels, detection
-from custom_metrics.scores.document_values import Carried, Clustered, ClusteredCounts, clusters_of
+from custom_metrics.statistics.document_values import Carried, Clustered, ClusteredCounts, clusters_of
 from custom_metrics.statistics.figures import mean_figure, share_figure
 from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 from lm_eval_tasks.definition.schema import DEFINED_SHARE

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.printable import on_one_line, printable, shell_word
+from custom_metrics.usage.printable import on_one_line, printable, shell_word
 from lm_eval_tasks.cli import main
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.source_errors import MissingSource
 from lm_eval_tasks.data.unanswered import Unanswered
 from lm_eval_tasks.models.replay import Replay, StoredAnswer, first_of

@@ -17,9 +17,9 @@ from lm_eval import evaluator_utils
 from lm_eval.api.metrics import mean, mean_stderr, median
 from lm_eval.utils import make_table
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.scores.aggregations import defined_mean
-from custom_metrics.scores.document_values import Carried
+from custom_metrics.statistics.document_values import Carried
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
 from lm_eval_tasks.models.names import name_of

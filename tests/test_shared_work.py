@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
 from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.commands.work.tagging import Work, tag_part

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.response import final_answer
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks import nomiracl
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, without_spans
 from detector_plugin.texts import article_groups, text_groups
 from detector_plugin.transformers.forms import Encoded, Encoder

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.commands.work.calibrating import calibration_from_runs

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.scores import detection
-from custom_metrics.scores.document_values import Clustered
+from custom_metrics.statistics.correlations import ranks
+from custom_metrics.statistics.document_values import Clustered
 
-__all__ = ["iou", "process_results", "ranks", "rho"]
+__all__ = ["iou", "process_results", "rho"]
 
 _DECIMALS = 8  # to which the scorer rounds before it asks whether labels are constant
 
@@ -63,14 +64,6 @@ def _per_character(spans: Iterable[tuple[int, int, float]], length: int) -> NDAr
             raise ValueError(f"the span {start} to {end} is not in a text of {length} characters")
         labels[start:end] = probability
     return labels
-
-
-def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1 on; those that tie share their mean rank."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    mean: NDArray[np.float64] = (last - (count - 1) / 2)[place]
-    return mean
 
 
 # ------------------------------------------------------------------------------------------------ the harness's metrics

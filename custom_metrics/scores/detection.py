@@ -18,7 +18,7 @@ from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.scores.document_values import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
+from custom_metrics.statistics.document_values import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 

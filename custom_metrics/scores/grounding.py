@@ -15,12 +15,12 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import NO_SPACES
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.words import SEGMENTERS, segmenter
-from custom_metrics.scores.document_values import Carried
 from custom_metrics.scores.ranking import ndcg, recall
 from custom_metrics.scores.rouge import rouge1, rouge1_of_all, rouge_l, tokens, word_tokens
+from custom_metrics.statistics.document_values import Carried
 from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = [
     "CUTOFFS",

@@ -10,9 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.scores.character_labels import ranks
-
-__all__ = ["FEWEST", "Correlation", "correlate", "student_p"]
+__all__ = ["FEWEST", "Correlation", "correlate", "ranks", "student_p"]
 
 FEWEST = 3
 """Pairs; of fewer, a correlation says nothing."""
@@ -62,6 +60,14 @@ def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
     r, rho = _pearson(x, y), _pearson(ranks(x), ranks(y))
     of_orders = _share_of_orders(ranks(x), ranks(y), rho) if number <= _EXACT else _p(rho, number)
     return Correlation(r, _p(r, number), rho, of_orders, number)
+
+
+def ranks(values: Floats) -> Floats:
+    """Ranks from 1 on; those that tie share their mean rank."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    mean: Floats = (last - (count - 1) / 2)[place]
+    return mean
 
 
 def student_p(t: float, freedom: int) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from custom_metrics.scores.document_values import cluster_of, clusters_of
+from custom_metrics.statistics.document_values import cluster_of, clusters_of
 
 __all__ = ["UNDEFINED", "Figure", "counted", "mean_figure", "share_figure"]
 
@@ -54,7 +54,7 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
     Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. Of documents that hang
-    together (:class:`custom_metrics.scores.document_values.Clustered`) both are over their clusters, and the standard
+    together (:class:`custom_metrics.statistics.document_values.Clustered`) both are over their clusters, and the standard
     error is that of a ratio of sums (Taylor linearisation).
 
     Args:

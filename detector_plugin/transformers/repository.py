@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from custom_metrics.entry_points import DETECTORS, names
+from custom_metrics.usage.entry_points import DETECTORS, names
 from detector_plugin.detector import UnusableDetector
 
 __all__ = ["Repository", "first_line", "library", "require"]

@@ -13,8 +13,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.scores.grounding import CUTOFFS
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.gold import gold_ids

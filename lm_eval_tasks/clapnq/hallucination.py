@@ -16,7 +16,7 @@ import numpy as np
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.scores.document_values import Carried
+from custom_metrics.statistics.document_values import Carried
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (

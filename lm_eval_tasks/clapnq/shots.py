@@ -10,7 +10,7 @@ from typing import Any
 
 from lm_eval.api.samplers import ContextSampler
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = ["PaperShots", "choose"]
 

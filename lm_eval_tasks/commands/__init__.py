@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.printable import printable
+from custom_metrics.usage.printable import printable
 
 __all__ = [
     "add_detector",
@@ -38,7 +38,7 @@ _OF_RETRIEVER = "retriever_"  # before the names of the retrievers' options, one
 
 def say(*lines: object, error: bool = False) -> None:
     """Print lines on standard output, or standard error. Nothing in them can act on a terminal: files of others are quoted
-    in many (:mod:`custom_metrics.printable`)."""
+    in many (:mod:`custom_metrics.usage.printable`)."""
     for line in lines:
         print(printable(str(line)), file=sys.stderr if error else sys.stdout, flush=True)
 

@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.plain_errors import UsageError
-    from custom_metrics.printable import printable
     from custom_metrics.reading.tagged_text import render
+    from custom_metrics.usage.plain_errors import UsageError
+    from custom_metrics.usage.printable import printable
     from detector_plugin import load_detector
     from detector_plugin.display import as_ansi, as_html
     from lm_eval_tasks.detection.detector_settings import read_options

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.printable import on_one_line
+    from custom_metrics.usage.printable import on_one_line
     from lm_eval_tasks.results.leaderboard import write_leaderboard
 
     site = write_leaderboard(arguments.folder, arguments.output, arguments.reports)

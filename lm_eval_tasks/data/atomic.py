@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = ["check_place", "check_writable", "checksum", "finished", "move_whole", "whole_file", "whole_folder"]
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from custom_metrics.printable import shell_word
+from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.cache import cache_folder
 from lm_eval_tasks.data.digests import has_checksum

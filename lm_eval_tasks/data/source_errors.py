@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from custom_metrics.plain_errors import PlainError
+from custom_metrics.usage.plain_errors import PlainError
 
 __all__ = ["CorruptSource", "MissingSource"]
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.schema import Base, Benchmark
 
 __all__ = ["TABLE", "base_of", "benchmark_of", "benchmarks", "folders", "groups", "languages"]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from custom_metrics.options import misspelt
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.options import misspelt
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = ["OF_DETECTION", "choice", "flag", "pairs", "positive", "refuse_misspelt"]
 
@@ -20,7 +20,7 @@ _NOT_OURS = frozenset({"sampler"})
 
 
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
-    """Refuse keys that are nearly one of ours (:func:`custom_metrics.options.misspelt`); all others belong to the
+    """Refuse keys that are nearly one of ours (:func:`custom_metrics.usage.options.misspelt`); all others belong to the
     model, or to other tasks, and are ignored.
 
     Args:

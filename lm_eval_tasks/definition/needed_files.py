@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition.loading import Options, TaskLoader
 

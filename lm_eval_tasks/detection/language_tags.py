@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = ["SURE", "Guess", "are_near", "code_of", "guess", "identifiable", "identified"]
 

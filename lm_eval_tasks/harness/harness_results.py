@@ -9,7 +9,7 @@
   are not defined go, and the headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models
-  (:mod:`lm_eval_tasks.models.names`). The harness finds no name in their arguments, and invents one.
+  (:class:`NamesItsResults`). The harness finds no name in their arguments, and invents one.
 - ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
   (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
 
@@ -28,8 +28,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.scores.aggregations import Aggregation
 from lm_eval_tasks.data.atomic import check_writable
+from lm_eval_tasks.harness import WEIGHTLESS
 
 __all__ = [
+    "NamesItsResults",
     "NotDefined",
     "Row",
     "SelfReporting",
@@ -53,6 +55,18 @@ class SelfReporting(Protocol):
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics that the harness computed, as the results file has them."""
+
+
+class NamesItsResults(Protocol):
+    """A model class of :data:`~lm_eval_tasks.harness.WEIGHTLESS`. The harness finds no name in its arguments."""
+
+    @classmethod
+    def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
+        """The model's name in the results file."""
+
+    @classmethod
+    def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
+        """The folder of the results, below `output`; `plain` is the name as the harness would write it."""
 
 
 class Row(str):
@@ -185,19 +199,21 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
     @wraps(record)
     def log_experiment_args(self: Any, *args: Any, **kwargs: Any) -> None:
+        from lm_eval.api.registry import get_model
+
         from lm_eval_tasks.data.provenance import PACKAGE
-        from lm_eval_tasks.models import names
 
         record(self, *args, **kwargs)
         source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
-        name = names.name_of(source, model_args)
-        if name is None:
+        if source not in WEIGHTLESS:
             return
+        model: type[NamesItsResults] = get_model(source)
+        name = model.results_name(model_args)
         # Leaderboards file results under developer and model; the folder has the model's name alone.
         self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
         output = _newest[0]() if _newest else None
-        if source == names.REPLAY and output is not None and output.output_path:
-            self.model_name_sanitized = names.folder_of(
+        if output is not None and output.output_path:
+            self.model_name_sanitized = model.results_folder(
                 self.model_name_sanitized, model_args, output_folder(output.output_path)
             )
 

@@ -1,8 +1,8 @@
 """Under ``lm_eval``, our errors end in one line with their message, without a traceback.
 
 The harness shows errors with 40 lines of traceback and more. The hook here shortens
-:class:`~custom_metrics.plain_errors.PlainError` alone. Every other error goes to the hook that was there before. With the
-harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) ours go there too.
+:class:`~custom_metrics.usage.plain_errors.PlainError` alone. Every other error goes to the hook that was there before.
+With the harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) ours go there too.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from custom_metrics.plain_errors import PlainError
-from custom_metrics.printable import on_one_line
+from custom_metrics.usage.plain_errors import PlainError
+from custom_metrics.usage.printable import on_one_line
 
 __all__ = ["install", "one_line"]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.reading.tagged_text import render
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import TaskLoader

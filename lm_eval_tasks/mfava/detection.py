@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.tagged_text import render
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import UNREADABLE, is_unreadable
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.definition import metadata

@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Any, NoReturn
 
 from lm_eval.api.model import LM
 from lm_eval.utils import simple_parse_args_string
 
-from custom_metrics.options import refuse_unknown
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.surrogates import without_surrogates
+from custom_metrics.usage.options import refuse_unknown
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import processes
+from lm_eval_tasks.models.names import TO_EVERY_MODEL, name_of
 
-__all__ = ["TO_EVERY_MODEL", "DocumentAnswerer"]
-
-TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
-"""Options that the harness gives to whatever model."""
+__all__ = ["DocumentAnswerer"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -47,6 +46,16 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         super().__init__()
         if self.SHARED:
             self._rank, self._world_size, _ = processes.here()
+
+    @classmethod
+    def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
+        """See :class:`~lm_eval_tasks.harness.harness_results.NamesItsResults`."""
+        return name_of(cls.NAME, model_args)
+
+    @classmethod
+    def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
+        """As above; the plain name, unless a model says otherwise."""
+        return plain
 
     @classmethod
     def create_from_arg_obj(

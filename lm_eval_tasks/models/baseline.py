@@ -22,8 +22,8 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.abstention.folding import NO_SPACES
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.relevance import ANSWER, NO_ANSWER
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.answering import DocumentAnswerer
 

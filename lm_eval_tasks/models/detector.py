@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.tagged_text import render
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import Detector, describe
 from detector_plugin.filters import as_text
 from detector_plugin.loading import load_detector, takes

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.models.answering import TO_EVERY_MODEL
 
-__all__ = ["folder_of", "name_of"]
+__all__ = ["TO_EVERY_MODEL", "digest_of", "name_of", "options_of"]
+
+TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
+"""Options that the harness gives to whatever model."""
 
 _UNFIT = re.compile(r"[^\w.-]+")
 REPLAY = "replay"
 
 
-def name_of(model: str | None, model_args: Mapping[str, Any] | str | None) -> str | None:
-    """A name for a model of ours.
+def name_of(model: str, model_args: Mapping[str, Any] | str | None) -> str:
+    """A name for a model of :data:`~lm_eval_tasks.harness.WEIGHTLESS`.
 
     - ``lm-eval-grounded/baseline-lexical``, ``lm-eval-grounded/detector-lexical``: their settings, with a digest of the
       other options where there are any, so that no two settings share a name.
@@ -29,21 +31,16 @@ def name_of(model: str | None, model_args: Mapping[str, Any] | str | None) -> st
     Args:
         model: as in ``--model``.
         model_args: as in ``--model_args``.
-
-    Returns:
-        ``None`` for any other model.
     """
-    options = _options(model_args)
+    options = options_of(model_args)
     if model == REPLAY:
         place = Path(str(options.get("path") or "")).expanduser()
         return str(options.get("name") or options.get("model") or _model_of(place) or _stem_of(place))
-    if model not in _NAMED:
-        return None
     prefix, option, default = _NAMED[model]
     chosen = shown = str(options.pop(option, default))
     if "/" in chosen:  # a path, or a name on the hub
         shown, options = chosen.rstrip("/").rsplit("/", 1)[-1], {**options, option: chosen}
-    ending = f"-{_digest(options)}" if options else ""
+    ending = f"-{digest_of(options)}" if options else ""
     return f"{PACKAGE}/{prefix}-{_UNFIT.sub('_', shown)[:60].strip('_.-') or 'unnamed'}{ending}"
 
 
@@ -52,44 +49,6 @@ _NAMED = {
     "hallucination-detector": ("detector", "detector", "lexical"),
 }
 """Model to the first word of its name, the option that follows, and its default."""
-
-
-def folder_of(plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-    """The folder of replayed answers: named as their model's, and with a digest where results of something else are in that
-    one. The original run's, say, or those of another file of the same name.
-
-    Args:
-        plain: the folder of the model.
-        model_args: of ``replay``.
-        output: the folder that it is to lie in.
-
-    Raises:
-        MissingSource: there are no answers.
-    """
-    earlier = sorted((output / plain).glob("results_*.json"))
-    if not earlier:
-        return plain
-    from lm_eval_tasks.models.replay import answers_from
-
-    options = _options(model_args)
-    sources = answers_from(str(options.pop("path", "")))
-    mine = REPLAY, sources, options
-    if all(_made_by(file) == mine for file in earlier):
-        return plain
-    return f"{plain}-{_digest({**options, 'path': sources})}"
-
-
-def _made_by(results: Path) -> tuple[Any, Any, Any]:
-    """Model, files of answers, and other options behind a results file."""
-    from lm_eval_tasks.runs.results_file import read_results
-
-    try:
-        config = read_results(results)["config"]
-    except (OSError, ValueError):
-        return None, None, None
-    options = _options(config.get("model_args"))
-    options.pop("path", None)
-    return config.get("model"), config.get("answers_from"), options
 
 
 def _model_of(place: Path) -> str:
@@ -136,13 +95,15 @@ def _stem_of(place: Path) -> str:
     return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
 
 
-def _options(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
+def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """``--model_args`` by name, without what the harness gives to every model."""
     from lm_eval.utils import simple_parse_args_string
 
     said = simple_parse_args_string(model_args) if isinstance(model_args, str) else model_args or {}
     return {key: value for key, value in said.items() if key not in TO_EVERY_MODEL}
 
 
-def _digest(options: Mapping[str, Any]) -> str:
+def digest_of(options: Mapping[str, Any]) -> str:
+    """Six hexadecimal digits that differ where options differ."""
     said = json.dumps(options, sort_keys=True, default=str)
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -29,14 +29,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.provenance import local_file
 from lm_eval_tasks.data.source_errors import MissingSource
 from lm_eval_tasks.data.tables import read_lines
 from lm_eval_tasks.data.unanswered import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.models.names import digest_of, options_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.runs.results_file import read_results
 
 __all__ = ["Replay", "answers_from"]
 
@@ -106,6 +108,26 @@ class Replay(DocumentAnswerer):
         self.answers, self.broken = _load(self.paths, model)
         if self.broken:
             log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
+
+    @classmethod
+    def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
+        """Named as the model's; with a digest where results of something else are in that folder: the original run's,
+        say, or those of another file of the same name.
+
+        Raises:
+            MissingSource: there are no answers.
+        """
+        earlier = sorted((output / plain).glob("results_*.json"))
+        if not earlier:
+            return plain
+        options = options_of(model_args)
+        sources = answers_from(str(options.pop("path", "")))
+        mine = cls.NAME, sources, options
+        return (
+            plain
+            if all(_made_by(file) == mine for file in earlier)
+            else f"{plain}-{digest_of({**options, 'path': sources})}"
+        )
 
     def get_model_info(self) -> dict[str, Any]:
         """Goes into the results file: which files the answers were read from."""
@@ -207,6 +229,17 @@ def first_of(answered: Mapping[int, bool]) -> int | None:
 
 def _identity(doc: dict[str, Any]) -> str | None:
     return next((str(doc[column]) for column in _ID_COLUMNS if doc.get(column) is not None), None)
+
+
+def _made_by(results: Path) -> tuple[Any, Any, Any]:
+    """Model, files of answers, and other options behind a results file."""
+    try:
+        config = read_results(results)["config"]
+    except (OSError, ValueError):
+        return None, None, None
+    options = options_of(config.get("model_args"))
+    options.pop("path", None)
+    return config.get("model"), config.get("answers_from"), options
 
 
 def answers_from(path: str) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.tagged_text import render
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata

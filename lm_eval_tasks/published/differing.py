@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lm_eval_tasks.models import WEIGHTLESS
+from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.published.rows import PublishedRow
 from lm_eval_tasks.runs import TaskRun
 

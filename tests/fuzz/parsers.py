@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
 from custom_metrics.broken_run import Answered, Labels, signs_of, warning
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.no_answer import KINDS, behind_prompt, no_answer
 from custom_metrics.reading.noise import is_noise
 from custom_metrics.reading.response import final_answer
@@ -27,6 +26,7 @@ from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.scores import judging
 from custom_metrics.scores.repetition import is_repetitive
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.data.samples import read_samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from custom_metrics.options import known_instead, misspelt
+from custom_metrics.usage.options import known_instead, misspelt
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines.engine import Engine
 from detector_plugin.transformers.engines.runner import Runner

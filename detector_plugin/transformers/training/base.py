@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines.lengths import learned_positions, positions_of
 from detector_plugin.transformers.engines.runner import both_ways

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.forms import FORMS
 
 __all__ = ["CHOICES", "Recipe", "overridden", "read", "recipes"]

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.engines.runner import reads_types
 from detector_plugin.transformers.engines.stored import Stored
 from detector_plugin.transformers.forms import Encoder

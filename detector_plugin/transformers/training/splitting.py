@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, LabelledAnswer
 from detector_plugin.texts import article_groups, text_groups
 from detector_plugin.transformers.training.recipe import close_to

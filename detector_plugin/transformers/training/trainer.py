@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.plain_errors import PlainError, UsageError
+from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.transformers.engines.runner import both_ways
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.training.examples import IGNORED

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.reading.response import final_answer
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 

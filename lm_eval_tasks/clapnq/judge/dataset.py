@@ -9,8 +9,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.scores.judging import ASPECTS
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.clapnq.judge.quoting import quote
 from lm_eval_tasks.data import provenance

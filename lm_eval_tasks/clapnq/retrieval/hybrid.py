@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.retrieval.loading import open_retriever
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever
 

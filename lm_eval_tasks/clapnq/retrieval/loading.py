@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics import entry_points
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage import entry_points
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.retrieval.retriever import Retriever
 from lm_eval_tasks.definition import metadata
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever, check_depth
 
 if TYPE_CHECKING:
-    from custom_metrics.entry_points import Offer
+    from custom_metrics.usage.entry_points import Offer
     from lm_eval_tasks.clapnq.corpus import Corpus
 
 __all__ = ["Checked", "opened"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.retrieval.best import best_of
 from lm_eval_tasks.data.atomic import checksum, whole_file
 from lm_eval_tasks.data.source_errors import CorruptSource

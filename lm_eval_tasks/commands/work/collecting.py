@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.abstention.folding import fold
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.samples import read_samples, samples_files

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset, retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.commands.work.retrieving import refuse_unfitting

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.data.atomic import move_whole

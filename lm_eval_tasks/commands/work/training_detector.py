@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.scores.detection import WordCounts
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.training import Trained, train_detector
 from detector_plugin.transformers.training.card import Ingredient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from custom_metrics.printable import printable
+from custom_metrics.usage.printable import printable
 
 __all__ = ["columns_of", "quoted", "shown"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from custom_metrics.plain_errors import UsageError
 from custom_metrics.statistics.mean_of_strata import mean_of
 from custom_metrics.statistics.units import is_measurable, unit_of
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, Incomparable, Joined, Refusal
 from lm_eval_tasks.results.compare.headlines import headlines_of

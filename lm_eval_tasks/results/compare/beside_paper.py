@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
-from custom_metrics.printable import on_one_line, printable
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, unit_of
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.published import PublishedRow, all_rows
 from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
 from lm_eval_tasks.results.compare.comparison import Comparison

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from custom_metrics.printable import on_one_line, printable
 from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
 from lm_eval_tasks.results.compare.wording import explanations, number, p_value, sentences
 

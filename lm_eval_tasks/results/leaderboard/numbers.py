@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.paired_rates import linearised
-from custom_metrics.scores.document_values import clusters_of
+from custom_metrics.statistics.document_values import clusters_of
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE

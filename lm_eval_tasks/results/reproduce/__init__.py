@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.printable import on_one_line
+from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.results.reproduce.command_lines import commands_of, score_command
 from lm_eval_tasks.results.reproduce.compared import ABSENT, DIFFERS, SAME, UNKNOWN, Compared, versions
 from lm_eval_tasks.results.reproduce.files import local_files, public_files

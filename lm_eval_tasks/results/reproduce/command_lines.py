@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.printable import shell_word
+from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.models import WEIGHTLESS
+from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, said_of
 
 __all__ = ["OUTPUT", "commands_of", "score_command"]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands.work.checking.models import check_answers, measure_for, model_of
 from lm_eval_tasks.commands.work.checking.report import Checked, Report
 from lm_eval_tasks.commands.work.checking.tasks import check_task, leaves_of

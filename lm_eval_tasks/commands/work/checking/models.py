@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.plain_errors import PlainError
+from custom_metrics.usage.plain_errors import PlainError
 from lm_eval_tasks.commands.work.checking.report import Report, said
 from lm_eval_tasks.harness.prompt_lengths import Measure, measure_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from custom_metrics.plain_errors import PlainError
-from custom_metrics.printable import on_one_line, printable
+from custom_metrics.usage.plain_errors import PlainError
+from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.harness.prompt_lengths import Lengths
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = ["known_instead", "misspelt", "refuse_unknown", "signature_of", "takes_any"]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from custom_metrics.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
