@@ -391,4 +391,8 @@ def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) ->
 
 @pytest.mark.parametrize("model", ["hf", "vllm", "dummy", "CUSTOM", None])
 def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
-    assert name_of(model, {"path": "x", "pretrained": "y"}) is None
+    from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
+
+    tracker = GeneralConfigTracker()
+    tracker.log_experiment_args(model, "path=x,pretrained=org/y", "", "", fewshot_as_multiturn=False)
+    assert tracker.model_name == "org/y"

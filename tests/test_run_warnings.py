@@ -1,4 +1,4 @@
-"""What is wrong with the outcome of a run is said in one line of the log."""
+"""What a run's outcome says against it is in one line of the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLE = {"mirror": "sample"}
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name.endswith(".outcome")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".run_warnings")]
 
 
 @pytest.mark.parametrize("task", ["mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_zh"])
@@ -208,4 +208,4 @@ def test_a_handful_of_questions_is_said(
     got = harness([task], "grounded-baseline", "strategy=abstain", metadata=SAMPLE, **options)
     total = got["n-samples"][task]["original"]
     assert lines(caplog) == ([line.format(total=total)] if line else [])
-    assert all(record.levelno == logging.WARNING for record in caplog.records if record.name.endswith(".outcome"))
+    assert all(record.levelno == logging.WARNING for record in caplog.records if record.name.endswith(".run_warnings"))
