@@ -394,5 +394,6 @@ def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
     from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 
     tracker = GeneralConfigTracker()
-    tracker.log_experiment_args(model, "path=x,pretrained=org/y", "", "", fewshot_as_multiturn=False)
+    settings = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
+    tracker.log_experiment_args(model_source=model, model_args="path=x,pretrained=org/y", **settings)
     assert tracker.model_name == "org/y"
