@@ -262,7 +262,7 @@ def test_the_readme_shows_what_the_command_prints(two_models: Path, capsys: pyte
     folders = {path.parent.name.rpartition("__")[2]: str(path.parent) for path in two_models.rglob("results_*.json")}
     assert main(["compare", folders["baseline-lexical"], folders["baseline-answer"], "--tasks", "clapnq_rag"]) == 0
     printed = capsys.readouterr().out
-    readme = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8")
+    readme = Path(__file__).parents[1].joinpath("lm_eval_tasks/results/README.md").read_text("utf-8")
     shown = re.search(r"```text\n(A = lm-eval-grounded/.*?)```", readme, re.DOTALL)
     assert shown is not None
     assert printed.startswith(shown[1])
