@@ -17,6 +17,7 @@ import pytest
 from lm_eval_tasks import commands
 from lm_eval_tasks.cli import command_names
 from lm_eval_tasks.definition.catalogue import benchmark_of, folders
+from tests.benchmarks import bench
 from tests.conftest import ROOT
 from tests.import_graph import PACKAGES
 
@@ -155,6 +156,13 @@ def test_every_module_that_is_run_exists() -> None:
     mentions = found(r"python -m ([\w.]+)")
     assert len(mentions) > 3
     assert [str(mention) for mention in mentions if importlib.util.find_spec(mention.text) is None] == []
+
+
+def test_the_help_of_the_benchmarks_names_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        bench.main(["--help"])
+    assert ended.value.code == 0
+    assert ", ".join(bench.BENCHMARKS) in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_commit_that_is_an_example_is_in_the_history() -> None:

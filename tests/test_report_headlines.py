@@ -50,7 +50,7 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
     ("model", "family", "metric", "text", "says"),
     [
         (
-            "lexical",
+            "baseline-lexical",
             "nomiracl",
             "hallucination_rate",
             "20.8 % [16.5 to 25.9 %]",
@@ -58,7 +58,7 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
             "16.5 to 25.9 %; mean over all 18 languages).",
         ),
         (
-            "answer",
+            "baseline-answer",
             "nomiracl",
             "error_rate",
             "0.0 % [0.0 to 5.1 %]",
@@ -66,7 +66,7 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
             "bounds 0.0 to 5.1 %; mean over all 18 languages).",
         ),
         (
-            "lexical",
+            "baseline-lexical",
             "clapnq_gold",
             "rougeL",
             "0.374 [0.244 to 0.502]",
@@ -74,7 +74,7 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
             "questions; 95 % bounds 0.244 to 0.502).",
         ),
         (
-            "lexical",
+            "baseline-lexical",
             "clapnq_rag",
             "gold_retrieved",
             "94.4 % [74.2 to 99.0 %]",
@@ -82,27 +82,35 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
             "to 99.0 %).",
         ),
         (
-            "answer",
+            "baseline-answer",
             "clapnq_rag",
             "length",
             "107 [97 to 117]",
             "An answer to an answerable question has 107 characters on average (18 questions; 95 % bounds 97 to 117).",
         ),
         (
-            "lexical",
+            "baseline-lexical",
             "mfava",
             "rogan_gladen_rate",
             "not measurable (0 to 100 %)",
             "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 0.0 %; 18 "
             "answers; mean over 2 of 30 languages: de, ar.",
         ),
+        (
+            "closed-book",
+            "mfava",
+            "rogan_gladen_rate",
+            "not measurable (0 to 100 %)",
+            "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 14.9 %; "
+            "18 answers; mean over 2 of 30 languages: de, zh.",
+        ),
     ],
 )
-def test_headlines_of_the_sample(two_models: Path, model: str, family: str, metric: str, text: str, says: str) -> None:
-    found = headlines(read_runs([two_models]))
-    (one,) = [
-        h for h in found if (h.model, h.family, h.metric) == (f"lm-eval-grounded/baseline-{model}", family, metric)
-    ]
+def test_headlines_of_the_sample(
+    two_models: Path, closed_book: Path, model: str, family: str, metric: str, text: str, says: str
+) -> None:
+    found = headlines(read_runs([two_models, closed_book]))
+    (one,) = [h for h in found if (h.model.rpartition("/")[2], h.family, h.metric) == (model, family, metric)]
 
     assert (one.text, one.says) == (text, says)
     assert "the bundled miniature" in doubts(one)["not_comparable"]

@@ -15,6 +15,7 @@ from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.conftest import results_of, run
 from tests.logged_runs import copied, generate, in_one_step, lines, only_predicted, sample, write_samples
+from tests.report_runs import changed
 from tests.shared_once import SharedOnce
 
 
@@ -41,7 +42,7 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
     assert scored["results"].keys() == whole["results"].keys()
     for task in whole["results"]:
         assert scored["results"][task] == whole["results"][task]
-    assert scored["config"]["model"] == "grounded-baseline"
+    assert scored["config"]["model"] == "replay"
     assert scored["config"]["model_args"] == whole["config"]["model_args"]
     assert scored["model_source"] == whole["model_source"]
     assert scored["config"]["scored_from"]["mfava_de"].startswith("samples_mfava_de_")
@@ -108,14 +109,17 @@ def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) ->
 @pytest.mark.slow("thirty languages are run and scored")
 def test_a_group_is_scored_as_a_group(tmp_path: Path) -> None:
     folder = generate(tmp_path / "out", "--predict_only", "--limit", "2", tasks="mfava")
+    # What the baseline quotes is right: words that stand in no article.
+    changed(folder, lambda path, number, row: {**row, "resps": [[f"{row['resps'][0][0]} Zobelin 8675309"]]})
     (written,) = score(folder)
     results = json.loads(written.read_text("utf-8"))
     assert len(results["results"]) == 31
     group = results["groups"]["mfava"]
     values = [r["estimated_rate,answer"] for task, r in results["results"].items() if task != "mfava"]
     assert len(values) == 30
+    assert min(values) > 0
     assert group["estimated_rate,answer"] == pytest.approx(sum(values) / 30)
-    assert group["estimated_rate_stderr,answer"] == 0  # nothing is flagged in what the baseline quotes
+    assert group["estimated_rate_stderr,answer"] > 0
     assert results["n-samples"]["mfava_de"] == {"original": 9, "effective": 2}
 
 
