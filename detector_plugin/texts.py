@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from detector_plugin.labelled import TRANSLATED, LabelledAnswer
 
-__all__ = ["article_groups", "text_groups"]
+__all__ = ["article_groups", "kept_keys", "text_groups"]
 
 SHARED = 0.4
 """Of the shorter text's weight, what two texts share that are one. mFAVA's gold texts share 0.5 to 1 with the silver text
@@ -101,7 +101,7 @@ def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledA
     texts_with: dict[Hashable, Counter[str]] = defaultdict(Counter)
     of_reference = {}
     for language, reference in references:
-        of_reference[reference] = keys = _keys(reference)
+        of_reference[reference] = keys = kept_keys(reference)
         for key in keys:
             texts_with[key][language] += 1
     weights: dict[Hashable, float] = {}
@@ -134,7 +134,7 @@ def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledA
                 yield groups[one][0], groups[other][0]
 
 
-def _keys(text: str) -> set[Hashable]:
+def kept_keys(text: str) -> set[Hashable]:
     """What a translation keeps: numbers in any digits, pairs of them, and words without accents."""
     plain = unicodedata.normalize("NFKD", text).translate(_ACCENTS).casefold()
     numbers = [int(digits) for digits in _NUMBER.findall(plain)]

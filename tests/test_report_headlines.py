@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.units import is_measurable, unit_of, without_point
 from lm_eval_tasks.mfava.languages import LANGUAGES
+from lm_eval_tasks.mushroom.languages import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import families
 from lm_eval_tasks.results.report.headlines import Headline, headlines, headlines_of
@@ -361,6 +364,20 @@ def test_prompts_are_families_of_their_own_and_a_further_language_does_not_chang
         "nomiracl": ["de"],
         "nomiracl_role": ["de", "fr"],
     }
+
+
+def test_the_mean_over_parallel_languages_has_the_groups_standard_error() -> None:
+    found = {"f1": figure(0.5, 0.4, 0.6)}
+    tasks = [task(f"mushroom_{code}", {"tags": found}, code) for code in MUSHROOM]
+    width = 2 * Z95 * 0.04
+    for results, expected in (
+        ({"f1,tags": 0.5, "f1_stderr,tags": 0.04}, width),
+        ({"f1,tags": 0.6, "f1_stderr,tags": 0.04}, 0.2 / math.sqrt(len(MUSHROOM))),  # of other languages
+        ({"f1,tags": 0.5, "f1_stderr,tags": "N/A"}, 0.2 / math.sqrt(len(MUSHROOM))),
+    ):
+        (family,) = families(replace(run("m", tasks), group_results={"mushroom": results}))
+        mean = family.mean("f1", "tags")
+        assert (mean.value, mean.high - mean.low) == pytest.approx((0.5, expected))
 
 
 def test_a_detector_s_headlines() -> None:

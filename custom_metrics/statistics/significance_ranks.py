@@ -34,8 +34,8 @@ def all_pairs(
     Args:
         strata: one language, or several for their mean: (documents, models) values, ``nan`` where a document does not
             count for a model. For a ratio of sums the values are those of
-            :func:`custom_metrics.paired_rates.linearised`, a row for each cluster. The corrected rates of one detector have
-            the p of the detected rate.
+            :func:`custom_metrics.statistics.linearisation.linearised`, a row for each cluster. The corrected rates of
+            one detector have the p of the detected rate.
         share: whether the values are 1.0 or 0.0; default what they are.
         iterations, seed: of the bootstrap of means.
 

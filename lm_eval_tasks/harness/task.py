@@ -10,6 +10,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.linearisation import Rows
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.unanswered import LEFT_OUT, unanswered
@@ -181,6 +182,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The harness's metrics of this task as they are reported; see :func:`lm_eval_tasks.harness.figures.reported`."""
         return reported(self.config.task, metrics, list(super().aggregation()))
+
+    def rows_of(self, metric: str, filter_name: str) -> Rows | None:
+        """The linearised values of a metric in the last run; ``None`` where there are none."""
+        names = [pipeline.name for pipeline in self._filters]
+        return self._figures.rows(metric, names.index(filter_name)) if filter_name in names else None
 
     def denominator_of(self, metric: str) -> str:
         """The documents that a metric counts, in words, from its YAML's ``metric_list``; empty where it says nothing."""

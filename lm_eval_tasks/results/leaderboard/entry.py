@@ -18,7 +18,7 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.results.leaderboard.headlines import family_of, headlines_of
-from lm_eval_tasks.results.leaderboard.numbers import numbers_of
+from lm_eval_tasks.results.leaderboard.numbers import numbers_of, passages_of
 from lm_eval_tasks.results.report.broken import EQUAL, one_sided
 from lm_eval_tasks.results.report.doubts import unread
 from lm_eval_tasks.runs import Answers, Run, TaskRun
@@ -75,6 +75,7 @@ class TaskEntry:
         alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.broken.one_sided`), and
             is not ranked for that; empty where it does not.
         unread: what else is wrong with its answers, such as many that are Invalid.
+        passages: of annotated answers, the passage of each of the `numbers` of its figures.
     """
 
     task: str
@@ -88,6 +89,7 @@ class TaskEntry:
     unranked: str = ""
     alike: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Entry:
             TaskEntry(
                 **{
                     **task,
-                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread")},
+                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread", "passages")},
                     "measured": tuple(
                         Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
                         for one in task["measured"]
@@ -152,6 +154,7 @@ def _task(task: TaskRun) -> TaskEntry:
     answers: Answers | None = None
     order: list[int] = []
     unranked = ""
+    passages: tuple[str, ...] = ()
     try:
         answers = task.answers()
     except MissingSource:
@@ -161,7 +164,8 @@ def _task(task: TaskRun) -> TaskEntry:
     if answers:
         asked = [*zip(answers.contents.tolist(), answers.keys, strict=True)]
         order = sorted(range(len(asked)), key=asked.__getitem__)
-        conditions["documents"] = _digest(map(answers.content, order))
+        passages = passages_of(answers, order)
+        conditions["documents"] = _digest([*map(answers.content, order), *passages])
     return TaskEntry(
         task=task.task,
         benchmark=task.benchmark,
@@ -174,6 +178,7 @@ def _task(task: TaskRun) -> TaskEntry:
         unranked=unranked,
         alike=tuple(_alike(task, headlines[0][1], answers)),
         unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, headlines[0][1]))),
+        passages=passages,
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.linearisation import Rows, across_strata, error_across, has_shared
 from custom_metrics.statistics.mean_of_strata import mean_of
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.significance_ranks import all_pairs, ranks
@@ -272,10 +273,19 @@ def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...
 
 def _cell(found: Sequence[Measured], tasks: Mapping[str, TaskEntry], wanted: Wanted) -> Cell:
     unit = unit_of(found[0].metric)
-    figure = mean_of([one.figure for one in found], found[0].is_share)
     asked = [tasks[task] for task, *_ in wanted]
+    passages = _shared_passages(found, asked)
+    rows = [Rows(one.numbers, names) for one, names in zip(found, passages, strict=True)] if passages else []
+    figure = mean_of([one.figure for one in found], found[0].is_share, error_across(rows))
     competes = is_measurable(figure, unit) and not all(task.alike for task in asked)
     return Cell(figure, unit, competes=competes, marked=any(task.alike or task.unread for task in asked))
+
+
+def _shared_passages(found: Sequence[Measured], tasks: Sequence[TaskEntry]) -> list[tuple[str, ...]]:
+    """Of each task the passages of its figure's numbers; nothing where one has none, or no two tasks have one in common."""
+    passages = [task.passages for task in tasks]
+    known = all(len(one.numbers) == len(names) > 0 for one, names in zip(found, passages, strict=True))
+    return passages if known and has_shared(passages) else []
 
 
 def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
@@ -309,6 +319,10 @@ def _ranks(
         return {}
     share = measured[testable[0]][0].kind == SHARE
     strata = [np.array([measured[number][place].numbers for number in testable]).T for place in range(len(wanted))]
+    first = testable[0]  # whose passages are those of all
+    passages = _shared_passages(measured[first], [part.members[first][task] for task, *_ in wanted])
+    if passages:
+        strata, share = across_strata(strata, passages), False
     values = [cells[number].figure.value for number in testable]
     found = ranks(values, part.p_of_pairs(strata, share), higher_is_better)
     return {number: rank for number, rank in zip(testable, found, strict=True) if rank is not None}
