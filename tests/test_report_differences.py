@@ -81,7 +81,7 @@ def test_where_the_corrected_rate_says_nothing_the_verdict_is_about_what_the_det
 def test_groups_stand_before_their_languages(found: Differences) -> None:
     first = found.metrics[0]
     assert (first.benchmark, first.metric, first.filter, first.better) == (
-        "nomiracl",
+        "NoMIRACL",
         "hallucination_rate",
         "robust",  # as the headline is read
         "lower",

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.mean_of_strata import mean_of
-from custom_metrics.statistics.units import unit_of, without_point
+from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
@@ -54,16 +54,16 @@ class Family:
     def mean(self, metric: str, filter_name: str) -> Figure:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
         :mod:`custom_metrics.statistics.mean_of_strata`; of one task its figure."""
-        return mean_of([*self.figures(metric, filter_name).values()], self.any.is_share(metric))
+        return mean_of([*self.figures(metric, filter_name).values()], self.any.metric(metric).is_share)
 
     def drawn(self, metric: str, filter_name: str) -> dict[str, Figure]:
         """:meth:`figures` as they are drawn: what is not measurable has bounds, and no value."""
         figures = self.figures(metric, filter_name)
-        return {language: without_point(figure, unit_of(metric)) for language, figure in figures.items()}
+        return {language: without_point(figure, self.any.metric(metric).unit) for language, figure in figures.items()}
 
     def drawn_mean(self, metric: str, filter_name: str) -> Figure:
         """:meth:`mean` as it is drawn."""
-        return without_point(self.mean(metric, filter_name), unit_of(metric))
+        return without_point(self.mean(metric, filter_name), self.any.metric(metric).unit)
 
 
 def families(run: Run) -> list[Family]:

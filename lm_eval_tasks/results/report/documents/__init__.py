@@ -16,7 +16,7 @@ from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.results.report.documents import clapnq, detection, mfava, nomiracl, other
 from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.results.report.documents.document import KINDS, Document
-from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of, headline_filter
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
 
 __all__ = ["KINDS", "AskedDocuments", "Document", "TaskDocuments", "derive_documents", "read_documents"]
 
@@ -45,7 +45,7 @@ class TaskDocuments:
 def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
     """What the choice of documents needs of each answer, as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
     reader = _reader(task)
-    read_by = headline_filter(task.filters) if reader is nomiracl else None  # the others ask the first reading
+    read_by = task.headline_filter if reader is nomiracl else None  # the others ask the first reading
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
         return _derived(reader, task, answer) if (first and read_by is None) or name == read_by else {}

@@ -15,7 +15,7 @@ from lm_eval_tasks.results.report.documents.document import (
 )
 from lm_eval_tasks.results.report.documents.limits import ANSWER_LENGTH, PASSAGE_LENGTH, QUESTION_LENGTH
 from lm_eval_tasks.results.report.documents.reading import why_robust, why_strict
-from lm_eval_tasks.runs import Answer, TaskRun, headline_filter
+from lm_eval_tasks.runs import Answer, TaskRun
 
 __all__ = ["kinds", "label", "lay_out"]
 
@@ -25,7 +25,7 @@ _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)
 
 def label(task: TaskRun, answer: Answer) -> str:
     """What models can agree or disagree on: the label, by the reading of the headlines."""
-    reading = answer.readings.get(headline_filter(task.filters))
+    reading = answer.readings.get(task.headline_filter)
     return str(reading.answer) if reading is not None else INVALID
 
 
