@@ -85,9 +85,9 @@ _OF_ANSWERS = (
     Metric(
         "length",
         DEFINED_MEAN,
-        None,  # near that of the references (272 on dev, says the paper): neither more nor less is better
+        None,
         _ANSWERABLE,
-        definition="characters of an answer",
+        definition="characters of an answer; near those of the references (272 on dev, says the paper) is good",
         unit="characters",
         label="length in characters",
         title="Length of an answer",
@@ -111,7 +111,7 @@ _OF_RETRIEVAL = (
         DEFINED_MEAN,
         True,
         _IN_CORPUS,
-        definition="how early the gold passage stands among the first ten",
+        definition="how early the gold passage stands among the ten best",
         unit="score",
     ),
     Metric(
@@ -119,7 +119,7 @@ _OF_RETRIEVAL = (
         DEFINED_MEAN,
         True,
         _IN_CORPUS,
-        definition="whether the gold passage is among the first ten",
+        definition="share whose gold passage is among the ten best",
         unit="score",
     ),
 )
