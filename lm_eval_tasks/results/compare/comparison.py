@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal"]
-
-ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Difference:
     @property
     def significant(self) -> bool:
         """Whether the models differ, at 5 % for the whole family."""
-        return self.p_adjusted < ALPHA
+        return self.p_adjusted < SIGNIFICANCE
 
     @property
     def better(self) -> int | None:
