@@ -14,7 +14,7 @@ from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report.differences import Differences, differences
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.points import points
+from lm_eval_tasks.results.report.numbers import points
 from lm_eval_tasks.results.report.published import published_tables
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate

@@ -14,8 +14,7 @@ from lm_eval_tasks.results.compare.wording import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, shown, unbroken
-from lm_eval_tasks.results.report.points import points
+from lm_eval_tasks.results.report.numbers import NO_BREAK, points, shown, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 __all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
-from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown
-from lm_eval_tasks.results.report.points import points
+from lm_eval_tasks.results.report.numbers import bounds, not_measurable, points, shown
 from lm_eval_tasks.runs import Run
 
 __all__ = ["PublishedTable", "published_tables"]
