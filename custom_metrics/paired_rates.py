@@ -19,6 +19,7 @@ import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
 from custom_metrics.statistics.linearisation import across_strata, has_shared, linearised
+from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 from custom_metrics.statistics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.statistics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
@@ -149,7 +150,7 @@ def _bounds(drawn: Floats, possible: Any) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     ordered = np.sort(drawn[possible])
     number = len(ordered) // 2
-    outside = max(0, math.ceil(0.05 * (number + 1)) - 2)
+    outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
     beyond = min(np.sum(ordered <= 0), np.sum(ordered >= 0))
     low, high = (float(bound) if abs(bound) < _UNBOUNDED else math.nan for bound in ordered[[outside, -1 - outside]])
     return low, high, float(min(1.0, (beyond + 1) / (number + 1)))

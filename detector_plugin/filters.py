@@ -14,7 +14,7 @@ from lm_eval.api.filter import Filter
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.surrogates import without_surrogates
-from detector_plugin.detector import Detector, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.loading import load_detector
 
 __all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
@@ -78,7 +78,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
 
     def __init__(
         self,
-        detector: str = "lexical",
+        detector: str = DEFAULT_DETECTOR,
         detector_args: Mapping[str, Any] | None = None,
         reference: str = "reference",
         question: str = "query",

@@ -15,6 +15,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS as OFFERED
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
 from lm_eval_tasks.results.compare.rendering import FORMATS, render
 from lm_eval_tasks.results.compare.wording import number, p_value, sentences
@@ -49,6 +50,7 @@ ROW = Difference(
     second_own=0.5,
     method="McNemar mid-p, Tango score interval",
     denominator="non-relevant questions",
+    measured=metric_of("hallucination_rate"),
 )
 EQUAL = replace(ROW, task="nomiracl_fi", difference=0.02, low=-0.1, high=0.14, p=0.7, p_adjusted=1.0)
 UNKNOWN = replace(

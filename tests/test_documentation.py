@@ -17,6 +17,7 @@ import pytest
 from lm_eval_tasks import commands
 from lm_eval_tasks.cli import command_names
 from lm_eval_tasks.definition.catalogue import benchmark_of, folders
+from tests import metric_table
 from tests.benchmarks import bench
 from tests.conftest import ROOT
 from tests.import_graph import PACKAGES
@@ -36,6 +37,11 @@ class Mention(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}: {self.text}"
+
+
+def test_the_table_of_metrics_is_current() -> None:
+    page = metric_table.PAGE.read_text("utf-8")
+    assert metric_table.with_table(page) == page, "run `python -m tests.metric_table`"
 
 
 def lines() -> Iterator[Mention]:

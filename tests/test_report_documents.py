@@ -11,10 +11,17 @@ from custom_metrics.reading.spans import Span
 from lm_eval_tasks.results.report.answers import read_task
 from lm_eval_tasks.results.report.documents import TaskDocuments, read_documents
 from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
-from lm_eval_tasks.results.report.documents.document import Piece, Text, address_of, pieces_of, text_of
-from lm_eval_tasks.results.report.documents.nomiracl import passages_of
-from lm_eval_tasks.results.report.documents.reading import why_abstention, why_robust, why_strict
-from lm_eval_tasks.results.report.documents.tagged import spans_in, tagged
+from lm_eval_tasks.results.report.documents.document import (
+    Piece,
+    Text,
+    address_of,
+    pieces_of,
+    spans_in,
+    tagged,
+    text_of,
+)
+from lm_eval_tasks.results.report.documents.explanations import why_abstention, why_robust, why_strict
+from lm_eval_tasks.results.report.documents.readers import passages_of
 from lm_eval_tasks.runs import Run, labels, read_runs
 
 

@@ -14,6 +14,7 @@ import pytest
 from custom_metrics.statistics.figures import share_figure
 from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.mean_of_strata import mean_of_shares
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry, entry_of
 from lm_eval_tasks.results.leaderboard.numbers import numbers_of
@@ -37,6 +38,7 @@ def task(
         conditions=dict(ASKED if conditions is None else conditions),
         measured=(rate("error_rate", numbers),),
         figures={},
+        units={},
         doubts=(),
         **more,
     )
@@ -44,7 +46,8 @@ def task(
 
 def rate(metric: str, numbers: list[float | None]) -> Measured:
     figure = share_figure(numbers)
-    return Measured(metric, "robust", "share", False, *figure, True, np.array(numbers, float))
+    other = metric_of(metric).traded_against
+    return Measured(metric, "robust", "share", False, *figure, True, "share", other, np.array(numbers, float))
 
 
 def entry(model: str, *tasks: TaskEntry) -> Entry:

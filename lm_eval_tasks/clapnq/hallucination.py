@@ -19,6 +19,7 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.document_values import Carried
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from detector_plugin import calibration as calibrations
+from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
     estimated,
@@ -92,12 +93,13 @@ def metric_list(corrected: bool) -> list[dict[str, Any]]:
     """
     return [
         {
-            "metric": name,
-            "aggregation": AGGREGATIONS[name],
-            "higher_is_better": False,
-            "denominator": "answers that do not abstain and that the detector has read; counted in words",
+            "metric": metric.name,
+            "aggregation": AGGREGATIONS[metric.name],
+            "higher_is_better": metric.higher_is_better,
+            "denominator": metric.denominator,
         }
-        for name in (SHARE, *((CORRECTED,) if corrected else ()))
+        for metric in OF_A_DETECTOR
+        if corrected or metric.name != CORRECTED
     ]
 
 

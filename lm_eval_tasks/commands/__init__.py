@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.usage.printable import printable
+from detector_plugin.detector import DEFAULT_DETECTOR
 
 __all__ = [
     "add_detector",
@@ -63,8 +64,8 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
     """``--detector`` and ``--detector_args``: who tags answers, and how."""
     parser.add_argument(
         "--detector",
-        default="lexical",
-        help="lexical, llm, one of another package, or a Hugging Face model (default: lexical)",
+        default=DEFAULT_DETECTOR,
+        help=f"lexical, llm, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 

@@ -14,7 +14,8 @@ from custom_metrics.statistics.linearisation import Rows
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.unanswered import LEFT_OUT, unanswered
-from lm_eval_tasks.definition import needed_files
+from lm_eval_tasks.definition import catalogue, needed_files
+from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.harness import autoload, harness_results, request_cache
 from lm_eval_tasks.harness import run_warnings as outcome
 from lm_eval_tasks.harness.figures import RunFigures, reported
@@ -48,6 +49,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
       (:mod:`lm_eval_tasks.data.provenance`).
     - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``
       (:mod:`lm_eval_tasks.harness.figures`). The harness's table has the metrics alone.
+    - Of a benchmark outside of this package, the results file holds what its table says of the metrics:
+      ``configs.<task>.metadata.benchmark``. Reports and comparisons read it there.
     - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
 
     Attributes:
@@ -70,6 +73,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
             )
         self._figures = RunFigures()
+        loader = self.config.custom_dataset
+        self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """The documents, as the harness loads them; files that are missing are said all at once.
@@ -212,4 +217,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         figures = self._figures.as_json(filters, self.denominator_of, self.finer_figures)
         if figures:
             config["metadata"]["figures"] = figures
+        if self._table_elsewhere:
+            name, table = self._table_elsewhere
+            config["metadata"]["benchmark"] = {"name": name, **table.as_json()}
         return config

@@ -13,7 +13,7 @@ from typing import Any
 
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.detector import Detector, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.filters import as_text
 from detector_plugin.loading import load_detector, takes
 from detector_plugin.span_store import StoredDetector
@@ -43,7 +43,7 @@ class HallucinationDetector(DocumentAnswerer):
 
     def __init__(
         self,
-        detector: str = "lexical",
+        detector: str = DEFAULT_DETECTOR,
         device: Any = None,
         batch_size: Any = None,
         max_batch_size: Any = None,

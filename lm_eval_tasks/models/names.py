@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data.provenance import PACKAGE
 
 __all__ = ["TO_EVERY_MODEL", "digest_of", "name_of", "options_of"]
@@ -46,7 +47,7 @@ def name_of(model: str, model_args: Mapping[str, Any] | str | None) -> str:
 
 _NAMED = {
     "grounded-baseline": ("baseline", "strategy", "lexical"),
-    "hallucination-detector": ("detector", "detector", "lexical"),
+    "hallucination-detector": ("detector", "detector", DEFAULT_DETECTOR),
 }
 """Model to the first word of its name, the option that follows, and its default."""
 

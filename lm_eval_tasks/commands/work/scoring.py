@@ -17,6 +17,7 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
+from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.data.atomic import move_whole
 from lm_eval_tasks.data.provenance import of_scored
@@ -35,7 +36,7 @@ _SHARED = ("system_instruction", "system_instruction_sha", "chat_template", "cha
 
 def score(
     place: Path,
-    detector: str = "lexical",
+    detector: str = DEFAULT_DETECTOR,
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
     calibration_annotations: str | None = None,

@@ -15,10 +15,9 @@ from custom_metrics.statistics.linearisation import Rows, across_strata, error_a
 from custom_metrics.statistics.mean_of_strata import mean_of
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.significance_ranks import all_pairs, ranks
-from custom_metrics.statistics.units import Unit, is_measurable, unit_of
+from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry
 from lm_eval_tasks.results.leaderboard.numbers import SHARE
-from lm_eval_tasks.results.report.prices import PRICES
 
 __all__ = ["MEAN_COLUMN", "Cell", "Column", "Section", "Standing", "Table", "sections_of"]
 
@@ -200,13 +199,14 @@ Wanted = Sequence[tuple[str, str, str]]
 
 
 def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
-    metrics = list(dict.fromkeys((one.metric, one.filter) for task in tasks for one in task.measured))
+    traded = {(one.metric, one.filter): one.traded_against for task in tasks for one in task.measured}
+    metrics = list(traded)
     if len(tasks) == 1:
         yield _table(
             "", part, [("", _named(metric, name), [(tasks[0].task, metric, name)]) for metric, name in metrics]
         )
         return
-    for together in _together(metrics):
+    for together in _together(traded):
         alone = len(together) == 1
         columns: list[tuple[str, str, Wanted]] = []
         for place in (MEAN_COLUMN, *(task.task for task in tasks)):
@@ -219,13 +219,12 @@ def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
         yield _table(_named(" and ".join(metric for metric, _ in together), together[0][1]), part, columns)
 
 
-def _together(metrics: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], ...]]:
-    """The metrics, each with the one that it can be bought with: neither says anything without the other."""
-    left = dict.fromkeys(metrics)
-    for metric, name in metrics:
+def _together(traded: Mapping[tuple[str, str], str]) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Metrics and filters, each with the one that it is traded against: neither says anything without the other."""
+    left = dict.fromkeys(traded)
+    for (metric, name), other in traded.items():
         if (metric, name) in left:
-            price = (PRICES[metric].metric, name) if metric in PRICES else None
-            found = tuple(one for one in ((metric, name), price) if one in left)
+            found = tuple(one for one in ((metric, name), (other, name)) if one in left)
             for one in found:
                 left.pop(one)
             yield found
@@ -272,7 +271,7 @@ def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...
 
 
 def _cell(found: Sequence[Measured], tasks: Mapping[str, TaskEntry], wanted: Wanted) -> Cell:
-    unit = unit_of(found[0].metric)
+    unit = found[0].unit
     asked = [tasks[task] for task, *_ in wanted]
     passages = _shared_passages(found, asked)
     rows = [Rows(one.numbers, names) for one, names in zip(found, passages, strict=True)] if passages else []

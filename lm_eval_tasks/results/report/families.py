@@ -11,7 +11,7 @@ from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.mean_of_strata import mean_of
-from custom_metrics.statistics.units import unit_of, without_point
+from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
@@ -59,7 +59,7 @@ class Family:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
         :mod:`custom_metrics.statistics.mean_of_strata`; of one task its figure. Languages that have passages in common
         have the standard error of the group's results, which is over passages."""
-        figures, share = [*self.figures(metric, filter_name).values()], self.any.is_share(metric)
+        figures, share = [*self.figures(metric, filter_name).values()], self.any.metric(metric).is_share
         mean = mean_of(figures, share)
         value, error = (self.results.get(f"{name},{filter_name}") for name in (metric, f"{metric}_stderr"))
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
@@ -69,11 +69,11 @@ class Family:
     def drawn(self, metric: str, filter_name: str) -> dict[str, Figure]:
         """:meth:`figures` as they are drawn: what is not measurable has bounds, and no value."""
         figures = self.figures(metric, filter_name)
-        return {language: without_point(figure, unit_of(metric)) for language, figure in figures.items()}
+        return {language: without_point(figure, self.any.metric(metric).unit) for language, figure in figures.items()}
 
     def drawn_mean(self, metric: str, filter_name: str) -> Figure:
         """:meth:`mean` as it is drawn."""
-        return without_point(self.mean(metric, filter_name), unit_of(metric))
+        return without_point(self.mean(metric, filter_name), self.any.metric(metric).unit)
 
 
 def families(run: Run) -> list[Family]:

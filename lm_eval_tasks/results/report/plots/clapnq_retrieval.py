@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import unit_of, without_point
+from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import ranges
 from lm_eval_tasks.results.report.plots.clapnq_tradeoffs import setting
 from lm_eval_tasks.results.report.plots.model_names import short_names, wrapped
@@ -35,7 +34,7 @@ def parted(families: Sequence[tuple[str, Family]]) -> list[Parted]:
     """The figures, in the order of the families."""
     found = []
     for model, family in families:
-        filter_name = filter_of(family.any)
+        filter_name = family.any.headline_filter
         rouge, abstained = (
             tuple(_drawn(family, f"{metric}_{part}", filter_name) for part in PARTS) for metric in _METRICS
         )
@@ -44,7 +43,7 @@ def parted(families: Sequence[tuple[str, Family]]) -> list[Parted]:
 
 
 def _drawn(family: Family, metric: str, filter_name: str) -> Figure:
-    return without_point(family.any.figure(metric, filter_name), unit_of(metric))
+    return without_point(family.any.figure(metric, filter_name), family.any.metric(metric).unit)
 
 
 def plot(families: Sequence[tuple[str, Family]]) -> Plot:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import scatter
 from lm_eval_tasks.results.report.plots.model_names import numbered, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Plot, cells, columns_of, not_drawn
@@ -35,7 +34,7 @@ def answered(families: Sequence[tuple[str, Family]]) -> list[Answered]:
         families: name of the model and each of its tasks.
     """
     found = [
-        Answered(model, family.name, *(family.drawn_mean(metric, filter_of(family.any)) for metric in METRICS))
+        Answered(model, family.name, *(family.drawn_mean(metric, family.any.headline_filter) for metric in METRICS))
         for model, family in families
     ]
     models = {one.model: place for place, one in reversed([*enumerate(found)])}

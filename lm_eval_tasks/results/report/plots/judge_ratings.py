@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import ranges
 from lm_eval_tasks.results.report.plots.model_names import short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Plot, cells, columns_of
 from lm_eval_tasks.results.report.plots.scatter import Axis
-from lm_eval_tasks.results.report.sentences import WINS
 
 __all__ = ["ASPECTS", "Rated", "Won", "comparisons", "rated", "ratings", "won"]
 
+_WINS = "win_rate_"
 ASPECTS = ("faithfulness", "appropriateness", "f_plus_a")
 _NAMES = ("faithfulness", "appropriateness", "both (harmonic mean)")
 
@@ -40,7 +39,9 @@ def rated(families: Sequence[tuple[str, Family]]) -> list[Rated]:
     """The ratings, judge by judge."""
     return [
         Rated(
-            judge, _rated_system(family), tuple(family.drawn_mean(aspect, filter_of(family.any)) for aspect in ASPECTS)
+            judge,
+            _rated_system(family),
+            tuple(family.drawn_mean(aspect, family.any.headline_filter) for aspect in ASPECTS),
         )
         for judge, family in families
     ]
@@ -56,10 +57,10 @@ def _rated_system(family: Family) -> str:
 def won(families: Sequence[tuple[str, Family]]) -> list[Won]:
     """The win rates, judge by judge."""
     return [
-        Won(judge, metric.removeprefix(WINS), family.drawn_mean(metric, filter_of(family.any)))
+        Won(judge, metric.removeprefix(_WINS), family.drawn_mean(metric, family.any.headline_filter))
         for judge, family in families
-        for metric in family.any.figures.get(filter_of(family.any), {})
-        if metric.startswith(WINS)
+        for metric in family.any.figures.get(family.any.headline_filter, {})
+        if metric.startswith(_WINS)
     ]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.report.families import Family, language_name
-from lm_eval_tasks.results.report.headlines import filter_of
-from lm_eval_tasks.results.report.metric_names import metric_name
 from lm_eval_tasks.results.report.plots.model_names import short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Cell, Plot, cells, is_unknown
 
@@ -37,7 +36,7 @@ def fields(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> li
     languages = sorted({language for _, family in families for language in family.tasks})
     found = []
     for metric in metrics:
-        figures = {model: family.drawn(metric, filter_of(family.any)) for model, family in families}
+        figures = {model: family.drawn(metric, family.any.headline_filter) for model, family in families}
         found += [
             Field(metric, model, language, figures[model].get(language, Figure(math.nan)))
             for language in languages
@@ -45,7 +44,7 @@ def fields(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> li
         ]
         if len(languages) > 1:
             found += [
-                Field(metric, model, MEAN, family.drawn_mean(metric, filter_of(family.any)))
+                Field(metric, model, MEAN, family.drawn_mean(metric, family.any.headline_filter))
                 for model, family in families
             ]
     return found
@@ -65,7 +64,7 @@ def plot(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> Plot
         )
         for field in found
     )
-    named = " and ".join(map(metric_name, metrics))
+    named = " and ".join(family.any.metric(name).in_prose for name in metrics)
     return Plot(
         name=f"{family.name}_languages",
         title=f"{named[0].upper()}{named[1:]} by language and model ({family.name})",
@@ -96,7 +95,7 @@ def draw(found: Sequence[Field]) -> Any:
     panels = made.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
         _panel(axes, [field for field in found if field.metric == metric], models, languages, drawing.COLOURS[number])
-        axes.set_title(f"{metric_name(metric)} (%)", loc="left")
+        axes.set_title(f"{metric_of(metric).in_prose} (%)", loc="left")
         axes.set_xticks(range(len(models)), [wrapped(names[model], 26) for model in models], rotation=40)
         for tick in axes.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")

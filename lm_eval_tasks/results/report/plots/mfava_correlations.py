@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from custom_metrics.paired_rates import RATES
 from custom_metrics.statistics.correlations import FEWEST, Correlation, correlate
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import unit_of, without_point
+from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.results.report.families import Family, language_name
-from lm_eval_tasks.results.report.headlines import RATES, filter_of
 from lm_eval_tasks.results.report.plots import scatter
 from lm_eval_tasks.results.report.plots.model_names import numbered, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Plot, cells, columns_of, not_drawn
@@ -109,16 +109,16 @@ def spoken(families: Sequence[tuple[str, Family]], x: str, y: str) -> list[Spoke
 
 def rate_of(families: Sequence[tuple[str, Family]]) -> str:
     """The rate that is shown, one for all models."""
-    for rate in RATES:
-        if any(not math.isnan(family.mean(rate, filter_of(family.any)).value) for _, family in families):
+    for rate in reversed(RATES):
+        if any(not math.isnan(family.mean(rate, family.any.headline_filter).value) for _, family in families):
             return rate
-    return RATES[-1]
+    return RATES[0]
 
 
 def _quantity(name: str) -> Callable[[TaskRun], Figure]:
     if name == "web_share":
         return lambda task: Figure(web_share(task.language))
-    return lambda task: without_point(task.figure(name, filter_of(task)), unit_of(name))
+    return lambda task: without_point(task.figure(name, task.headline_filter), task.metric(name).unit)
 
 
 def correlation_of(found: Sequence[Spoken], log: bool = False) -> Correlation:

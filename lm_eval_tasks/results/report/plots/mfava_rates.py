@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import Family, language_name
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import ranges
 from lm_eval_tasks.results.report.plots.model_names import short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Plot, cells, columns_of
@@ -40,7 +39,7 @@ def rates(families: Sequence[tuple[str, Family]]) -> list[Rates]:
     """
     found = []
     for model, family in families:
-        filter_name = filter_of(family.any)
+        filter_name = family.any.headline_filter
         figures = [family.drawn(rate, filter_name) for rate in RATES]
         for language in sorted(family.tasks):
             calibration = family.tasks[language].provenance.get("calibration") or {}

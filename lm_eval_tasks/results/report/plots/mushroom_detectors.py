@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.published import differs, rows_for
 from lm_eval_tasks.results.report.families import Family, language_name
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import ranges
 from lm_eval_tasks.results.report.plots.model_names import short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Plot, cells, columns_of
@@ -56,7 +55,7 @@ def ranked(families: Sequence[tuple[str, Family]]) -> list[Ranked]:
                 rows = rows_for(task.task, metric)
                 teams = tuple(sorted((row.value for row in rows), reverse=True))
                 differing = tuple(differs(rows[0], task)) if rows else ()
-                figure = family.drawn(metric, filter_of(task))[language]
+                figure = family.drawn(metric, task.headline_filter)[language]
                 found.append(Ranked(metric, language, detector, figure, teams, differing))
     return found
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import scatter
 from lm_eval_tasks.results.report.plots.model_names import numbered, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import Plot, cells, columns_of, not_drawn
@@ -36,7 +35,7 @@ def points(families: Sequence[tuple[str, Family]]) -> list[Point]:
     """
     found = []
     for model, family in families:
-        filter_name = filter_of(family.any)
+        filter_name = family.any.headline_filter
         hallucination, error = (family.drawn(rate, filter_name) for rate in RATES)
         found += [Point(model, language, hallucination[language], error[language]) for language in family.tasks]
         if len(family.tasks) > 1:
@@ -56,7 +55,8 @@ def plot(families: Sequence[tuple[str, Family]], places: Mapping[str, int] | Non
     caption = (
         "Each point is a model in a language. To the right: it claims to see an answer where no passage holds one. "
         "Upwards: it says that it does not know where a passage holds the answer. Near the lower left corner is best. "
-        f"Lines are 95 % bounds. Answers are read by the filter {filter_of(family.any)}. In a crowd, some have no label."
+        f"Lines are 95 % bounds. Answers are read by the filter {family.any.headline_filter}. In a crowd, some have no "
+        "label."
     )
     caption += not_drawn((f"{one.language} of {one.model}", (one.hallucination, one.error)) for one in found)
     return Plot(
