@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.detector_task import is_tagged
+from lm_eval_tasks.results.score import score
 from tests.conftest import results_of
 from tests.logged_runs import copied, files_of, generate, lines, write_samples
 from tests.shared_once import SharedOnce

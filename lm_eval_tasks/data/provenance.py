@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import digests_of, sha256_of
 from lm_eval_tasks.data.unanswered import LEFT_OUT, UNTAGGED
 
@@ -40,7 +41,9 @@ __all__ = [
     "of_scored",
     "of_task",
     "public_file",
+    "sidecar_of",
     "versions",
+    "write_with_sidecar",
 ]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -237,6 +240,26 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     if reasons or "not_comparable" in made:
         scored["not_comparable"] = reasons
     return scored
+
+
+def sidecar_of(output: Path) -> Path:
+    """The file beside made data that says where it comes from."""
+    return output.with_name(f"{output.name}.provenance.json")
+
+
+def write_with_sidecar(output: Path, rows: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) -> None:
+    """Write rows as JSON lines, and beside them where they come from (:func:`sidecar_of`): both files whole, or neither.
+
+    Args:
+        output: the file.
+        rows: one a line.
+        record: what the rows were made of; the versions of the libraries are added.
+    """
+    said = json.dumps(plain({"versions": versions(), **record}), indent=2, ensure_ascii=False)
+    with whole_file(sidecar_of(output)) as partial_sidecar, whole_file(output) as partial:
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        partial_sidecar.write_text(f"{said}\n", "utf-8")
 
 
 def _left_out(why: str, number: int | str) -> str:

@@ -16,8 +16,7 @@ from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.articles import read_rows
-from lm_eval_tasks.making.languages import LANGUAGES
-from lm_eval_tasks.making.translation import PARTS
+from lm_eval_tasks.making.steps import LANGUAGES, PARTS
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -13,7 +13,7 @@ from custom_metrics.reading.tagged_text import merged
 from lm_eval_tasks.making.replies import Reading, kept, left_out
 from lm_eval_tasks.mfava.annotations import ParseReport, parse
 
-__all__ = ["BROKEN", "read"]
+__all__ = ["BROKEN", "read_silver"]
 
 BROKEN = frozenset(
     (
@@ -35,7 +35,7 @@ _DELETED = re.compile(
 )  # FAVA's mark of the words that an error takes the place of
 
 
-def read(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_silver(reply: str, doc: Mapping[str, Any]) -> Reading:
     """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``).
 
     Args:

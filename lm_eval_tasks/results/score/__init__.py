@@ -17,13 +17,13 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
-from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.data.atomic import move_whole
 from lm_eval_tasks.data.provenance import of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.detection.detector_settings import read_options
 from lm_eval_tasks.harness.detector_task import is_tagged
+from lm_eval_tasks.results.score import tagging
 from lm_eval_tasks.runs.results_file import read_results
 
 __all__ = ["score"]
