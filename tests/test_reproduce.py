@@ -19,6 +19,7 @@ from lm_eval._cli.harness import HarnessCLI
 from lm_eval_tasks.clapnq.retrieval.encoder import named, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.provenance import command_line
 from lm_eval_tasks.results.reproduce import Compared, reproduce, table
 from lm_eval_tasks.results.reproduce.command_lines import _pairs
 from tests.conftest import command, run
@@ -62,6 +63,13 @@ def shell(line: str, cwd: Path) -> None:
     run([command(named), *arguments], cwd, **environment)
 
 
+def older(results: dict[str, Any]) -> dict[str, Any]:
+    """The same as releases wrote it that did not write down the command line."""
+    for config in results["configs"].values():
+        config["metadata"].pop("command_line", None)
+    return results
+
+
 def without_noise(value: Any) -> Any:
     """NaN is equal to itself here."""
     if isinstance(value, dict):
@@ -91,16 +99,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("typed", [True, False])
 def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: bool, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, results = results_below(world / "out")
+    if not typed:
+        file = tmp_path / file.name
+        file.write_text(json.dumps(older(results)), "utf-8")
     monkeypatch.chdir(world)
+    shutil.rmtree(world / "reproduced", ignore_errors=True)
     assert main(["reproduce", str(file)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "# nomiracl_de, clapnq_rag, mfava_de"
     (line,) = reproduce(file).commands
     assert "\n".join(printed[1:]).startswith(line)
+    assert ("threshold=0.25 --tasks" in line) is not typed  # the tasks stood before the model's arguments
     assert printed[-1].endswith(" same")
     shell(line, world)
     _, again = results_below(world / "reproduced")
@@ -153,6 +167,9 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     found = reproduce(file, "clapnq_rag", str(mirror))
     assert found.tasks == ["clapnq_rag"]
     assert f"mirror={mirror}" in found.commands[0]
+    assert (
+        reproduce(file, mirror=str(mirror)).commands[0].endswith(f"--metadata mirror={mirror} --output_path reproduced")
+    )
     assert "--tasks clapnq_rag " in found.commands[0]
     assert [one.what for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
     gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
@@ -274,7 +291,7 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found.same, table(found)
     assert found.commands == [
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 --metadata "
-        "mirror=sample,top_k=2 --predict_only --output_path reproduced --log_samples",
+        "mirror=sample top_k=2 --predict_only --output_path reproduced",
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
     ]
     record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]
@@ -349,14 +366,14 @@ def test_judged_samples_are_files_with_a_sum(tmp_path: Path, monkeypatch: pytest
             assert entry["sha256"] == hashlib.sha256(samples.read_bytes()).hexdigest()
     found = reproduce(file)
     assert found.same, table(found)
-    assert "--metadata samples=answers,judge_reference=True" in found.commands[0]
+    assert "--metadata samples=answers judge_reference=true" in found.commands[0]
     samples.write_text(samples.read_text("utf-8") + "\n", "utf-8")
     assert [one.state for one in reproduce(file).compared if one.what.startswith("samples")] == ["differs"]
 
 
 def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
     file, results = results_below(world / "out")
-    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
+    older(results)["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
     results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
     results["config"] |= {"model_sha": "c0ffee", "limit": 1234567.0}
     other = tmp_path / file.name
@@ -386,8 +403,9 @@ def with_foreign(value: Any, keep: tuple[str, ...] = ()) -> Any:
     return f"{value}{FOREIGN}" if isinstance(value, str) else value
 
 
+@pytest.mark.parametrize("typed", [True, False])
 def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: bool, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, results = results_below(world / "out")
     results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
@@ -398,6 +416,9 @@ def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
     hostile = with_foreign(results, keep=("read_from", "host"))
     for section in ("configs", "n-samples", "results"):
         hostile[section] = {f"{name}{FOREIGN}": part for name, part in hostile[section].items()}
+    if typed:
+        for config in hostile["configs"].values():
+            config["metadata"]["command_line"] = ["lm_eval", "--model", FOREIGN, FOREIGN]
     changed = tmp_path / file.name
     changed.write_text(json.dumps(hostile), "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -470,6 +491,33 @@ def test_a_folder_a_missing_file_and_an_unknown_task(
     ):
         assert main(["reproduce", *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+KEYS = "pretrained=x,api_key=%s,pad_token=<pad>,max_gen_toks=3"
+HEADER = '{"api_key": "%s", "header": {"Authorization": "Bearer %s"}}'
+
+
+@pytest.mark.parametrize(
+    ("word", "recorded"),
+    [
+        (KEYS % "abc", KEYS % "<secret>"),
+        (HEADER % ("a b", "x"), HEADER % ("<secret>", "<secret>")),
+        ("detector_args=api_key=abc;model=y", "detector_args=api_key=<secret>;model=y"),
+        ("token=true", "token=true"),
+        ("hub_results_org=me,token=abc", "hub_results_org=me,token=<secret>"),
+        ("base_url=https://me:pass@host/v1", "base_url=https://<secret>@host/v1"),
+        ("hf_abcdefghijklmnopqrstuvwxyz", "<secret>"),
+    ],
+)
+def test_a_run_writes_down_its_command_line_without_secrets(
+    word: str, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in ("/bin/lm_eval", "lm-eval", "/x/lm_eval/__main__.py"):
+        monkeypatch.setattr("sys.argv", [program, "run", "--tasks", "t", word])
+        assert command_line() == ["lm_eval", "--tasks", "t", recorded]
+    for argv in (["pytest", word], ["/x/other/__main__.py", word], ["lm_eval", "run", "--config", "run.yaml"]):
+        monkeypatch.setattr("sys.argv", argv)
+        assert command_line() is None
 
 
 def test_a_model_that_a_program_made_has_no_command(

@@ -18,13 +18,13 @@ from typing import Any
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from lm_eval_tasks.data.atomic import move_whole
-from lm_eval_tasks.data.provenance import of_scored
+from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.detection.detector_settings import read_options
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.results.score import tagging
-from lm_eval_tasks.runs.results_file import read_results
+from lm_eval_tasks.runs.results_file import read_results, said_of
 
 __all__ = ["score"]
 
@@ -173,6 +173,8 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
             config["metadata"]["provenance"] = of_scored(
                 config["metadata"]["provenance"], said, earlier.get("config", {}).get("model_args")
             )
+            if typed := said_of(said, COMMAND_LINE):
+                config["metadata"][COMMAND_LINE] = typed
             for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
                 if said.get(key) is not None:
                     config[key] = said[key]
