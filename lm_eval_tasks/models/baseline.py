@@ -50,6 +50,7 @@ class GroundedBaseline(DocumentAnswerer):
     """
 
     NAME = "grounded-baseline"
+    NAMED_BY = ("baseline", "strategy", "lexical")
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class HallucinationDetector(DocumentAnswerer):
     """
 
     NAME = "hallucination-detector"
+    NAMED_BY = ("detector", "detector", "lexical")
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 ``--model replay --model_args path=FILE[,model=NAME][,name=NAME]``
 
-The results have the name of the model that gave the answers, where it is known (:mod:`lm_eval_tasks.models.names`);
-``name=`` sets another. The results file says which files the answers came from.
+The results have the name of the model that gave the answers, where it is known (:meth:`Replay.results_name`); ``name=``
+sets another. The results file says which files the answers came from.
 
 Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
@@ -32,12 +32,13 @@ from typing import Any
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.provenance import local_file
+from lm_eval_tasks.data.samples import dated_task
 from lm_eval_tasks.data.source_errors import MissingSource
 from lm_eval_tasks.data.tables import read_lines
 from lm_eval_tasks.data.unanswered import Unanswered
-from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.models.names import digest_of, options_of
+from lm_eval_tasks.models.answering import DocumentAnswerer, digest_of, options_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.runs.finding import find_files
 from lm_eval_tasks.runs.results_file import read_results
 
 __all__ = ["Replay", "answers_from"]
@@ -77,7 +78,7 @@ class Replay(DocumentAnswerer):
     Args:
         path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
         model: which model's answers, where the files hold those of several.
-        name: of the model in the results; see :mod:`lm_eval_tasks.models.names`.
+        name: of the model in the results; see :meth:`results_name`.
         missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
@@ -108,6 +109,14 @@ class Replay(DocumentAnswerer):
         self.answers, self.broken = _load(self.paths, model)
         if self.broken:
             log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
+
+    @classmethod
+    def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
+        """The option ``name``; else the model that the answers are of, as the option ``model``, the results file beside
+        logged samples, or the answers themselves name it; else the name of their file or folder."""
+        options = options_of(model_args)
+        place = Path(str(options.get("path") or "")).expanduser()
+        return str(options.get("name") or options.get("model") or _model_of(place) or _stem_of(place))
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
@@ -229,6 +238,39 @@ def first_of(answered: Mapping[int, bool]) -> int | None:
 
 def _identity(doc: dict[str, Any]) -> str | None:
     return next((str(doc[column]) for column in _ID_COLUMNS if doc.get(column) is not None), None)
+
+
+def _model_of(place: Path) -> str:
+    """The model that stored answers are of; empty where nothing says it, or there are several."""
+    if not place.is_dir() and dated_task(place) is None:
+        return _model_in(place) if place.is_file() else ""
+    models: set[str] = set()
+    try:
+        for files in find_files(place):
+            for date in files.samples.keys() & files.results.keys():
+                models.add(str(read_results(files.results[date]).get("model_name") or ""))
+    except (OSError, ValueError):
+        return ""
+    return models.pop() if len(models) == 1 else ""
+
+
+def _model_in(file: Path) -> str:
+    """The model that the first line of a file of answers names; empty where it names none, or several."""
+    try:
+        first = json.loads(next((line for _, line in read_lines(file) if line.strip()), "{}"))
+    except (OSError, ValueError, RecursionError):  # replay says what is wrong with it
+        return ""
+    if not isinstance(first, Mapping):
+        return ""
+    results = first.get("results")
+    model = next(iter(results)) if isinstance(results, Mapping) and len(results) == 1 else first.get("model")
+    return model if isinstance(model, str) and model.strip() else ""
+
+
+def _stem_of(place: Path) -> str:
+    if "*" in place.name:
+        place = place.parent
+    return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
 
 
 def _made_by(results: Path) -> tuple[Any, Any, Any]:
