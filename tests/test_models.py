@@ -186,23 +186,6 @@ def test_released_results_are_replayed(harness: Harness, tmp_path: Path) -> None
         replay(harness, tmp_path, ["nomiracl_de_role"], model="a")
 
 
-def test_a_model_must_be_named_where_there_are_several(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", {"query_id": "1", "results": {"a": "x", "b": "y"}})
-    with pytest.raises(ValueError, match=r"several models; say model=NAME, one of \['a', 'b'\]"):
-        Replay(path=str(path))
-    with pytest.raises(ValueError, match=r"no answers of model 'c' in .*; they hold those of \['a', 'b'\]"):
-        Replay(path=str(path), model="c")
-
-
-def test_missing_answers_are_counted_and_empty(
-    harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(tmp_path / "x.jsonl", {"query_id": ids()[0], "subset": "relevant", "response": "I don't know"})
-    results = replay(harness, path, ["nomiracl_de"], missing="empty")["results"]["nomiracl_de"]
-    assert results["invalid_rate,strict"] == 7 / 8
-    assert "replay: 7 of 8 documents of nomiracl_de found no stored answer and count as empty" in caplog.text
-
-
 def in_order() -> list[str]:
     from lm_eval_tasks.nomiracl.dataset import load
 
@@ -213,38 +196,12 @@ def said(*query_ids: str) -> list[dict[str, str]]:
     return [{"query_id": i, "response": "Yes, answer is present", "task": "nomiracl_de"} for i in query_ids]
 
 
-def test_missing_answers_are_refused_and_the_ways_out_are_named(harness: Harness, tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", *said(*in_order()[1:]))
-    with pytest.raises(ValueError, match="without a stored answer") as caught:
-        replay(harness, path, ["nomiracl_de"])
-    assert str(caught.value) == (
-        f"replay: documents without a stored answer in {path}: 1 of 8 of nomiracl_de. Among --model_args: missing=skip "
-        f"scores only what is there, missing=empty takes the empty answer."
-    )
-    with pytest.raises(ValueError, match="missing='no' is none of refuse, skip, empty"):
-        Replay(path=str(path), missing="no")
-
-
 def test_the_limit_of_a_partial_run_is_recognised(harness: Harness, tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", *said(*in_order()[:3]))
     with pytest.raises(ValueError, match="answers to the first 3, as of a run with --limit 3: say so here too"):
         replay(harness, path, ["nomiracl_de"])
     limited = harness(["nomiracl_de"], "replay", f"path={path}", metadata={"mirror": "sample"}, limit=3)
     assert limited["n-samples"]["nomiracl_de"]["effective"] == 3
-
-
-def test_what_a_partial_run_left_of_several_tasks_is_told_apart(harness: Harness, tmp_path: Path) -> None:
-    first = {"query_id": in_order()[0], "task": "nomiracl_de_role", "response": "x"}
-    path = write(tmp_path / "x.jsonl", *said(*in_order()[:3]), first)
-    with pytest.raises(ValueError, match="without a stored answer") as caught:
-        replay(harness, path, ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat"])
-    assert (
-        "5 of 8 of nomiracl_de, 8 of 8 of nomiracl_de_repeat, 7 of 8 of nomiracl_de_role. Leave nomiracl_de_repeat out of "
-        "--tasks. Stored are the answers to the first documents, as of partial runs: replay nomiracl_de with --limit 3, "
-        "nomiracl_de_role with --limit 1, each alone."
-    ) in str(caught.value)
-    with pytest.raises(ValueError, match="no document of nomiracl_de_repeat has a stored answer"):
-        replay(harness, path, ["nomiracl_de", "nomiracl_de_repeat"], missing="skip")
 
 
 def test_skipped_documents_are_in_no_figure_and_counted(
@@ -294,49 +251,6 @@ def test_a_second_run_of_a_task_starts_with_all_documents(tmp_path: Path) -> Non
     whole = evaluator.evaluate(GroundedBaseline(strategy="abstain"), loaded)
     assert whole["n-samples"]["nomiracl_de"]["effective"] == 8
     assert "documents_left_out" not in whole["configs"]["nomiracl_de"]["metadata"]
-
-
-def test_nothing_found_is_an_error_that_shows_both_sides(harness: Harness, tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", {"query_id": "elsewhere", "response": "x"})
-    with pytest.raises(ValueError, match=r"none of the 8 documents of nomiracl_de has a stored .*'elsewhere'"):
-        replay(harness, path, ["nomiracl_de"])
-
-
-def test_a_broken_line_is_passed_over_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(
-        tmp_path / "x.jsonl", {"query_id": "1", "response": "x"}, '{"query_id": "2", "resp', "", "[]", {"response": "y"}
-    )
-    model = Replay(path=str(path))
-    assert (len(model.answers), model.broken) == (1, 3)
-    assert "x.jsonl, line 2 is no stored answer and was passed over" in caplog.text
-    assert "3 lines of" in caplog.text
-
-
-def test_a_file_of_broken_lines_says_what_a_line_should_be(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", '{"query_id": "2", "resp', {"id": "x", "text": "yes"})
-    with pytest.raises(
-        ValueError, match=r"none of the 2 lines of .*x\.jsonl is a stored answer\. A line is a JSON object"
-    ):
-        Replay(path=str(path))
-
-
-@pytest.mark.parametrize("response", [None, 7, ["x"]])
-def test_a_response_that_is_no_text_is_empty(response: Any, tmp_path: Path) -> None:
-    model = Replay(path=str(write(tmp_path / "x.jsonl", {"query_id": "1", "response": response})))
-    assert model.answers["1"][0].response == ""
-
-
-def test_answers_that_contradict_each_other_are_refused(harness: Harness, tmp_path: Path) -> None:
-    first = ids()[0]
-    path = write(tmp_path / "x.jsonl", {"query_id": first, "response": "a"}, {"query_id": first, "response": "b"})
-    with pytest.raises(ValueError, match=r"several stored answers to .* differ \(x\.jsonl:1, x\.jsonl:2\)"):
-        replay(harness, path, ["nomiracl_de"])
-
-
-@pytest.mark.parametrize("path", [None, "nowhere/at/all.jsonl"])
-def test_no_file_is_said(path: str | None) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=r"say where the answers are|no file of answers"):
-        Replay(path=path)
 
 
 def test_a_cut_archive_is_named(tmp_path: Path) -> None:

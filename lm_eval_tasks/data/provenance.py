@@ -16,6 +16,7 @@ import logging
 import math
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -59,7 +60,7 @@ _WHERE_USED = {"sentence_transformers": "sentence-transformers", "vllm": "vllm"}
 """Modules that decide numbers where they are imported; of ``lm_eval`` and ``transformers`` the harness has the version."""
 
 COMMAND_LINE = "command_line"
-"""Key of ``configs.<task>.metadata``: the words of the command line that was typed."""
+"""Key of ``configs.<task>.metadata``: the command line that was typed."""
 BLANK = "<secret>"
 """Stands for a secret in it."""
 _SECRET = re.compile(
@@ -195,9 +196,9 @@ def versions() -> dict[str, str]:
     return found
 
 
-def command_line() -> list[str] | None:
-    """The words of the command line that started this process, with secrets blanked; ``None`` where that is not
-    ``lm_eval``, or where a file has the settings (``--config``)."""
+def command_line() -> str | None:
+    """The command line that started this process, with secrets blanked; ``None`` where that is not ``lm_eval``, or where a
+    file has the settings (``--config``)."""
     program, *words = sys.argv or [""]
     if Path(program).name not in ("lm_eval", "lm-eval") and Path(program).parts[-2:] != ("lm_eval", "__main__.py"):
         return None
@@ -205,7 +206,7 @@ def command_line() -> list[str] | None:
         return None
     if words[:1] == ["run"]:  # which the harness adds where nobody said it
         del words[0]
-    return ["lm_eval", *(_SECRET_VALUE.sub(BLANK, _SECRET.sub(rf"\1\2{BLANK}", word)) for word in words)]
+    return shlex.join(["lm_eval", *(_SECRET_VALUE.sub(BLANK, _SECRET.sub(rf"\1\2{BLANK}", word)) for word in words)])
 
 
 def of_task(task: Any) -> dict[str, Any]:

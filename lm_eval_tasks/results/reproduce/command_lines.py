@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,12 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
 def _as_typed(run: RecordedRun, mirror: str | None, notes: list[str]) -> list[str] | None:
     """The words of the command line that the run wrote down; ``None`` where it wrote none, as older releases."""
     typed = next((said_of(config, provenance.COMMAND_LINE) for config in run.configs.values()), None)
-    if not isinstance(typed, list) or typed[:1] != ["lm_eval"] or not all(isinstance(word, str) for word in typed):
+    try:
+        words = shlex.split(typed) if isinstance(typed, str) else []
+    except ValueError:  # a quotation that never ends
         return None
-    words = list(typed)
+    if words[:1] != ["lm_eval"]:
+        return None
     for option in ("--output_path", "-o"):
         if option in words:
             at = words.index(option)
