@@ -28,14 +28,8 @@ TASKS = "nomiracl_de,clapnq_rag,mfava_de"
 # What is hard to say in a shell, or differs from what the harness takes when nothing is said.
 HARD = [
     *("--model_args", "strategy=lexical", "threshold=0.25"),
-    *(
-        "--metadata",
-        "mirror=my mirror",
-        "top_k=2",
-        "detector_args=threshold=0.5;spans=words",
-        "seed=42",
-        "bm25_split=true",
-    ),
+    *("--metadata", "mirror=my mirror", "top_k=2", "detector_args=threshold=0.5;spans=words", "seed=42"),
+    "bm25_split=true",
     *("--gen_kwargs", '{"max_gen_toks": 64, "until": ["\\n\\n", "it\'s"]}'),
     *("--system_instruction", 'Say "I don\'t know" $HOME;\nno more than `that`.'),
     *("--seed", "1,2,None,4", "--apply_chat_template", "--fewshot_as_multiturn", "false", "--limit", "6"),
@@ -82,20 +76,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a mirror and one run over it."""
     folder = tmp_path_factory.mktemp("world")
     copy_of_sample(folder / "my mirror")
-    run(
-        [
-            command("lm_eval"),
-            "--model",
-            "grounded-baseline",
-            "--tasks",
-            TASKS,
-            *HARD,
-            "--output_path",
-            "out",
-            "--log_samples",
-        ],
-        folder,
-    )
+    words = ["--model", "grounded-baseline", "--tasks", TASKS, *HARD, "--output_path", "out", "--log_samples"]
+    run([command("lm_eval"), *words], folder)
     return folder
 
 
@@ -124,16 +106,7 @@ def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
         mine, theirs = (each["configs"][task] for each in (again, results))
         assert mine["metadata"]["provenance"] == theirs["metadata"]["provenance"]
         assert mine["generation_kwargs"] == theirs["generation_kwargs"]
-    for key in (
-        "model",
-        "model_args",
-        "limit",
-        "gen_kwargs",
-        "batch_size",
-        "random_seed",
-        "torch_seed",
-        "fewshot_seed",
-    ):
+    for key in "model model_args limit gen_kwargs batch_size random_seed torch_seed fewshot_seed".split():
         assert again["config"][key] == results["config"][key]
     assert again["system_instruction"] == results["system_instruction"]
     read = [entry["path"] for entry in results["configs"]["clapnq_rag"]["metadata"]["provenance"]["files"]]
@@ -192,25 +165,15 @@ def test_another_version_is_a_difference(world: Path, tmp_path: Path, monkeypatc
     assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
 
 
+ENVIRONMENT = {"LM_EVAL_GROUNDED_MIRROR": "sample"}
+
+
 def test_a_mirror_that_the_environment_named_stands_before_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(
-        [
-            *(
-                command("lm_eval"),
-                "--model",
-                "grounded-baseline",
-                "--model_args",
-                "strategy=abstain",
-                "--tasks",
-                "nomiracl_role",
-            ),
-            *("--output_path", "out", "--samples", json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})),
-        ],
-        tmp_path,
-        LM_EVAL_GROUNDED_MIRROR="sample",
-    )
+    words = ["--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", "nomiracl_role"]
+    samples = json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})
+    run([command("lm_eval"), *words, "--output_path", "out", "--samples", samples], tmp_path, **ENVIRONMENT)
     file, results = results_below(tmp_path / "out")
     found = reproduce(file)
     assert found.same
@@ -342,35 +305,6 @@ def test_a_detector_that_was_evaluated_is_compared(tmp_path: Path) -> None:
     assert [one.what for one in reproduce(file).compared if one.state == "differs"] == ["detector lexical"]
 
 
-def test_judged_samples_are_files_with_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    shell(
-        "lm_eval --model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --metadata mirror=sample "
-        "--log_samples --output_path answers",
-        tmp_path,
-    )
-    shell(
-        "lm_eval --model dummy --tasks clapnq_judge,clapnq_judge_pairs --limit 4 "
-        "--metadata samples=answers judge_reference=true --output_path out",
-        tmp_path,
-    )
-    (samples,) = (tmp_path / "answers").rglob("samples_*.jsonl")
-    file, results = results_below(tmp_path / "out")
-    for task in ("clapnq_judge", "clapnq_judge_pairs"):
-        record = results["configs"][task]["metadata"]["provenance"]
-        assert record["read_from"] == "samples"
-        if task == "clapnq_judge_pairs":
-            assert record["options"]["judge_seed"] == 1234
-            (entry,) = record["local_files"]
-            assert entry["name"] == samples.relative_to(tmp_path / "answers").as_posix()
-            assert entry["sha256"] == hashlib.sha256(samples.read_bytes()).hexdigest()
-    found = reproduce(file)
-    assert found.same, table(found)
-    assert "--metadata samples=answers judge_reference=true" in found.commands[0]
-    samples.write_text(samples.read_text("utf-8") + "\n", "utf-8")
-    assert [one.state for one in reproduce(file).compared if one.what.startswith("samples")] == ["differs"]
-
-
 def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
     file, results = results_below(world / "out")
     older(results)["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
@@ -440,33 +374,27 @@ def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
     assert not (tmp_path / "canary").exists()
 
 
-OF_ANOTHER = {"results": {}, "configs": {"hellaswag": {"metadata": {"version": 1.0}}}, "config": {"model": "hf"}}
-OLDER = {
-    "results": {},
-    "configs": {
-        "mfava_de": {"metadata": {"version": 1.0, "config_source": "x/lm_eval_tasks/mfava/wild/mfava_de.yaml"}}
-    },
-    "config": {},
-}
-FAILED = {
-    "results": {},
-    "configs": {"mfava_de": {"metadata": {"provenance": {"failed": "ZeroDivisionError()"}}}},
-    "config": {},
-}
+def with_metadata(task: str, **metadata: Any) -> str:
+    """A results file with one task."""
+    return json.dumps({"results": {}, "configs": {task: {"metadata": metadata}}, "config": {"model": "hf"}})
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is no results file, or a damaged one"),
         ('{"results": {', "is no results file, or a damaged one"),
         ("[" * 100_000, "is no results file, or a damaged one"),
-        ("[1]", "is no results file of `lm_eval`"),
         ('{"results": {}, "configs": []}', "is no results file of `lm_eval`"),
         ('{"results": {}, "configs": {"a": 1}, "config": {}}', "is damaged: configs holds something"),
-        (json.dumps(OF_ANOTHER), "has no results of lm-eval-grounded: its tasks are hellaswag"),
-        (json.dumps(OLDER), "did not yet say where its numbers come from; run the tasks again (mfava_de)"),
-        (json.dumps(FAILED), "could not be written down then: ZeroDivisionError()"),
+        (with_metadata("hellaswag"), "has no results of lm-eval-grounded: its tasks are hellaswag"),
+        (
+            with_metadata("mfava_de", config_source="x/lm_eval_tasks/mfava/wild/mfava_de.yaml"),
+            "did not yet say where its numbers come from; run the tasks again (mfava_de)",
+        ),
+        (
+            with_metadata("mfava_de", provenance={"failed": "ZeroDivisionError()"}),
+            "could not be written down then: ZeroDivisionError()",
+        ),
     ],
 )
 def test_a_file_that_is_none_of_ours_is_said_in_a_line(
