@@ -174,13 +174,9 @@ def test_samples_with_retrieval_say_what_was_retrieved(tmp_path: Path, retrieved
     ("task", "tagged"),
     [
         ("mfava_de", True),
-        ("clapnq_gold", True),
         ("clapnq_rag_e5_gpt", True),
-        ("clapnq_judge", False),
         ("clapnq_gold_of_mine", False),
         ("mfava_detection_de_gold", False),
-        ("mushroom_de", False),
-        ("nomiracl_de", False),
     ],
 )
 def test_whose_answers_a_detector_tags(task: str, tagged: bool) -> None:
