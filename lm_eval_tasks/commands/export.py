@@ -213,8 +213,9 @@ def _placed(
     return {**row, "passages": [*others[:place], dict(wanted), *others[place:]]}
 
 
-def _same(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return bool(one["id"] and one["id"] == other["id"]) or one["text"].strip() == other["text"].strip()
+def _same(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
+    same_id = bool(first["id"]) and first["id"] == second["id"]
+    return same_id or first["text"].strip() == second["text"].strip()
 
 
 def _examples(

@@ -135,12 +135,12 @@ def table(retrieved: Retrieved, split: str) -> str:
     from lm_eval_tasks.clapnq.dataset import FILE_SPLIT
 
     name = retrieved.described["retriever"]
-    theirs = published(name) if FILE_SPLIT[split] == "dev" else None
-    lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if theirs else "")]
+    paper = published(name) if FILE_SPLIT[split] == "dev" else None
+    lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if paper else "")]
     for metric, (value, low, high) in retrieved.figures.items():
         bounds = f"[{100 * low:.1f}, {100 * high:.1f}]"
         lines.append(
-            f"{metric:10} {100 * value:7.1f} {bounds:>16}" + (f"   {100 * theirs[metric]:.0f}" if theirs else "")
+            f"{metric:10} {100 * value:7.1f} {bounds:>16}" + (f"   {100 * paper[metric]:.0f}" if paper else "")
         )
     lines.append(
         f"over {retrieved.scored} answerable questions with a gold passage in the corpus, of {retrieved.questions} "

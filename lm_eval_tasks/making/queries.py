@@ -94,11 +94,11 @@ def answerable(question: str, reference: str) -> bool:
     Korean, two neighbouring characters do, of which the text holds a tenth. That refuses questions about something else.
     Whether the answer is in the text is for a model to say (the task ``mfava_make_answers_<language>``).
     """
-    asked, said = _units(question), _units(reference)
+    asked, held = _units(question), _units(reference)
     if not asked:
         return False
     share = _SHARE_OF_PAIRS if _PAIRED.search(question) else _SHARE
-    return len(asked & said) >= share * len(asked)
+    return len(asked & held) >= share * len(asked)
 
 
 def _units(text: str) -> set[str]:

@@ -47,14 +47,14 @@ def other_language(text: str, language: str, beside: str = "") -> str | None:
         language: ISO 639 code. One that py3langid does not know (Sindhi) is judged by its script alone.
         beside: a text in that language, for its scripts.
     """
-    theirs, ours = scripts(text), scripts(beside)
-    if len(theirs) > _MOST_SCRIPTS:
+    of_text, expected = scripts(text), scripts(beside)
+    if len(of_text) > _MOST_SCRIPTS:
         return "a mixture"
     code, probability = identified(text)
     sure = probability >= SURE and code != language and language in identifiable()
     if sure and not are_near(code, language):
         return code
-    strange = [(number, script) for script, number in theirs.items() if script not in ours]
-    if ours and 2 * sum(number for number, _ in strange) > sum(theirs.values()):
+    strange = [(number, script) for script, number in of_text.items() if script not in expected]
+    if expected and 2 * sum(number for number, _ in strange) > sum(of_text.values()):
         return max(strange)[1].lower()
     return None

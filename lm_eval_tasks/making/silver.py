@@ -82,12 +82,12 @@ def _changed(text: str, inserted: Sequence[Span], original: str) -> str | None:
     if not whole.startswith(first):
         return "changed outside of the tags"
     for number, ((start, end), part) in enumerate(zip(places, parts, strict=True), 1):
-        found = len(whole) - len(part) if number == len(parts) else whole.find(part, at)
-        if found < at or not whole.startswith(part, found):
+        place = len(whole) - len(part) if number == len(parts) else whole.find(part, at)
+        if place < at or not whole.startswith(part, place):
             return "changed outside of the tags"
-        if _solid(text[start:end]) == whole[at:found]:
+        if _solid(text[start:end]) == whole[at:place]:
             return "a tag around words that were not changed"
-        at = found + len(part)
+        at = place + len(part)
     return None
 
 

@@ -290,12 +290,12 @@ def answers_from(path: str) -> list[dict[str, Any]]:
 def _paths(path: str) -> list[Path]:
     place = Path(path).expanduser()
     if place.is_dir():
-        found = finished(place, "*.jsonl", "*.jsonl.gz")
+        files = finished(place, "*.jsonl", "*.jsonl.gz")
     else:
-        found = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
-    if not found:
+        files = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
+    if not files:
         raise MissingSource(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
-    return found
+    return files
 
 
 def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[StoredAnswer]], int]:
@@ -308,12 +308,12 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
                 continue
             try:
                 record = json.loads(line)
-                found = list(_stored(record, path, number))
+                stored = list(_stored(record, path, number))
             except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
                 broken += 1
                 log.warning("replay: %s, line %d is no stored answer and was passed over (%s)", path, number, error)
                 continue
-            for identity, name, answer in found:
+            for identity, name, answer in stored:
                 if name is not None:
                     models.add(name)
                 if model is None or name is None or name == model:

@@ -61,7 +61,7 @@ def versions(run: RecordedRun) -> list[Compared]:
         of_harness = run.results.get(f"{name}_version")
         if of_harness and of_harness != "N/A":
             there[name] = of_harness
-    return [_compare(f"{name} {said}", str(said), _version(name), "version") for name, said in there.items()]
+    return [_compare(f"{name} {number}", str(number), _version(name), "version") for name, number in there.items()]
 
 
 def _version(distribution: str) -> str:

@@ -102,13 +102,13 @@ def score(
 
 def _tagged_samples(place: Path) -> dict[Path, dict[str, Path]]:
     """Folder to task to samples file, of the tasks whose answers a detector tags."""
-    found = samples_files(place)
+    samples = samples_files(place)
     folders = {
         folder: ours
-        for folder, files in found.items()
+        for folder, files in samples.items()
         if (ours := {task: path for task, path in files.items() if is_tagged(task)})
     }
-    others = ", ".join(sorted({task for files in found.values() for task in files if not is_tagged(task)}))
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
     if not folders:
         raise MissingSource(
             f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
@@ -191,13 +191,13 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
         general: the harness's record of model and prompts, changed here.
         name: of the model, where the earlier results name none.
     """
-    theirs = earlier.get("config", {})
-    kept = {key: value for key, value in theirs.items() if key != "bootstrap_iters"}
+    settings = earlier.get("config", {})
+    kept = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
     results["config"] = {**results["config"], **kept}
     for task, config in results["configs"].items():
         before = earlier.get("configs", {}).get(task, {})
         metadata = config["metadata"]
-        metadata["provenance"] = of_scored(metadata["provenance"], before, theirs.get("model_args"))
+        metadata["provenance"] = of_scored(metadata["provenance"], before, settings.get("model_args"))
         if typed := said_of(before, COMMAND_LINE):
             metadata[COMMAND_LINE] = typed
         for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
