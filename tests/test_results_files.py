@@ -399,6 +399,6 @@ def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
     from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 
     tracker = GeneralConfigTracker()
-    arguments = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
-    tracker.log_experiment_args(model_source=model, model_args="pretrained=y,path=x", **arguments)
-    assert (tracker.model_name, tracker.model_name_sanitized) == ("y", "y")
+    settings = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
+    tracker.log_experiment_args(model_source=model, model_args="path=x,pretrained=org/y", **settings)
+    assert tracker.model_name == "org/y"

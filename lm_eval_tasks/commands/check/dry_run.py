@@ -10,14 +10,15 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
+from lm_eval_tasks.commands.check.prompt_lengths import Measure, measure_of
 from lm_eval_tasks.commands.check.report import Report, TaskReport, in_one_line
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness.harness_results import output_folder
-from lm_eval_tasks.harness.prompt_lengths import Measure, measure_of
 
 if TYPE_CHECKING:
     from lm_eval.config.evaluate_config import EvaluatorConfig
@@ -240,7 +241,8 @@ def _count(findings: TaskReport, requests: Sequence[Any], measure: Measure) -> N
     if not prompts:
         return
     counts = measure.counts(prompts)
-    findings.lengths, findings.unit, findings.example = measure.summary(counts), measure.unit, prompts[0]
+    findings.lengths = f"{min(counts)} to {max(counts)} {measure.unit}, median {round(median(counts))}"
+    findings.example = prompts[0]
     if measure.window is not None:
         answer = findings.answer_tokens or 0
         over = sum(count + answer > measure.window for count in counts)

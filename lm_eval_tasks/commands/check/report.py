@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.harness.prompt_lengths import Lengths
 
 __all__ = ["Report", "TaskReport", "in_one_line"]
 
@@ -20,7 +19,7 @@ class TaskReport:
     Attributes:
         task: its name.
         questions: how many would be asked.
-        lengths: of their prompts, in ``unit``; ``None`` where none could be made.
+        lengths: of their prompts, in words; empty where none could be made.
         answer_tokens: at most so many in an answer; ``None`` where the model decides.
         detector, calibration: what tags and corrects its answers; empty where nothing does.
         example: the first prompt.
@@ -30,8 +29,7 @@ class TaskReport:
 
     task: str
     questions: int = 0
-    lengths: Lengths | None = None
-    unit: str = ""
+    lengths: str = ""
     answer_tokens: int | None = None
     detector: str = ""
     calibration: str = ""
@@ -91,13 +89,11 @@ class Report:
 
 
 def _lines(task: TaskReport) -> Iterator[str]:
-    if task.lengths is None:
+    if not task.lengths:
         yield f"{task.task}: not ready"
         return
-    shortest, middle, longest = task.lengths
     answer = f"; answers of up to {task.answer_tokens} tokens" if task.answer_tokens else ""
-    prompts = f"prompts of {shortest} to {longest} {task.unit}, median {middle}"
-    yield f"{task.task}: {task.questions} questions; {prompts}{answer}"
+    yield f"{task.task}: {task.questions} questions; prompts of {task.lengths}{answer}"
     if task.detector:
         yield f"  detector {task.detector}; calibration {task.calibration or 'none'}"
 
