@@ -22,7 +22,6 @@ from custom_metrics.statistics.document_values import Carried
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
-from lm_eval_tasks.models.names import name_of
 from tests.conftest import command, evaluate, run
 from tests.shared_once import SharedOnce
 
@@ -36,6 +35,12 @@ for (const file of process.argv.slice(1)) {
 }
 console.log(lines);
 """
+
+
+def name_of(model: str, model_args: Any) -> str:
+    from lm_eval.api.registry import get_model
+
+    return str(get_model(model).results_name(model_args))
 
 
 def refuse(constant: str) -> NoReturn:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.results.score import score
 from tests.conftest import results_of, run
 from tests.logged_runs import copied, generate, in_one_step, lines, only_predicted, sample, write_samples
 from tests.report_runs import changed
@@ -84,7 +84,7 @@ def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) ->
         "        return super().detect(r, a, l, q)\n"
         "filters.load_detector = lambda name, **options: Slow(**options)\n"
         "from pathlib import Path\n"
-        "from lm_eval_tasks.commands.work.scoring import score\n"
+        "from lm_eval_tasks.results.score import score\n"
         "print(score(Path(sys.argv[1])))\n"
     )
     first = subprocess.Popen([sys.executable, "-c", slow, str(folder), "0.5"], stdout=subprocess.PIPE, text=True)
@@ -152,12 +152,9 @@ def test_a_cut_file_is_scored_and_its_number_of_documents_is_in_the_results(tmp_
     [
         (json.dumps(sample(0, resps=[])) + "\n" + json.dumps(sample(1)), "line 1: no sample .*IndexError"),
         (json.dumps(sample(0, doc=None)) + "\n" + json.dumps(sample(1)), "line 1: no sample .*TypeError"),
-        (json.dumps(sample(0, doc_id="x")) + "\n" + json.dumps(sample(1)), "line 1: no sample .*ValueError"),
         (json.dumps(sample(0, doc={"id": "1"})), "a document has no language, article, subset"),
-        ("{}\n" + json.dumps(sample(1)), "line 1: no sample .*KeyError"),
         ("nonsense\n" + json.dumps(sample(1)), "line 1: no sample"),
         ("\x80", "no UTF-8"),
-        ("", "no sample can be read"),
         ("{", "no sample can be read"),
     ],
 )
@@ -178,7 +175,7 @@ def test_what_is_no_estimation_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> None:
-    from lm_eval_tasks.commands.work.scoring import _move
+    from lm_eval_tasks.results.score import _move
 
     partial, folder = tmp_path / "partial", tmp_path / "folder"
     for made in (partial, folder):

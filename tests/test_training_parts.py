@@ -40,7 +40,7 @@ from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASUR
 from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
+from lm_eval_tasks.commands.train.transformers import read_data
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.detection.labelled_answers import collections
 from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
@@ -553,7 +553,9 @@ def test_the_papers_recipe_is_table_5() -> None:
 
 def test_every_value_can_be_set() -> None:
     words = ["--lora_r", "8", "--soft-labels=false", "--learning_rate", "2e-5", "--gradient_checkpointing"]
-    recipe = recipe_of("encoder", [*words, "--seeds", "1,2"], {"labels": "category", "attention": None})
+    recipe = recipes.overridden(
+        recipes.read("encoder"), [*words, "--seeds", "1,2"], {"labels": "category", "attention": None}
+    )
     assert (recipe.lora_r, recipe.soft_labels, recipe.labels, recipe.seeds) == (8, False, "category", (1, 2))
     assert recipe.trainer is not None
     assert (recipe.trainer["learning_rate"], recipe.trainer["gradient_checkpointing"]) == ("2e-5", "true")
@@ -574,7 +576,7 @@ def test_every_value_can_be_set() -> None:
 )
 def test_values_that_do_not_fit(words: list[str], why: str) -> None:
     with pytest.raises(UsageError) as raised:
-        recipe_of("encoder", words, {})
+        recipes.overridden(recipes.read("encoder"), words, {})
     assert why in str(raised.value)
 
 

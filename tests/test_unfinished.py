@@ -22,13 +22,13 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
-from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
-from lm_eval_tasks.commands.work.scoring import score
+from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.data import atomic, sources
 from lm_eval_tasks.data.atomic import check_place, finished, move_whole, whole_file, whole_folder
 from lm_eval_tasks.data.samples import samples_files
 from lm_eval_tasks.data.sources import SourceFile
 from lm_eval_tasks.models.replay import Replay
+from lm_eval_tasks.results.score import score
 from tests.conftest import run
 from tests.logged_runs import copied, only_predicted, sample, write_samples
 from tests.shared_once import SharedOnce
@@ -335,7 +335,7 @@ def test_no_reader_sees_unfinished_work(tmp_path: Path) -> None:
 SCORING = """
 import os, signal, sys
 from pathlib import Path
-from lm_eval_tasks.commands.work import scoring
+from lm_eval_tasks.results import score as scoring
 if sys.argv[2] == "die":
     from lm_eval.loggers import EvaluationTracker
     write = EvaluationTracker.save_results_samples

@@ -211,6 +211,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         config: dict[str, Any] = dict(super().dump_config())
         found = provenance.of_task(self)
         config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
+        if typed := provenance.command_line():
+            config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
         config["test_split"] = found.get("split")
         filters = [pipeline.name for pipeline in self._filters]

@@ -40,6 +40,7 @@ class HallucinationDetector(DocumentAnswerer):
     """
 
     NAME = "hallucination-detector"
+    NAMED_BY = ("detector", "detector", DEFAULT_DETECTOR)
 
     def __init__(
         self,
@@ -100,6 +101,6 @@ class HallucinationDetector(DocumentAnswerer):
             [str(doc.get("query") or "") for doc in docs],
         )
         return [
-            Unanswered() if found is None else render(answer, found)
-            for answer, found in zip(answers, spans, strict=True)
+            Unanswered() if of_answer is None else render(answer, of_answer)
+            for answer, of_answer in zip(answers, spans, strict=True)
         ]

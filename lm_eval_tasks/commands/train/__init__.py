@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from lm_eval_tasks.commands import add_mirror, add_output, say
+from lm_eval_tasks.commands import add_mirror, add_output, names_in, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     meant = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
     if meant:
         raise ValueError(f"train --detector lexical has no option {meant[0]}; recipes are for --detector transformers")
-    from lm_eval_tasks.commands.work.training import train_lexical
+    from lm_eval_tasks.commands.train.lexical import train_lexical
 
     for path in train_lexical(arguments.mirror, arguments.output):
         say(path)
@@ -80,27 +80,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _transformers(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.commands.work import training_detector as work
+    from detector_plugin.transformers.training.recipe import overridden, read
+    from lm_eval_tasks.commands.train import transformers
 
-    given = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
-    recipe = work.recipe_of(arguments.recipe or "encoder", arguments.unknown, given)
+    values = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
+    recipe = overridden(read(arguments.recipe or "encoder"), arguments.unknown, values)
     if arguments.show:
-        say(work.shown(recipe))
+        say(transformers.shown(recipe))
         return 0
     if arguments.output is None:
         raise ValueError("train --detector transformers: name the folder of the new detector with -o DIR")
-    trained = work.train(
+    detectors = transformers.train(
         recipe,
         arguments.output,
         mirror=arguments.mirror,
-        languages=work.listed(arguments.languages),
-        without=work.listed(arguments.without) or (),
+        languages=names_in(arguments.languages) or None,
+        without=names_in(arguments.without),
         keep_translations=arguments.keep_translations,
         synthetic=arguments.synthetic,
         calibrate=arguments.calibrate,
     )
-    for one in trained:
-        say(work.told(one))
+    for detector in detectors:
+        say(transformers.summary(detector))
     if len(recipe.seeds) > 1:
-        say(work.over_seeds(arguments.output, recipe.seeds))
+        say(transformers.over_seeds(arguments.output, recipe.seeds))
     return 0

@@ -8,29 +8,28 @@ from dataclasses import dataclass, field
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.harness.prompt_lengths import Lengths
 
-__all__ = ["Checked", "Report", "said"]
+__all__ = ["Report", "TaskReport", "in_one_line"]
 
 
 @dataclass
-class Checked:
+class TaskReport:
     """The findings about one task.
 
     Attributes:
         task: its name.
         questions: how many would be asked.
-        lengths: of their prompts, in ``unit``; ``None`` where none could be made.
+        lengths: of their prompts, in words; empty where none could be made.
         answer_tokens: at most so many in an answer; ``None`` where the model decides.
         detector, calibration: what tags and corrects its answers; empty where nothing does.
         example: the first prompt.
+        template: of the prompts; of tasks that share one, one example is shown.
         problems: what is wrong, a line each.
     """
 
     task: str
     questions: int = 0
-    lengths: Lengths | None = None
-    unit: str = ""
+    lengths: str = ""
     answer_tokens: int | None = None
     detector: str = ""
     calibration: str = ""
@@ -51,7 +50,7 @@ class Report:
         problems: of the run as a whole.
     """
 
-    tasks: list[Checked] = field(default_factory=list)
+    tasks: list[TaskReport] = field(default_factory=list)
     missing: list[sources.SourceFile] = field(default_factory=list)
     fetch: str = ""
     notes: list[str] = field(default_factory=list)
@@ -74,11 +73,11 @@ class Report:
                 yield from (f"  | {printable(line)}" for line in task.example.splitlines())
         yield ""
         yield from (f"note: {on_one_line(note)}" for note in self.notes)
-        of: dict[str, list[str]] = {}
+        having: dict[str, list[str]] = {}  # problem to the tasks that have it
         for task in self.tasks:
             for problem in task.problems:
-                of.setdefault(problem.removeprefix(f"{task.task}: "), []).append(task.task)
-        for problem, tasks in of.items():
+                having.setdefault(problem.removeprefix(f"{task.task}: "), []).append(task.task)
+        for problem, tasks in having.items():
             others = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
             yield on_one_line(f"problem: {tasks[0]}{others}: {problem}")
         yield from (f"problem: {on_one_line(problem)}" for problem in self.problems)
@@ -89,19 +88,17 @@ class Report:
         yield "ready: every file is here, every prompt could be made" if self.ready else "not ready"
 
 
-def _lines(task: Checked) -> Iterator[str]:
-    if task.lengths is None:
+def _lines(task: TaskReport) -> Iterator[str]:
+    if not task.lengths:
         yield f"{task.task}: not ready"
         return
-    shortest, middle, longest = task.lengths
     answer = f"; answers of up to {task.answer_tokens} tokens" if task.answer_tokens else ""
-    prompts = f"prompts of {shortest} to {longest} {task.unit}, median {middle}"
-    yield f"{task.task}: {task.questions} questions; {prompts}{answer}"
+    yield f"{task.task}: {task.questions} questions; prompts of {task.lengths}{answer}"
     if task.detector:
         yield f"  detector {task.detector}; calibration {task.calibration or 'none'}"
 
 
-def said(error: BaseException) -> str:
-    """An error in one line; of one that is not meant for users, its kind too."""
+def in_one_line(error: BaseException) -> str:
+    """The message of an error in one line; its class too where it is not meant for users."""
     text = " ".join(str(error).split())
     return text if isinstance(error, PlainError) else f"{type(error).__name__}: {text}"

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Both are read once, when the libraries are imported.
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     os.environ.setdefault("TQDM_DISABLE", "1")
-    from lm_eval_tasks.commands.work.checking import check
+    from lm_eval_tasks.commands.check.dry_run import check
 
     logging.getLogger("lm_eval").setLevel(logging.WARNING)
     report = check(arguments.unknown)

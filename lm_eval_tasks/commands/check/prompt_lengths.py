@@ -6,46 +6,33 @@ Nothing is downloaded, and no code of a model's repository is run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any, NamedTuple
 
-__all__ = ["Lengths", "Measure", "measure_of"]
+__all__ = ["Measure", "measure_of"]
 
 
-class Lengths(NamedTuple):
-    """Lengths of a task's prompts, in the measure's unit."""
-
-    shortest: int
-    middle: int
-    longest: int
-
-
-class Measure:
+class Measure(NamedTuple):
     """Counts prompts.
 
     Attributes:
-        unit: ``"tokens"`` or ``"characters"``.
         tokenizer: of the model; ``None`` where characters are counted.
         window: how many tokens the model can take, prompt and answer together; ``None`` where that is not known.
         architecture: what the model's configuration calls it, empty where that is not known.
     """
 
-    def __init__(self, tokenizer: Any = None, window: int | None = None, architecture: str = "") -> None:
-        self.unit = "tokens" if tokenizer is not None else "characters"
-        self.tokenizer = tokenizer
-        self.window = window if tokenizer is not None else None
-        self.architecture = architecture
+    tokenizer: Any = None
+    window: int | None = None
+    architecture: str = ""
+
+    @property
+    def unit(self) -> str:
+        return "characters" if self.tokenizer is None else "tokens"
 
     def counts(self, prompts: Sequence[str]) -> list[int]:
         """The length of each."""
         if self.tokenizer is None:
             return [len(prompt) for prompt in prompts]
         return [len(ids) for ids in self.tokenizer(list(prompts), add_special_tokens=False)["input_ids"]]
-
-    @staticmethod
-    def summary(counts: Sequence[int]) -> Lengths:
-        """Shortest, median and longest of at least one."""
-        return Lengths(min(counts), round(median(counts)), max(counts))
 
 
 _TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name one, the surest first

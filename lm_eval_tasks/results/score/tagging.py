@@ -23,7 +23,7 @@ from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.detection.detector_settings import read_options
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
-__all__ = ["LoggedAnswers", "Work", "by_position", "in_workers", "tag_part"]
+__all__ = ["LoggedAnswers", "Work", "in_workers", "tag_part"]
 
 
 class Work(NamedTuple):
@@ -38,6 +38,13 @@ class Work(NamedTuple):
     files: Mapping[str, Path]
     metadata: Mapping[str, Any]
     folder: Path
+
+    def samples(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """Task to its samples by their position in the file, which is what the harness numbers documents by."""
+        return {
+            task: dict(enumerate(sorted(read_samples(path), key=lambda sample: int(sample["doc_id"]))))
+            for task, path in self.files.items()
+        }
 
     def stores(self) -> list[Path]:
         """Files of spans that are there, of this detector, whatever the number of processes that wrote them."""
@@ -76,11 +83,6 @@ class LoggedAnswers(DocumentAnswerer):
         return answers
 
 
-def by_position(samples: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Samples by their position among the documents of a file, which is what the harness numbers them by."""
-    return dict(enumerate(sorted(samples, key=lambda sample: int(sample["doc_id"]))))
-
-
 def tag_part(work: Work, number: int, of: int) -> None:
     """Tag the part of one process.
 
@@ -91,8 +93,7 @@ def tag_part(work: Work, number: int, of: int) -> None:
 
     from lm_eval_tasks.harness.autoload import task_folder
 
-    samples = {task: by_position(list(read_samples(path))) for task, path in work.files.items()}
-    answerer = LoggedAnswers(samples)
+    answerer = LoggedAnswers(work.samples())
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(work.metadata))
     tasks = manager.load(list(work.files))["tasks"]
     with filters.wrapped(lambda made: work.stored(made, number, of)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 from custom_metrics.abstention.folding import fold
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.source_errors import CorruptSource
 from lm_eval_tasks.making import steps
@@ -61,16 +59,16 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     files = [
         (file, task) for place in places for tasks in samples_files(place).values() for task, file in tasks.items()
     ]
-    found = {known for _, task in files if (known := steps.step_of(task))}
+    known = {of_task for _, task in files if (of_task := steps.step_of(task))}
     if step is not None:
-        found &= {step}
-    if len(found) != 1:
-        of = " and ".join(sorted(found)) if found else f"none ({', '.join(sorted({task for _, task in files}))})"
+        known &= {step}
+    if len(known) != 1:
+        of = " and ".join(sorted(known)) if known else f"none ({', '.join(sorted({task for _, task in files}))})"
         raise UsageError(
             f"{_WHO} collect: the samples are of {of}; name those of one step, or choose with --step "
             f"{'|'.join(steps.STEPS)}"
         )
-    (step,) = found
+    (step,) = known
     reasons: Counter[str] = Counter()
     rows: list[Row] = []
     replies = 0
@@ -85,25 +83,12 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
             raise CorruptSource(f"{file}: not the samples of a making task ({error!r})") from error
     rows = list(_once(rows, reasons))
     if not rows:
-        raise UsageError(f"{_WHO} collect: nothing of {replies} replies can be kept ({_said(reasons)})")
+        left_out = "; ".join(f"{reason}: {number}" for reason, number in reasons.items())
+        raise UsageError(f"{_WHO} collect: nothing of {replies} replies can be kept ({left_out})")
     collected = Collected(step, dict(Counter(row["language"] for row in rows)), replies, dict(reasons))
     files_used = [provenance.local_file("samples", file) for file in used]
-    record = {"versions": provenance.versions(), "local_files": files_used, "collected": collected._asdict()}
-    side = output.with_name(f"{output.name}.provenance.json")
-    with whole_file(side) as partial_side, whole_file(output) as partial:
-        with partial.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        partial_side.write_text(json.dumps(provenance.plain(record), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    provenance.write_with_sidecar(output, rows, {"local_files": files_used, "collected": collected._asdict()})
     return collected
-
-
-def _said(reasons: Mapping[str, int]) -> str:
-    return "; ".join(f"{reason}: {number}" for reason, number in reasons.items())
-
-
-def _carried(doc: Mapping[str, Any]) -> Row:
-    fields = {name: str(doc[name]) for name in _CARRIED}
-    return {**fields, "article": fields["url"] or fields["title"]}
 
 
 def _made(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
@@ -117,44 +102,45 @@ def _made(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: b
             row = {"id": f"{doc['row']}/{number}" if several else doc["row"], **_carried(doc), **made}
             yield row if several else {**row, "model": model}
             if faithful and doc["step"] == steps.SILVER:
-                before = [[span["start"], span["end"], span["category"]] for span in doc["spans"]]
-                said = {"answer": doc["answer"], "spans": before, "model": doc["model"]}
-                yield {**row, "id": f"{row['id']}/faithful", **said}
+                before = {"answer": doc["answer"], "spans": _spans(doc), "model": doc["model"]}
+                yield {**row, "id": f"{row['id']}/faithful", **before}
 
 
 def _translated(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
     """Rows put together from their translated texts; one that lacks a text is left out."""
-    texts: dict[str, Row] = {}
+    translated: dict[str, dict[str, Row]] = {}  # row to part to its translation
+    firsts: dict[str, Row] = {}  # row to the document that carries its other fields
     for sample in samples:
         doc = sample["doc"]
         reading = steps.read(sample["resps"][0][0], doc)
         reasons += reading.reasons
-        row = texts.setdefault(doc["row"], {"parts": doc["parts"], "failed": False, "made": {}})
-        row["failed"] |= not reading.rows
+        parts = translated.setdefault(doc["row"], {})
+        for row in reading.rows:
+            parts[doc["part"]] = row
         if doc["part"] == doc["parts"][0]:
-            row["doc"] = doc
-        for made in reading.rows:
-            row["made"][doc["part"]] = made
-    for id, row in texts.items():
-        if row["failed"] or "doc" not in row or row["made"].keys() != {*row["parts"]}:
+            firsts[doc["row"]] = doc
+    for id, parts in translated.items():
+        first = firsts.get(id)
+        if first is None or parts.keys() != {*first["parts"]}:
             reasons[MISSING] += 1
             continue
-        doc = row["doc"]
-        said = {part: made["text"] for part, made in row["made"].items()}
-        fields = {**_carried(doc), **said}
-        if doc["answer"]:
-            spans = row["made"]["answer"]["spans"] if "answer" in said else [_listed(span) for span in doc["spans"]]
-            fields |= {"answer": said.get("answer", doc["answer"]), "spans": spans, "model": doc["model"]}
-        yield {
-            "id": f"{id}/{doc['language']}",
-            **fields,
-            "translated_from": doc["source_language"],
-            "translator": model,
-        }
+        texts = {part: row["text"] for part, row in parts.items()}
+        fields = {**_carried(first), **texts}
+        if first["answer"]:
+            spans = parts["answer"]["spans"] if "answer" in parts else _spans(first)
+            fields |= {"answer": texts.get("answer", first["answer"]), "spans": spans, "model": first["model"]}
+        origin = {"translated_from": first["source_language"], "translator": model}
+        yield {"id": f"{id}/{first['language']}", **fields, **origin}
 
 
-def _listed(span: Mapping[str, Any]) -> list[Any]:
-    return [span["start"], span["end"], span["category"]]
+def _carried(doc: Mapping[str, Any]) -> Row:
+    """The fields of a document that go into its row."""
+    fields = {name: str(doc[name]) for name in _CARRIED}
+    return {**fields, "article": fields["url"] or fields["title"]}
+
+
+def _spans(doc: Mapping[str, Any]) -> list[list[Any]]:
+    return [[span["start"], span["end"], span["category"]] for span in doc["spans"]]
 
 
 def _once(rows: Sequence[Row], reasons: Counter[str]) -> Iterator[Row]:

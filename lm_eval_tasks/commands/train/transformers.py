@@ -1,4 +1,4 @@
-"""The work of ``lm-eval-grounded train --detector transformers``: data in, a detector's folder out."""
+"""``lm-eval-grounded train --detector transformers``: data in, a detector's folder out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import yaml
 
@@ -20,32 +19,18 @@ from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.training import Trained, train_detector
 from detector_plugin.transformers.training.card import Ingredient
 from detector_plugin.transformers.training.measuring import table
-from detector_plugin.transformers.training.recipe import Recipe, overridden, read
+from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import RECORD, FinishedAlready
 from detector_plugin.transformers.training.splitting import split
+from lm_eval_tasks.commands import names_in
 from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, readable
 from lm_eval_tasks.detection.labelled_lines import read_labelled_lines
 
-__all__ = ["listed", "over_seeds", "read_data", "recipe_of", "shown", "told", "train"]
+__all__ = ["over_seeds", "read_data", "shown", "summary", "train"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 UNREADABLE = "answers left out, whose reference is unreadable"
-
-
-def listed(names: str | None) -> list[str] | None:
-    """Names with commas between; ``None`` where there are none."""
-    found = [name.strip() for name in (names or "").split(",") if name.strip()]
-    return found or None
-
-
-def recipe_of(name: str, words: Sequence[str], values: Mapping[str, Any]) -> Recipe:
-    """A recipe with the values of the command line.
-
-    Raises:
-        UsageError: a recipe, a name or a value that is not known.
-    """
-    return overridden(read(name), words, values)
 
 
 def shown(recipe: Recipe) -> str:
@@ -95,7 +80,7 @@ def train(
     seen: Counter[str] = Counter()
     # What is left out is measured, in whatever language it is.
     wanted = None if languages is None else [*languages, *without]
-    documents, ingredients = read_data(listed(recipe.data) or [], mirror, seen, wanted)
+    documents, ingredients = read_data(names_in(recipe.data), mirror, seen, wanted)
     if languages is not None:
         there = {document.language for document in documents}
         unknown = [code for code in languages if code not in there]
@@ -166,11 +151,11 @@ def read_data(
     ingredients = []
     for name in dict.fromkeys(names):
         if name in known:
-            found = labelled_answers(mirror, [name], languages)
-            kept = readable(found)
-            if len(kept) < len(found):
-                seen[UNREADABLE] += len(found) - len(kept)
-            ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(found)))
+            answers = labelled_answers(mirror, [name], languages)
+            kept = readable(answers)
+            if len(kept) < len(answers):
+                seen[UNREADABLE] += len(answers) - len(kept)
+            ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(answers)))
         elif "." in name or "/" in name:
             kept = read_labelled_lines(Path(name).expanduser(), seen)
             kept = [document for document in kept if languages is None or document.language in languages]
@@ -183,23 +168,23 @@ def read_data(
     return documents, ingredients
 
 
-def told(trained: Trained) -> str:
-    """What was made, for the terminal."""
+def summary(trained: Trained) -> str:
+    """The figures, threshold and files of a trained detector."""
     lines = [table(trained.rows)] if trained.rows else []
     return "\n".join([*lines, f"threshold {trained.threshold:g}", *map(str, trained.files)])
 
 
 def over_seeds(output: Path, seeds: Sequence[int]) -> str:
     """The F1 of each held-out row over several seeds, as mean, least and most: the paper reports means of three."""
-    found: dict[str, list[float]] = {}
+    f1: dict[str, list[float]] = {}
     for seed in seeds:
         record = json.loads((output / f"seed-{seed}" / RECORD).read_text("utf-8"))
         for row in record["held_out"]:
             counts = WordCounts(*(row[name] for name in WordCounts._fields))
-            found.setdefault(f"{row['part']} {row['language']} {row['annotations']}", []).append(counts.f1)
+            f1.setdefault(f"{row['part']} {row['language']} {row['annotations']}", []).append(counts.f1)
     return "\n".join(
         f"F1 over {len(values)} seeds, {row}: {100 * fmean(values):.1f} "
         f"({100 * min(values):.1f} to {100 * max(values):.1f})"
-        for row, values in found.items()
+        for row, values in f1.items()
         if not any(map(math.isnan, values))
     )

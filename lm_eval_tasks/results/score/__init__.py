@@ -18,14 +18,14 @@ from typing import Any
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
-from lm_eval_tasks.commands.work import tagging
 from lm_eval_tasks.data.atomic import move_whole
-from lm_eval_tasks.data.provenance import of_scored
-from lm_eval_tasks.data.samples import read_samples, samples_files
+from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
+from lm_eval_tasks.data.samples import samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.detection.detector_settings import read_options
 from lm_eval_tasks.harness.detector_task import is_tagged
-from lm_eval_tasks.runs.results_file import read_results
+from lm_eval_tasks.results.score.tagging import LoggedAnswers, Work, in_workers, tag_part
+from lm_eval_tasks.runs.results_file import read_results, said_of
 
 __all__ = ["score"]
 
@@ -70,25 +70,12 @@ def score(
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
         OSError: the results could not be written; what was found is kept for the next run.
     """
-    if workers < 1 or (workers > 1 and processes.here().number > 1):
+    here = processes.here()
+    if workers < 1 or (workers > 1 and here.number > 1):
         raise UsageError(
-            f"score: {workers} workers in each of the {processes.here().number} processes that were launched; start them "
-            f"with one or with the other, and at least one"
+            f"score: {workers} workers in each of the {here.number} processes that were launched; start them with one or "
+            f"with the other, and at least one"
         )
-    found = samples_files(place)
-    folders = {
-        folder: ours
-        for folder, files in found.items()
-        if (ours := {task: path for task, path in files.items() if is_tagged(task)})
-    }
-    others = sorted({task for files in found.values() for task in files if not is_tagged(task)})
-    if not folders:
-        raise MissingSource(
-            f"{place.resolve()}: samples of {', '.join(others)}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, "
-            f"whose answers a detector tags"
-        )
-    if others:
-        log.info("passed over, as no detector tags their answers: %s", ", ".join(others))
     if skip_failing:
         detector_args = {**read_options(detector_args, "score"), "skip_failing": True}
     options = {
@@ -99,59 +86,78 @@ def score(
     }
     metadata = {key: value for key, value in options.items() if value is not None}
     written = []
-    for folder, ours in folders.items():
+    folders = _tagged_samples(place)
+    for folder, files in folders.items():
         to = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
-        if processes.here().rank == 0:
-            written.append(_score_model(ours, metadata, to, workers))
-            continue
-        processes.barrier()  # until the first process has the folder to itself
-        _tag_part(ours, metadata, to)
+        to.mkdir(parents=True, exist_ok=True)
+        source = next(iter(files.values()))
+        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, to)
+        if here.rank == 0:
+            written.append(_score_model(work, _earlier_results(source), workers))
+        else:
+            processes.barrier()  # until the first process has the folder to itself
+            tag_part(work, here.rank, here.number)
+            processes.barrier()
     return written
 
 
-def _tag_part(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path) -> None:
-    """The part of this process, of those that were launched; returns when all have done theirs."""
-    here = processes.here()
-    folder.mkdir(parents=True, exist_ok=True)
-    tagging.tag_part(tagging.Work(files, {**metadata, "samples": _origin(files)}, folder), here.rank, here.number)
-    processes.barrier()
+def _tagged_samples(place: Path) -> dict[Path, dict[str, Path]]:
+    """Folder to task to samples file, of the tasks whose answers a detector tags."""
+    samples = samples_files(place)
+    folders = {
+        folder: ours
+        for folder, files in samples.items()
+        if (ours := {task: path for task, path in files.items() if is_tagged(task)})
+    }
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
+    if not folders:
+        raise MissingSource(
+            f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
+            f"a detector tags"
+        )
+    if others:
+        log.info("passed over, as no detector tags their answers: %s", others)
+    return folders
 
 
-def _origin(files: Mapping[str, Path]) -> str:
-    """Where the documents are read: a samples file, or the folder of several."""
-    source = next(iter(files.values()))
-    return str(source if len(files) == 1 else source.parent)
+def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
+    """Tag and score the answers of one model.
 
+    Args:
+        work: the samples files, what tags them, and the folder of the results.
+        earlier: the results of the run that made the answers.
+        workers: processes that tag.
 
-def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Path, workers: int) -> Path:
+    Returns:
+        The results file.
+    """
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
     from lm_eval_tasks.harness.autoload import task_folder
 
-    samples = {task: tagging.by_position(list(read_samples(path))) for task, path in files.items()}
-    source = next(iter(files.values()))
-    earlier = _earlier_results(source)
+    samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
-    files = dict(sorted(files.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-    folder.mkdir(parents=True, exist_ok=True)
-    metadata = {**metadata, "samples": _origin(files)}
-    work = tagging.Work(files, metadata, folder)
-    groups = _whole_groups(earlier, files)
-    in_groups = {task for tasks in groups.values() for task in tasks}
-    with _alone_in(folder) as partial:
-        if processes.here().number > 1:
+    tasks = sorted(work.files, key=lambda task: order.index(task) if task in order else len(order))
+    groups = _whole_groups(earlier, work.files)
+    in_groups = {task for members in groups.values() for task in members}
+    here = processes.here()
+    with _alone_in(work.folder) as partial:
+        if here.number > 1:
             processes.barrier()
-            _tag_part(files, metadata, folder)
+            tag_part(work, here.rank, here.number)
+            processes.barrier()
         elif workers > 1:
-            tagging.in_workers(work, workers)
+            in_workers(work, workers)
         tracker = EvaluationTracker(output_path=str(partial))
         with filters.wrapped(work.stored):
             results = simple_evaluate(
-                model=tagging.LoggedAnswers(samples),
-                tasks=[*groups, *(task for task in files if task not in in_groups)],
-                task_manager=TaskManager(include_path=task_folder(), include_defaults=False, metadata=metadata),
+                model=LoggedAnswers(samples),
+                tasks=[*groups, *(task for task in tasks if task not in in_groups)],
+                task_manager=TaskManager(
+                    include_path=task_folder(), include_defaults=False, metadata=dict(work.metadata)
+                ),
                 evaluation_tracker=tracker,
                 log_samples=True,
             )
@@ -164,39 +170,50 @@ def _score_model(files: Mapping[str, Path], metadata: dict[str, Any], folder: Pa
                 if isinstance(arguments, Mapping):
                     row["arguments"] = [tuple(each.values()) for each in arguments.values()]
                 row["prompt_hash"] = before.get("prompt_hash", row["prompt_hash"])
-        results["config"] = {
-            **results["config"],
-            **{key: value for key, value in earlier.get("config", {}).items() if key != "bootstrap_iters"},
-            "scored_from": {task: path.name for task, path in files.items()},
-        }
-        for task, config in results["configs"].items():
-            said = earlier.get("configs", {}).get(task, {})
-            config["metadata"]["provenance"] = of_scored(
-                config["metadata"]["provenance"], said, earlier.get("config", {}).get("model_args")
-            )
-            for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
-                if said.get(key) is not None:
-                    config[key] = said[key]
-        for task, number in results["n-samples"].items():
-            number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
-        results["n-shot"] |= {task: n for task, n in earlier.get("n-shot", {}).items() if task in results["n-shot"]}
-        general = tracker.general_config_tracker
-        general.model_source = earlier.get("model_source", "logged answers")
-        general.model_name = earlier.get("model_name", folder.name)
-        # A name of a folder below `partial`, whatever the file that it comes from says.
-        named = str(earlier.get("model_name_sanitized") or folder.name)
-        general.model_name_sanitized = re.sub(r"[^\w.-]", "_", named).lstrip(".") or "model"
-        for key in _SHARED:
-            setattr(general, key, earlier.get(key))
+        _carry_over(earlier, results, tracker.general_config_tracker, work.folder.name)
+        results["config"]["scored_from"] = {task: work.files[task].name for task in tasks}
         tracker.save_results_aggregated(results=results, samples=logged)
         for task, rows in logged.items():
             tracker.save_results_samples(task_name=task, samples=rows)
-        numbers = {task: len(of_task) for task, of_task in logged.items()}
-        made = partial / general.model_name_sanitized
-        written = _move(made, folder, f"results_{tracker.date_id}.json", numbers)
+        numbers = {task: len(rows) for task, rows in logged.items()}
+        made = partial / tracker.general_config_tracker.model_name_sanitized
+        written = _move(made, work.folder, f"results_{tracker.date_id}.json", numbers)
         for store in work.stores():
             store.unlink(missing_ok=True)
     return written
+
+
+def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: Any, name: str) -> None:
+    """Say of the results what the run that made the answers said: its model, prompts, settings and provenance.
+
+    Args:
+        earlier: its results; empty where they are not there.
+        results: of the scoring, changed here.
+        general: the harness's record of model and prompts, changed here.
+        name: of the model, where the earlier results name none.
+    """
+    settings = earlier.get("config", {})
+    kept = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
+    results["config"] = {**results["config"], **kept}
+    for task, config in results["configs"].items():
+        before = earlier.get("configs", {}).get(task, {})
+        metadata = config["metadata"]
+        metadata["provenance"] = of_scored(metadata["provenance"], before, settings.get("model_args"))
+        if typed := said_of(before, COMMAND_LINE):
+            metadata[COMMAND_LINE] = typed
+        for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
+            if before.get(key) is not None:
+                config[key] = before[key]
+    for task, number in results["n-samples"].items():
+        number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
+    results["n-shot"] |= {task: n for task, n in earlier.get("n-shot", {}).items() if task in results["n-shot"]}
+    general.model_source = earlier.get("model_source", "logged answers")
+    general.model_name = earlier.get("model_name", name)
+    # A name of a folder below the one that is written, whatever the file that it comes from says.
+    sanitized = str(earlier.get("model_name_sanitized") or name)
+    general.model_name_sanitized = re.sub(r"[^\w.-]", "_", sanitized).lstrip(".") or "model"
+    for key in _SHARED:
+        setattr(general, key, earlier.get(key))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The work of ``lm-eval-grounded train``: the lexical detector's weights and calibration, made anew from a mirror."""
+"""``lm-eval-grounded train --detector lexical``: the weights and calibration, made anew from a mirror."""
 
 from __future__ import annotations
 
