@@ -15,7 +15,7 @@ import torch
 from transformers import BertForTokenClassification
 
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.engines.cores import each_on_a_core
+from detector_plugin.transformers.engines.runner import each_on_a_core
 from tests.tiny_bases import write_base
 
 WAIT = 30  # seconds after which a test is broken, not slow

@@ -237,7 +237,7 @@ def test_the_engines_import_nothing_heavy() -> None:
     from tests.conftest import run
 
     program = (
-        "import sys, detector_plugin.transformers.engines\n"
+        "import sys, detector_plugin.transformers\n"
         "print([name for name in ('vllm', 'aiohttp', 'torch', 'transformers') if name in sys.modules])"
     )
     assert run([sys.executable, "-c", program], Path.cwd()).stdout.strip() == "[]"

@@ -13,7 +13,7 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
-from detector_plugin.prompt import PROMPT_VERSION
+from detector_plugin.llm import PROMPT_VERSION
 
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")
 

@@ -184,7 +184,7 @@ def test_nothing_is_looked_up_before_it_is_asked_for(theirs: Path, tmp_path: Pat
     """And then the installed packages are read once."""
     code = (
         "import sys, detector_plugin, lm_eval_tasks.clapnq.retrieval\n"
-        "from custom_metrics import entry_points\nfrom detector_plugin import load_detector\n"
+        "from custom_metrics.usage import entry_points\nfrom detector_plugin import load_detector\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules)\n"
         "load_detector('shouting'); load_detector('lexical'); load_detector('shouting')\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules, 'torch' in sys.modules)"

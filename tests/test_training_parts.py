@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, without_spans
-from detector_plugin.texts import article_groups, text_groups
+from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
-from detector_plugin.transformers.training.loss import HEAVIEST, balanced
 from detector_plugin.transformers.training.measuring import (
     MOST_WINDOWS,
     TOO_LONG,
@@ -36,8 +34,17 @@ from detector_plugin.transformers.training.measuring import (
     short_enough,
     table,
 )
-from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split
-from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, synthetic
+from detector_plugin.transformers.training.splitting import (
+    CLEANED,
+    GIVEN_UP,
+    NOT_MEASURED,
+    UNPLACED,
+    UNRELATED,
+    Parts,
+    split,
+    synthetic,
+)
+from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
@@ -506,7 +513,7 @@ def test_weights_of_classes() -> None:
 
 def test_loss() -> None:
     torch = pytest.importorskip("torch")
-    from detector_plugin.transformers.training.loss import token_loss
+    from detector_plugin.transformers.training.trainer import token_loss
 
     logits = torch.tensor([[[1.0, 2.0, 0.5], [0.0, 0.0, 3.0], [9.0, 0.0, 0.0], [-1e4, 1e4, 0.0]]])
     labels = torch.tensor([[1, 3, IGNORED, 1]])
@@ -563,11 +570,11 @@ def test_every_value_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--lora_r", "x"], "--lora_r: 'x' is no int from 1 to 4096"),
-        (["--held_out", "1"], "--held_out: '1' is no float from 0 to 0.9"),
+        (["--lora_r", "x"], "--lora_r: 'x' is not a whole number from 1 to 4096"),
+        (["--held_out", "1"], "--held_out: '1' is not a number from 0 to 0.9"),
         (["--form", "pears"], "--form: 'pears' is none of auto, lettucedetect"),
-        (["--seeds", "1,1"], "--seeds: '1,1' is no whole numbers"),
-        (["--soft_labels", "maybe"], "--soft_labels: 'maybe' is no bool"),
+        (["--seeds", "1,1"], "--seeds: '1,1' is no list of different whole numbers"),
+        (["--soft_labels", "maybe"], "--soft_labels: 'maybe' is neither True nor False"),
         (["--seed", "1"], "--seed follows from other options; use --seeds"),
         (["loose"], "'loose' belongs to no option"),
     ],

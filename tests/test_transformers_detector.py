@@ -18,8 +18,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.detector import Detector, UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.readings import spans_of
-from detector_plugin.transformers.windows import number_of_windows, windows
+from detector_plugin.transformers.windows import number_of_windows, spans_of, windows
 from tests.tiny_models import (
     BINARY,
     llama_tokenizer,

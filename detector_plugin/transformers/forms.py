@@ -46,6 +46,10 @@ class Encoded(NamedTuple):
     answer: NDArray[np.int64]
     offsets: NDArray[np.int64]
 
+    def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> NDArray[np.int64]:
+        """Places of the tokens of a window, in order, which has some of the reference's tokens and of the answer's."""
+        return np.sort(np.concatenate([self.fixed, self.reference[slice(*reference)], self.answer[slice(*answer)]]))
+
 
 def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
     """The prompt's text before and after the reference.

@@ -15,21 +15,24 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span
-from detector_plugin.detector import UnusableDetector, same_length
-from detector_plugin.transformers.engines import engine_of
-from detector_plugin.transformers.engines.engine import Engine, FailingInput, Setup
-from detector_plugin.transformers.engines.lengths import length_of
+from custom_metrics.usage.options import known_instead, misspelt
+from detector_plugin.detector import UnusableDetector, flag, number, one_of, same_length
+from detector_plugin.transformers.engines import Engine, FailingInput, Setup
+from detector_plugin.transformers.engines.runner import Runner
+from detector_plugin.transformers.engines.server import Server
+from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.model import describe, find
-from detector_plugin.transformers.options import flag, number, one_of
-from detector_plugin.transformers.readings import Document, Reading, spans_of
+from detector_plugin.transformers.model import describe, find, length_of
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
 
-__all__ = ["TransformersDetector", "check"]
+__all__ = ["ENGINES", "TransformersDetector", "check"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM, "server": Server}
+"""The engines, by the name that the option ``engine`` gives. A new engine is a line here."""
 
 _CHUNK = 32  # documents that the tokenizer reads at once
 
@@ -52,7 +55,7 @@ class TransformersDetector:
             in the form ``paper``, else the model's own; of a model trained here, what it was trained with.
         threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
         max_length: of an input in tokens; by default what the model can read, at most 4096.
-        engine: what computes the probabilities, one of :data:`detector_plugin.transformers.engines.ENGINES`.
+        engine: what computes the probabilities, one of :data:`ENGINES`.
         batch_size: inputs at once, at most, over all cores of a CPU; by default what suits the engine.
         batch_tokens: tokens at once, at most, padding included, over all cores of a CPU; a single input may have more.
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``: bfloat16 on a GPU, float16 on one without it, float32 on
@@ -99,7 +102,7 @@ class TransformersDetector:
         progress: bool | str = True,
         **of_engine: Any,
     ) -> None:
-        kind = engine_of(name, engine, of_engine, _options())
+        kind = _engine_of(name, engine, of_engine)
         self.name = name.rstrip("/") or name
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
@@ -216,17 +219,15 @@ class TransformersDetector:
 
             def to_read() -> Iterator[Reading]:
                 for index, tokens in _ahead(encoded, wanted):
-                    document = Document(index, tokens, len(self.categories), self._room(tokens))
-                    for window in windows(len(tokens.reference), len(tokens.answer), document.room):
-                        yield Reading(document, window, document.tokens(window))
+                    yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
                 if isinstance(probabilities, FailingInput):
                     self._pass_over(answers[document.index], probabilities)
                     document.failed = True
-                    document.left -= 1
                 else:
-                    document.take(window, row, probabilities, self.categories)
+                    document.take(window, row, probabilities)
+                document.left -= 1
                 if document.left == 0:
                     bar.update()
                     yield document
@@ -296,7 +297,7 @@ def check(
         UnusableDetector: there is no such model, no such option, or the engine cannot be had.
     """
     of_engine = {key: value for key, value in options.items() if key not in _options()}
-    kind = engine_of(name, engine, of_engine, _options())
+    kind = _engine_of(name, engine, of_engine)
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
             library(needed)  # which says what to install
@@ -308,3 +309,25 @@ def _options() -> list[str]:
     """The options of every engine."""
     parameters = inspect.signature(TransformersDetector).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+
+
+def _engine_of(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
+    """The engine of a name.
+
+    Args:
+        detector: its name, for messages.
+        name: of the engine.
+        options: that are not those of every engine.
+
+    Raises:
+        UnusableDetector: there is no such engine, or it has no such option.
+    """
+    one_of("engine", name, tuple(ENGINES))
+    engine = ENGINES[name]
+    known = sorted([*_options(), *(engine.OPTIONS or ())])
+    for option in sorted(options.keys() - (engine.OPTIONS or ())):
+        if engine.OPTIONS is not None:
+            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")
+        if meant := misspelt(option, known):
+            raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")
+    return engine

@@ -5,7 +5,7 @@ Used by the tables of mFAVA (``mfava_detection_*``) and Mu-SHROOM.
 
 from __future__ import annotations
 
-from detector_plugin.prompt import template_text
+from detector_plugin.llm import template_text
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Metric, Step
 
 __all__ = ["detection_base"]

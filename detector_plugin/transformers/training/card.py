@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.stored import Stored
+from detector_plugin.transformers.repository import Stored
 from detector_plugin.transformers.training.measuring import Row, table
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.engines.runner import reads_types
-from detector_plugin.transformers.engines.stored import Stored
 from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.repository import first_line, library
+from detector_plugin.transformers.repository import Stored, first_line, library
 from detector_plugin.transformers.token_classifier import TransformersDetector
 from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.card import Ingredient, card
 from detector_plugin.transformers.training.examples import LABELS, Collator, Examples, examples_of
-from detector_plugin.transformers.training.loss import balanced
 from detector_plugin.transformers.training.measuring import (
     TOO_LONG,
     Row,
@@ -40,11 +38,11 @@ from detector_plugin.transformers.training.saving import (
     write_calibration,
     write_record,
 )
-from detector_plugin.transformers.training.splitting import Parts
-from detector_plugin.transformers.training.synthetic import synthetic
+from detector_plugin.transformers.training.splitting import Parts, synthetic
 from detector_plugin.transformers.training.trainer import (
     TrainingFailed,
     arguments_of,
+    balanced,
     flagged_probability,
     last_checkpoint,
     precision_of,
@@ -94,7 +92,7 @@ def train_detector(
         recipe: what to train, and how.
         folder: of the detector.
         seed: of weights, dropout and the order of examples.
-        made_up: documents to make of others, see :mod:`detector_plugin.transformers.training.synthetic`.
+        made_up: documents to make of others, see :mod:`detector_plugin.transformers.training.splitting.synthetic`.
         without: what was left out whole, for the card.
         ingredients: what data went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.

@@ -13,9 +13,8 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.stored import Stored
 from detector_plugin.transformers.model import find, version_of
-from detector_plugin.transformers.repository import first_line
+from detector_plugin.transformers.repository import Stored, first_line
 from detector_plugin.transformers.training.base import Base
 from detector_plugin.transformers.training.measuring import Row, calibration_of
 from detector_plugin.transformers.training.recipe import Recipe

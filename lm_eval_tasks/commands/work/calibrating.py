@@ -18,7 +18,7 @@ from detector_plugin.calibration import (
     too_few,
 )
 from detector_plugin.lexical import HELD_OUT_SUFFIX
-from detector_plugin.prompt import PROMPT_VERSION
+from detector_plugin.llm import PROMPT_VERSION
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.runs import cluster_of
 
