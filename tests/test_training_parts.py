@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
+from custom_metrics.scores.detection import WordCounts
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
 from detector_plugin.transformers.forms import Encoded, Encoder
@@ -26,6 +27,7 @@ from detector_plugin.transformers.training.examples import IGNORED, LABELS, Exam
 from detector_plugin.transformers.training.measuring import (
     MOST_WINDOWS,
     TOO_LONG,
+    Measured,
     Row,
     best_threshold,
     calibration_of,
@@ -649,7 +651,11 @@ def test_the_threshold_is_the_best_over_languages() -> None:
 
 def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
     def row(part: str, language: str, annotations: str, counts: list[list[int]]) -> Row:
-        return Row(part, language, annotations, np.array(counts), ("m",) * len(counts), 0.5)
+        document = answer("", language=language, annotations=annotations, model="m")
+        measured = [
+            Measured(replace(document, reference=str(at)), WordCounts(*row), 0.5) for at, row in enumerate(counts)
+        ]
+        return Row(part, language, annotations, measured)
 
     rows = [
         row("measured", "de", "real", [[1, 1, 1, 1]] * 5),

@@ -20,8 +20,8 @@ from detector_plugin.detector import UnusableDetector
 __all__ = ["DETECTOR_FILE", "Repository", "Stored", "first_line", "library", "require"]
 
 
-def library(name: str) -> Any:
-    """A library that only the extra ``hf`` brings.
+def library(name: str, extra: str = "hf") -> Any:
+    """A library that only an extra of this package brings.
 
     Raises:
         UnusableDetector: it is not installed.
@@ -30,7 +30,8 @@ def library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise UnusableDetector(
-            f"detectors of Hugging Face need {name}, which cannot be imported ({error}): pip install 'lm-eval-grounded[hf]'"
+            f"detectors of Hugging Face need {name}, which cannot be imported ({error}): pip install "
+            f"'lm-eval-grounded[{extra}]'"
         ) from error
 
 

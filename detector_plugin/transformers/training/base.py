@@ -17,7 +17,7 @@ from detector_plugin.transformers.model import (
     learned_positions,
     positions_of,
 )
-from detector_plugin.transformers.repository import Repository, first_line, library, require
+from detector_plugin.transformers.repository import Repository, Stored, first_line, library, require
 from detector_plugin.transformers.training.recipe import Recipe
 
 __all__ = ["Base", "load_base"]
@@ -37,6 +37,7 @@ class Base(NamedTuple):
         form: in which it reads; one of :data:`detector_plugin.transformers.forms.FORMS`.
         attention: ``bidirectional`` or ``causal`` of a decoder; ``None`` of an encoder.
         max_length: of an input in tokens.
+        labels: names of the classes in their order.
         version, licence: of the base model.
     """
 
@@ -45,8 +46,13 @@ class Base(NamedTuple):
     form: str
     attention: str | None
     max_length: int
+    labels: Sequence[str]
     version: str
     licence: str
+
+    def stored(self, threshold: float | None) -> Stored:
+        """The settings that a detector brings along."""
+        return Stored(self.form, self.attention, threshold, self.max_length, tuple(self.labels))
 
 
 def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any) -> Base:
@@ -104,7 +110,7 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
-    return Base(model, tokenizer, form, attention, longest, repository.version(), repository.licence())
+    return Base(model, tokenizer, form, attention, longest, labels, repository.version(), repository.licence())
 
 
 def _check_both_ways(torch: Any, model: Any, name: str) -> None:

@@ -20,6 +20,7 @@ from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.transformers.engines.runner import both_ways
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.training.examples import IGNORED
+from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, as_words, close_to
 
 __all__ = [
@@ -258,8 +259,4 @@ def token_f1(predicted: Any) -> dict[str, float]:
     p, y = probabilities[learned], labels[learned] > 0
     if not y.any():
         return {}
-    best = 0.0
-    for threshold in np.arange(0.05, 1, 0.05):
-        flagged = p >= threshold
-        best = max(best, 2 * float((flagged & y).sum()) / float(flagged.sum() + y.sum()))
-    return {"f1": best}
+    return {"f1": max(f1_at(np.arange(0.05, 1, 0.05), p, y))}
