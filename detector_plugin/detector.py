@@ -94,10 +94,12 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
 
 
 def number(option: str, value: Any, kind: Any, least: float, most: float = float("inf")) -> Any:
-    """The value of an option, as Python or the command line gives it, as an ``int`` or ``float``.
+    """The value of an option, as Python or the command line gives it, as an ``int`` or ``float``; ``None`` stays.
 
     Raises:
         UnusableDetector: it is no such number, or out of bounds."""
+    if value is None:
+        return None
     try:
         converted = kind(value)
         if isinstance(value, bool) or converted != float(value) or not least <= converted <= most:

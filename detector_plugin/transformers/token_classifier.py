@@ -107,11 +107,11 @@ class TransformersDetector:
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
         one_of("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
-        wanted: float | None = None if threshold is None else number("threshold", threshold, float, 0, 1)
+        wanted: float | None = number("threshold", threshold, float, 0, 1)
         self.progress = flag("progress", progress)
-        size = None if batch_size is None else number("batch_size", batch_size, int, 1)
-        tokens = None if batch_tokens is None else number("batch_tokens", batch_tokens, int, 1)
-        longest = None if max_length is None else number("max_length", max_length, int, 1)
+        size = number("batch_size", batch_size, int, 1)
+        tokens = number("batch_tokens", batch_tokens, int, 1)
+        longest = number("max_length", max_length, int, 1)
         told = mapping_of(labels)
         loaded = describe(
             self.name,
