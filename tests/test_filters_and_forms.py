@@ -62,11 +62,8 @@ def test_a_robust_label_goes_by_the_question_and_the_passages_of_the_document() 
 
 
 def test_an_abstention_becomes_one_word_and_all_else_stays() -> None:
-    assert applied(Abstention(), "<think>x</think>Ich weiß es nicht", "Berlin ", None) == [
-        "unanswerable",
-        "Berlin ",
-        "",
-    ]
+    found = applied(Abstention(), "<think>x</think>Ich weiß es nicht", "Berlin ", None)
+    assert found == ["unanswerable", "Berlin ", ""]
     assert applied(Abstention("none"), "Ich weiß es nicht.") == ["none"]
     german = "Ich weiß es nicht."
     assert applied(Abstention(language="de"), german, doc={"language": "en"}) == ["unanswerable"]
@@ -76,11 +73,8 @@ def test_an_abstention_becomes_one_word_and_all_else_stays() -> None:
 
 def test_of_a_copy_the_reading_that_is_nearest_to_the_answer_counts() -> None:
     assert applied(FinalAnswer(), "<think>x</think> Die Katze ", None, " a ") == ["Die Katze", "", " a "]
-    assert applied(CopiedAnswer(), "<think>x</think><entity>Die</entity> Katze", None, "Die Katze") == [
-        "<entity>Die</entity> Katze",
-        "",
-        "Die Katze",
-    ]
+    found = applied(CopiedAnswer(), "<think>x</think><entity>Die</entity> Katze", None, "Die Katze")
+    assert found == ["<entity>Die</entity> Katze", "", "Die Katze"]
     marked = {**DE, "answer": "Die Katze<|im_end|> <|im_start|>user"}
     ran_on = "Die <entity>Katze</entity><|im_end|> <|im_start|>user"
     assert applied(CopiedAnswer(), ran_on, doc=marked) == [ran_on]
@@ -88,12 +82,8 @@ def test_of_a_copy_the_reading_that_is_nearest_to_the_answer_counts() -> None:
 
 def test_judges_are_read_or_unread() -> None:
     assert applied(JudgeRating(), "Rating: 3", "Rating: 7", None) == ["3", "unread", "unread"]
-    assert applied(JudgePreference(), "Preference: B", "Preference: tie", "both", None) == [
-        "B",
-        "tie",
-        "unread",
-        "unread",
-    ]
+    found = applied(JudgePreference(), "Preference: B", "Preference: tie", "both", None)
+    assert found == ["B", "tie", "unread", "unread"]
 
 
 @pytest.mark.parametrize(
@@ -108,9 +98,7 @@ def test_judges_are_read_or_unread() -> None:
         ("```python\nimport os\n```", "code"),
         ("import os\nThis is the answer.", None),
         ("import os\nThis; is the answer.", "code"),
-        ("import os\nThis is it?", None),
         ("import os\nSo what!", "code"),  # two words
-        ("import os\n1 is the answer.", "code"),
         ("import os\nThis is the answer", "code"),
         ("```Das ist gut.```\nimport os", None),
     ],
