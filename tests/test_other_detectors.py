@@ -83,7 +83,7 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
     there = r"absent, broken, lexical, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
     with pytest.raises(UnusableDetector, match=rf"^name a detector: {there}, or the name or path of a Hugging Face"):
         load_detector(" ")
-    with pytest.raises(UnusableDetector, match="name a detector: lexical, llm, or|name a detector: absent"):
+    with pytest.raises(UnusableDetector, match=r"^name a detector: absent, "):
         load_detector(None)  # type: ignore[arg-type]
     for name, near in (("shoutin", "; did you mean 'shouting'? There are"), ("xyz", "; there are")):
         with pytest.raises(UnusableDetector, match=rf"^detector {name}: there is no .*{re.escape(near)} {there}, and "):
