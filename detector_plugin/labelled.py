@@ -152,7 +152,7 @@ def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledA
     """Pairs of places of documents whose groups are of one text."""
     references = {(document.language, document.reference) for document in documents}
     texts: Counter[str] = Counter(language for language, _ in references)
-    keys_of = {reference: _keys(reference) for _, reference in references}
+    keys_of = {reference: kept_keys(reference) for _, reference in references}
     texts_with: dict[Hashable, Counter[str]] = defaultdict(Counter)
     for language, reference in references:
         for key in keys_of[reference]:
@@ -181,7 +181,7 @@ def _translations(groups: Sequence[Sequence[int]], documents: Sequence[LabelledA
                 yield groups[group][0], groups[other][0]
 
 
-def _keys(text: str) -> set[Hashable]:
+def kept_keys(text: str) -> set[Hashable]:
     """What a translation keeps: numbers in any digits, pairs of them, and words without accents."""
     plain = unicodedata.normalize("NFKD", text).translate(_ACCENTS).casefold()
     numbers = [int(digits) for digits in _NUMBER.findall(plain)]
