@@ -28,7 +28,7 @@ from detector_plugin.transformers.engines import (
 )
 from detector_plugin.transformers.engines.in_flight import Loop
 from detector_plugin.transformers.engines.pooling_api import Garbage, Served
-from detector_plugin.transformers.repository import library
+from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading
 
 __all__ = ["Server"]
@@ -140,6 +140,7 @@ class Server:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in again.most_common())
                 log.warning("detector %s: %d requests were sent again: %s", self.name, again.total(), kinds)
 
+    # Not tenacity, whose waits are each call's own: a server that wants to rest rests from all requests under way.
     async def _logits(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         for failures in range(self.retries + 1):
             server = min(self.servers, key=lambda one: (one.rests_until > time.monotonic(), one.busy))
@@ -202,7 +203,7 @@ class Server:
         except asyncio.TimeoutError as error:
             raise _Failed("timed out", f"no answer in {self.timeout:g} seconds") from error
         except (client.ClientError, OSError) as error:
-            raise _Failed("without a connection", f"{type(error).__name__}: {str(error)[:200]}") from error
+            raise _Failed("without a connection", first_line(error)) from error
         if status == 200:
             try:
                 return pooling_api.logits_of(body, server.model, len(ids), self.classes)
@@ -309,7 +310,7 @@ async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
         except asyncio.TimeoutError:
             return f"no answer in {_GREETING:g} seconds"
         except (client.ClientError, OSError) as error:
-            return f"{type(error).__name__}: {str(error)[:200]}"
+            return first_line(error)
         except Garbage as error:
             return f"its body is no answer: {error}"
 
