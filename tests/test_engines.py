@@ -9,7 +9,6 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,6 @@ pytest.importorskip("transformers")
 pytest.importorskip("hypothesis")
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers import BertForTokenClassification
 
 from detector_plugin import processes
@@ -36,9 +33,7 @@ from detector_plugin.transformers.engines.pooling_api import (
     Garbage,
     addresses,
     logits_of,
-    message_of,
     request_for,
-    served_in,
 )
 from detector_plugin.transformers.engines.runner import each_on_a_core
 from tests.conftest import run
@@ -329,28 +324,6 @@ def test_a_request_and_its_answer() -> None:
         for model, tokens, classes in (("x", 2, 2), ("m", 3, 2), ("m", 2, 1)):
             with pytest.raises(Garbage):
                 logits_of(body, model, tokens, classes)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["data", "model", "error", "message", "id", "max_model_len"]), inner, max_size=4
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.binary(max_size=64) | JSON.map(lambda value: json.dumps(value).encode()))
-def test_any_body_is_an_answer_or_garbage(body: bytes) -> None:
-    for read in (lambda: logits_of(body, "m", 1, 2), lambda: served_in(body)):
-        with suppress(Garbage):
-            read()
-    said = message_of(body)
-    assert len(said) <= 300
-    assert said.isprintable()
 
 
 def test_the_engines_import_nothing_heavy() -> None:

@@ -21,7 +21,7 @@ from detector_plugin.loading import calibrated_name, check_detector, has_package
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
 from lm_eval_tasks.detection.detector_settings import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
-from tests.conftest import command, evaluate, run
+from tests.conftest import evaluate, run
 from tests.somebodys_package import DETECTORS, Package, loaded
 
 
@@ -204,15 +204,6 @@ def test_it_tags_the_answers_of_a_run() -> None:
     tagged = evaluate([task], "hallucination-detector", "detector=shouting,least=1", metadata={"mirror": "sample"})
     assert 0 < tagged["results"][task]["recall,tags"] < 1
     assert tagged["results"][task]["precision,tags"] > 0
-
-
-def test_the_command_marks_with_it(theirs: Path, tmp_path: Path) -> None:
-    (tmp_path / "reference.txt").write_text("x", "utf-8")
-    (tmp_path / "answer.txt").write_text("it is SO GOOD", "utf-8")
-    options = "--reference reference.txt --answer answer.txt --language en --detector shouting --detector_args least=3"
-    words = [command("lm-eval-grounded"), "detect", *options.split()]
-    done = run(words, tmp_path, PYTHONPATH=str(theirs))
-    assert done.stdout == "it is SO <entity>GOOD</entity>\n"
 
 
 def test_the_readme_shows_one_that_works(package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

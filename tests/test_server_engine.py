@@ -86,13 +86,16 @@ def detector(folder: Path, *servers: Server, **options: Any) -> TransformersDete
 
 def test_the_same_probabilities_and_spans(llama_classifier: Path, started: Callable[..., Server]) -> None:
     here = TransformersDetector(str(llama_classifier), max_length=48)
-    there = detector(llama_classifier, started(), max_length=48)
+    one = started()
+    there = detector(llama_classifier, one, max_length=48, in_flight=7)
+    one.most, one.hold = 0, 7
     assert (there.name, there.version, there.licence) == (here.name, here.version, here.licence)
     mine, theirs = (
         {document.index: document.best for document in one.readings(REFERENCES, ANSWERS, LANGUAGES)}
         for one in (here, there)
     )
     assert mine.keys() == theirs.keys() == set(range(12))
+    assert one.most == 7
     for index, best in mine.items():
         np.testing.assert_allclose(theirs[index], best, atol=1e-5)
     expected = here.detect(REFERENCES, ANSWERS, LANGUAGES)
@@ -100,14 +103,6 @@ def test_the_same_probabilities_and_spans(llama_classifier: Path, started: Calla
     assert sum(map(len, expected)) > 3
     assert there.detect([], [], []) == []
     assert there.detect(["a", "b"], ["", " "], [None, None]) == [[], []]
-
-
-def test_many_requests_are_under_way(llama_classifier: Path, started: Callable[..., Server]) -> None:
-    one = started()
-    made = detector(llama_classifier, one, in_flight=7)
-    one.most, one.hold = 0, 7
-    made.detect(REFERENCES, ANSWERS, LANGUAGES)
-    assert one.most == 7
 
 
 @pytest.mark.parametrize(
@@ -317,25 +312,16 @@ def test_attention_that_stays_causal_is_noticed(llama_classifier: Path) -> None:
         assert there.detect(REFERENCES, ANSWERS, LANGUAGES) == here.detect(REFERENCES, ANSWERS, LANGUAGES)
 
 
-def test_several_servers_share_the_work(llama_classifier: Path, started: Callable[..., Server]) -> None:
-    one, two = started(), started()
-    made = detector(llama_classifier, one, two, in_flight=4)
-    one.asked.clear()
-    made.detect(REFERENCES, ANSWERS, LANGUAGES)
-    assert len(one.asked) + len(two.asked) == 12
-    assert min(len(one.asked), len(two.asked)) >= 3
-
-
-# A server that goes away
-
-
-def test_one_of_two_servers_goes_away(
+def test_several_servers_share_the_work_and_one_of_them_goes_away(
     llama_classifier: Path, started: Callable[..., Server], logits: Callable[[list[int]], Any], expected: list[Any]
 ) -> None:
     stays = started()
     with serving(Server(logits, str(llama_classifier))) as goes:
-        made = detector(llama_classifier, goes, stays)
-        assert goes.asked
+        made = detector(llama_classifier, goes, stays, in_flight=4)
+        goes.asked.clear()
+        assert made.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
+        assert len(goes.asked) + len(stays.asked) == 12
+        assert min(len(goes.asked), len(stays.asked)) >= 3
     assert made.detect(REFERENCES, ANSWERS, LANGUAGES) == expected
     assert made.engine.sent_again["without a connection"] >= 1  # type: ignore[attr-defined]
 
@@ -362,49 +348,26 @@ def test_what_was_tagged_is_kept_and_another_server_goes_on(
     assert len(store.read_text("utf-8").splitlines()) == 12
 
 
-Score = Callable[..., str]
-
-
-@pytest.fixture
-def score(shared_once: SharedOnce, tmp_path: Path, llama_classifier: Path) -> Score:
-    """Runs `score` on logged answers, into a folder of a name; what it says is returned."""
-    predicted = copied(only_predicted(shared_once), tmp_path / "run")
-
-    def run_it(to: str, settings: str, *options: str, check: bool = True) -> str:
-        command = [command_of("lm-eval-grounded"), "score", str(predicted), "--detector", str(llama_classifier)]
-        return run([*command, "--detector_args", settings, "-o", str(tmp_path / to), *options], tmp_path, check).stderr
-
-    return run_it
-
-
-@pytest.mark.slow("the command is started three times")
-def test_score_goes_on_where_its_server_went_away(score: Score, tmp_path: Path, started: Callable[..., Server]) -> None:
-    one, two, folder = started(), started(), tmp_path / "there"
-    one.faults = itertools.chain([""] * 14, itertools.repeat("500"))  # two of the first ask which way it attends
-    said = score("there", f"engine=server,base_url={one.address},retries=1,in_flight=2", check=False)
-    assert said.strip().splitlines()[-1].startswith("lm-eval-grounded: ")
-    assert "status 500: CUDA error" in said.strip().splitlines()[-1]
-    (store,) = folder.glob(".spans_*.jsonl")
-    assert 1 <= len(lines(store)) < 18
-    assert not list(folder.glob("results_*"))
-    score("there", f"engine=server,base_url={two.address}+{one.address}")
-    assert not list(folder.glob(".spans_*"))
-    score("here", "engine=transformers")
-    assert results_of(folder)["results"] == results_of(tmp_path / "here")["results"]
-
-
 @pytest.mark.slow("the command is started twice")
 def test_score_leaves_out_what_a_server_always_fails_on_and_counts_it(
-    score: Score, tmp_path: Path, started: Callable[..., Server]
+    shared_once: SharedOnce, tmp_path: Path, llama_classifier: Path, started: Callable[..., Server]
 ) -> None:
+    predicted = copied(only_predicted(shared_once), tmp_path / "run")
     one = started()
     one.fails_on = lambda ids: "400" if len(ids) % 3 == 0 else ""
-    server_of_it = f"engine=server,base_url={one.address}"
-    last = score("to", server_of_it, check=False).strip().splitlines()[-1]
+
+    def score(*options: str, check: bool = True) -> str:
+        detector = ["--detector", str(llama_classifier), "--detector_args", f"engine=server,base_url={one.address}"]
+        command = [command_of("lm-eval-grounded"), "score", str(predicted), *detector, "-o", str(tmp_path / "to")]
+        return run([*command, *options], tmp_path, check).stderr
+
+    last = score(check=False).strip().splitlines()[-1]
     assert "status 400: This model's maximum context length" in last
     assert "It is the answer '" in last
     assert "--skip-failing" in last
-    score("to", server_of_it, "--skip-failing")
+    (store,) = (tmp_path / "to").glob(".spans_*.jsonl")  # what was tagged is kept
+    assert lines(store)
+    score("--skip-failing")
     results = results_of(tmp_path / "to")
     total = left_out = 0
     for task in ("mfava_de", "mfava_zh"):

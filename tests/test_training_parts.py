@@ -9,13 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.scores.detection import WordCounts
@@ -50,11 +47,8 @@ from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.detection.labelled_answers import collections
-from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
 from tests.growth import LINEAR, exponent
-from tests.labelled_facts import write_lines
 
 
 def answer(text: str, reference: str = "r", language: str = "de", **more: Any) -> LabelledAnswer:
@@ -73,70 +67,6 @@ def test_the_benchmarks_name_their_collections() -> None:
     assert kinds == {"de gold": 7, "de real": 3, "fi real": 3}
     assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 7), ("mushroom", 6)]
     assert all(d.article.startswith("https://") and d.soft is not None for d in documents if d.annotations == "real")
-
-
-def test_lines_of_ones_own(tmp_path: Path) -> None:
-    row = {"question": "q", "reference": "r", "answer": "ab c", "spans": [[0, 2, "entity"], [3, 4]], "language": "de"}
-    more = {"model": "m", "article": "a", "group": " g ", "soft": [[0, 2, 0.5]], "annotations": "real", "any": "else"}
-    path = write_lines(tmp_path / "own.jsonl", [row, {**row, **more}, {**row, "answer": " ", "spans": []}])
-    seen: Counter[str] = Counter()
-    plain, full = read_labelled_lines(path, seen)
-    assert plain == LabelledAnswer("r", "ab c", "de", "silver", (Span(0, 2, "entity"), Span(3, 4)), "q")
-    assert (full.group, plain.group) == ("g", "")
-    assert (full.model, full.article, full.annotations, full.soft) == ("m", "a", "real", (Span(0, 2, probability=0.5),))
-    assert seen == {EMPTY: 1}
-    with pytest.raises(MissingSource, match="no such file"):
-        read_labelled_lines(tmp_path / "none.jsonl", seen)
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"answer": 5}, "answer is int, not a text"),
-        ({"language": ""}, "language is empty"),
-        ({"spans": None}, "spans is NoneType, not a list"),
-        ({"spans": [[0, 9, "entity"]]}, "a span ends at 9, but the answer has 4 characters"),
-        ({"spans": [[2, 1, "entity"]]}, "a span starts before it ends"),
-        ({"spans": [[1.5, 3]]}, r"a span is .*, got \[1.5, 3, 'hallucination'\]"),
-        ({"spans": [[False, True]]}, r"a span is .*, got \[False, True"),
-        ({"spans": [[0, 1, "wrong"]]}, "category 'wrong' is none of entity"),
-        ({"spans": [[0, 1, "entity", 1]]}, "not .start, end, category."),
-        ({"soft": [[0, 1, 1.5]]}, "probability is between 0 and 1"),
-        ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver"),
-    ],
-)
-def test_lines_that_are_no_labelled_answers(tmp_path: Path, change: dict[str, Any], why: str) -> None:
-    row = {"reference": "r", "answer": "ab c", "spans": [], "language": "de"}
-    path = write_lines(tmp_path / "own.jsonl", [row, {**row, **change}])
-    with pytest.raises(CorruptSource, match=f"own.jsonl, line 2: no labelled answer: .*{why}"):
-        read_labelled_lines(path, Counter())
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda value: st.lists(value, max_size=4) | st.dictionaries(st.text(max_size=3), value, max_size=2),
-    max_leaves=8,
-)
-KEYS = ("question", "reference", "answer", "spans", "language", "model", "article", "group", "soft", "annotations")
-
-
-@given(row=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=9), usual=st.booleans())
-def test_any_line_is_a_labelled_answer_or_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any], usual: bool
-) -> None:
-    whole = {"reference": "r", "answer": "a b c", "spans": [[0, 1, "entity"]], "language": "de"}
-    path = tmp_path_factory.getbasetemp() / "any.jsonl"
-    path.write_text(json.dumps({**whole, **row} if usual else row) + "\n", "utf-8")
-    try:
-        found = read_labelled_lines(path, Counter())
-    except CorruptSource:  # whose message has the line, as above
-        return
-    for document in found:
-        assert document.answer.strip()
-        for span in (*document.spans, *(document.soft or ())):
-            assert 0 <= span.start <= span.end <= len(document.answer)
-            assert 0 <= span.probability <= 1
-        split([document], 0.2)
 
 
 # Split by article
