@@ -28,7 +28,7 @@ from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.processes import Here, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.engines.in_flight import Loop
+from detector_plugin.transformers.engines import Loop
 from detector_plugin.transformers.engines.pooling_api import (
     Garbage,
     addresses,

@@ -35,9 +35,9 @@ def meanings(
     Raises:
         UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
     """
-    told = _told(names, given or {}, model)
-    read = [told[name] if name in told else _by_name(name) for name in names]
-    if not told and [_plain(name) for name in names] == ["label 0", "label 1"]:
+    named = _named(names, given or {}, model)
+    read = [named[name] if name in named else _by_name(name) for name in names]
+    if not named and [_plain(name) for name in names] == ["label 0", "label 1"]:
         read = ["O", HALLUCINATION]  # what transformers calls unnamed classes
     elif len(read) == 2 and None in read and HALLUCINATION in read and "O" not in read:
         read = [meaning or "O" for meaning in read]  # two classes, one is hallucinated: the other is not
@@ -78,9 +78,9 @@ def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | 
     return found
 
 
-def _told(names: Sequence[str], given: Mapping[str, str], model: str) -> dict[str, str]:
+def _named(names: Sequence[str], given: Mapping[str, str], model: str) -> dict[str, str]:
     known = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
-    told = {}
+    named = {}
     for label, meaning in given.items():
         by_number = label not in names and label.isdecimal() and int(label) < len(names)
         name = names[int(label)] if by_number else label
@@ -90,8 +90,8 @@ def _told(names: Sequence[str], given: Mapping[str, str], model: str) -> dict[st
             raise UnusableDetector(
                 f"{model}: option labels says {label}={meaning}; a meaning is O, {HALLUCINATION}, {', '.join(CATEGORIES)}"
             )
-        told[name] = known[meaning.casefold()]
-    return told
+        named[name] = known[meaning.casefold()]
+    return named
 
 
 def _by_name(name: str) -> str | None:

@@ -144,11 +144,11 @@ def describe(name: str, *, revision: str | None, base_model: str | None, trust_r
     )
 
 
-def load(told: Described, device: str, dtype: str) -> Any:
+def load(described: Described, device: str, dtype: str) -> Any:
     """The model, in evaluation mode, on its device.
 
     Args:
-        told: what :func:`describe` found.
+        described: as :func:`describe` returns it.
         device: ``auto`` or one of torch's.
         dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
 
@@ -156,30 +156,32 @@ def load(told: Described, device: str, dtype: str) -> Any:
         UnusableDetector: any of it cannot be done, or the files lack weights.
     """
     torch, transformers = library("torch"), library("transformers")
-    name, repository = told.name, told.weights
+    name, repository = described.name, described.weights
     device_, dtype_ = _place(torch, device, dtype)
     release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
     options = {
-        "config": told.config,
+        "config": described.config,
         "dtype" if release >= (4, 56) else "torch_dtype": dtype_,
         "revision": repository.revision,
-        "trust_remote_code": told.trust_remote_code,
+        "trust_remote_code": described.trust_remote_code,
         "output_loading_info": True,
     }
     what = f"detector {name}: {repository.source}"
     # not every encoder has an attention to choose
-    model, info = from_pretrained(repository, options, ("sdpa", "eager" if told.decoder else None), what)
+    model, info = from_pretrained(repository, options, ("sdpa", "eager" if described.decoder else None), what)
     missing = _missing(model, info)
-    if missing and not told.head:
+    if missing and not described.head:
         raise UnusableDetector(
             f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
             "Name a model whose card says token classification, or an adapter with such a head."
         )
-    if told.adapter:
+    if described.adapter:
         with _failing(name, f"its adapter cannot be put on {repository.source}"):
-            model = library("peft").PeftModel.from_pretrained(model, told.own.source, revision=told.own.revision)
+            model = library("peft").PeftModel.from_pretrained(
+                model, described.own.source, revision=described.own.revision
+            )
     with _failing(name, f"it cannot be brought onto {device_} in {dtype_}"):
-        if not getattr(told.config, "quantization_config", None):
+        if not getattr(described.config, "quantization_config", None):
             model = model.to(device=device_, dtype=dtype_)
     return model.eval()
 
@@ -351,17 +353,19 @@ def learned_positions(model: Any) -> int | None:
     return None
 
 
-def length_of(told: Described, limit: int | None, wanted: int | None) -> int:
+def length_of(described: Described, limit: int | None, wanted: int | None) -> int:
     """Tokens of an input: what was asked for, or what model and tokenizer can read, at most `LONGEST`.
 
     Args:
-        told: the model.
+        described: the model.
         limit: what the engine can read; ``None`` where there is no such limit.
         wanted: what was asked for.
 
     Raises:
         UnusableDetector: more was asked for than the engine can read."""
     if limit is not None and wanted is not None and wanted > limit:
-        raise UnusableDetector(f"detector {told.name}: max_length={wanted}, but the model reads {limit} tokens at most")
-    stated = positions_of(told.config) or LONGEST
-    return wanted or min(stated, limit or stated, told.tokenizer.model_max_length, LONGEST)
+        raise UnusableDetector(
+            f"detector {described.name}: max_length={wanted}, but the model reads {limit} tokens at most"
+        )
+    stated = positions_of(described.config) or LONGEST
+    return wanted or min(stated, limit or stated, described.tokenizer.model_max_length, LONGEST)

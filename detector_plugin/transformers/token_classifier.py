@@ -66,7 +66,7 @@ class TransformersDetector:
         base_model: of an adapter, where it is not at the place that the adapter names.
         trust_remote_code: run code of the model's repository.
         progress: show a progress bar on a terminal.
-        of_engine: options that the engine alone has.
+        engine_options: options that the engine alone has.
 
     Raises:
         UnusableDetector: the model or an option cannot be used; the message says what was wrong and what to do.
@@ -100,9 +100,9 @@ class TransformersDetector:
         base_model: str | None = None,
         trust_remote_code: bool | str = False,
         progress: bool | str = True,
-        **of_engine: Any,
+        **engine_options: Any,
     ) -> None:
-        kind = _engine_of(name, engine, of_engine)
+        kind = _engine_of(name, engine, engine_options)
         self.name = name.rstrip("/") or name
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
@@ -112,28 +112,28 @@ class TransformersDetector:
         size = number("batch_size", batch_size, int, 1)
         tokens = number("batch_tokens", batch_tokens, int, 1)
         longest = number("max_length", max_length, int, 1)
-        told = mapping_of(labels)
-        loaded = describe(
+        given_labels = mapping_of(labels)
+        model = describe(
             self.name,
             revision=revision,
             base_model=base_model,
             trust_remote_code=flag("trust_remote_code", trust_remote_code),
         )
-        stored = loaded.stored
-        best = 0.5 if stored.threshold is None else stored.threshold
-        self.threshold: float = best if wanted is None else wanted
-        by_itself = stored.form or self._usual_form(loaded.decoder)
-        one_of("form", by_itself, tuple(FORMS))
-        self.form = by_itself if form == "auto" else form
-        usually = loaded.decoder and (
+        stored = model.stored
+        usual_threshold = 0.5 if stored.threshold is None else stored.threshold
+        self.threshold: float = usual_threshold if wanted is None else wanted
+        usual_form = stored.form or self._usual_form(model.decoder)
+        one_of("form", usual_form, tuple(FORMS))
+        self.form = usual_form if form == "auto" else form
+        usual_direction = model.decoder and (
             self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
         )
-        bidirectional = usually if attention == "auto" else attention == "bidirectional" and loaded.decoder
-        if attention == "causal" and not loaded.decoder:
+        bidirectional = usual_direction if attention == "auto" else attention == "bidirectional" and model.decoder
+        if attention == "causal" and not model.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
-        self.categories = meanings(loaded.labels, told, f"detector {name}")
+        self.categories = meanings(model.labels, given_labels, f"detector {name}")
         setup = Setup(
-            model=loaded,
+            model=model,
             bidirectional=bidirectional,
             pairs=self.form != "paper",
             max_length=longest or stored.max_length,
@@ -141,26 +141,24 @@ class TransformersDetector:
             batch_tokens=tokens,
             dtype=dtype,
             device=device,
-            options=of_engine,
+            options=engine_options,
         )
         self.engine: Engine = kind(setup)
-        self.max_length = length_of(loaded, self.engine.longest, longest or stored.max_length)
-        self.encoder = Encoder(loaded.tokenizer, self.form, self.max_length, separator)
+        self.max_length = length_of(model, self.engine.longest, longest or stored.max_length)
+        self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
-        self.licence = loaded.licence
+        self.licence = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
-            "form": None if self.form == by_itself else self.form,
-            "attention": None if bidirectional == usually else attention,
-            "threshold": None if self.threshold == best else self.threshold,
+            "form": None if self.form == usual_form else self.form,
+            "attention": None if bidirectional == usual_direction else attention,
+            "threshold": None if self.threshold == usual_threshold else self.threshold,
             "max_length": longest,
-            "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((told or {}).items())) or None,
+            "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
             "separator": None if separator is None else repr(separator),
-            "quantization": of_engine.get("quantization"),
+            "quantization": engine_options.get("quantization"),
         }
-        self.version = loaded.version + "".join(
-            f";{key}={value}" for key, value in changes.items() if value is not None
-        )
+        self.version = model.version + "".join(f";{key}={value}" for key, value in changes.items() if value is not None)
 
     def detect(
         self,
@@ -173,10 +171,8 @@ class TransformersDetector:
 
         Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
         """
-        found: list[list[Span] | None] = [[] for _ in answers]
-        for index, spans in self.detect_each(references, answers, languages, questions):
-            found[index] = spans
-        return found
+        spans = dict(self.detect_each(references, answers, languages, questions))
+        return [spans[index] for index in range(len(answers))]
 
     def detect_each(
         self,
@@ -291,18 +287,18 @@ def check(
     engine: str = "transformers",
     **options: Any,
 ) -> None:
-    """Raise the errors of a detector that can be found before its weights are loaded.
+    """Raise the errors of a detector that can be found before its weights are model.
 
     Raises:
         UnusableDetector: there is no such model, no such option, or the engine cannot be had.
     """
-    of_engine = {key: value for key, value in options.items() if key not in _options()}
-    kind = _engine_of(name, engine, of_engine)
+    engine_options = {key: value for key, value in options.items() if key not in _options()}
+    kind = _engine_of(name, engine, engine_options)
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
             library(needed)  # which says what to install
     find(name.rstrip("/") or name, revision, base_model)
-    kind.check(name.rstrip("/") or name, of_engine)
+    kind.check(name.rstrip("/") or name, engine_options)
 
 
 def _options() -> list[str]:

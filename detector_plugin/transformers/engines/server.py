@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from detector_plugin.detector import UnusableDetector, flag, number
 from detector_plugin.transformers.engines import (
     FailingInput,
+    Loop,
     Setup,
     direction_probe,
     pooling_api,
@@ -26,7 +27,6 @@ from detector_plugin.transformers.engines import (
     refuse_direction,
     softmax,
 )
-from detector_plugin.transformers.engines.in_flight import Loop
 from detector_plugin.transformers.engines.pooling_api import Garbage, Served
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading

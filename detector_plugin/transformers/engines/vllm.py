@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Setup, reads_types, refuse_direction, softmax
-from detector_plugin.transformers.engines.in_flight import Loop
+from detector_plugin.transformers.engines import Loop, Setup, reads_types, refuse_direction, softmax
 from detector_plugin.transformers.model import LONGEST, positions_of
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.windows import Reading
@@ -136,17 +135,17 @@ async def _start(setup: Setup) -> tuple[Any, Any, Any]:
     if dtype == "auto":
         better = "bfloat16" if current_platform.has_device_capability(80) else "float16"
         dtype = "float32" if current_platform.is_cpu() else better
-    told = setup.model
+    model = setup.model
     longest = setup.max_length or min(
-        filter(None, (positions_of(told.config), told.tokenizer.model_max_length, LONGEST))
+        filter(None, (positions_of(model.config), model.tokenizer.model_max_length, LONGEST))
     )
     overrides = dict(setup.options.get("hf_overrides") or {})
     if setup.bidirectional:
         overrides["is_causal"] = False
     settings = {
-        "model": told.own.source,
-        "revision": told.own.revision,
-        "trust_remote_code": told.trust_remote_code,
+        "model": model.own.source,
+        "revision": model.own.revision,
+        "trust_remote_code": model.trust_remote_code,
         "runner": "pooling",
         "pooler_config": {"task": "token_classify"},
         "dtype": dtype,

@@ -149,24 +149,18 @@ def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] |
     return replace(recipe, **_typed(ours), trainer=trainer)
 
 
-def _pairs(words: Sequence[str]) -> Iterable[tuple[str, str]]:
-    waiting: str | None = None
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Names and values; an option without a value is ``true``."""
+    pairs: list[tuple[str, str | None]] = []
     for word in words:
         if word.startswith("--"):
-            if waiting is not None:
-                yield waiting, "true"
-            waiting, equals, value = word[2:].partition("=")
-            waiting = waiting.replace("-", "_")
-            if equals:
-                yield waiting, value
-                waiting = None
-        elif waiting is None:
+            name, equals, value = word[2:].partition("=")
+            pairs.append((name.replace("-", "_"), value if equals else None))
+        elif not pairs or pairs[-1][1] is not None:
             raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
         else:
-            yield waiting, word
-            waiting = None
-    if waiting is not None:
-        yield waiting, "true"
+            pairs[-1] = pairs[-1][0], word
+    return [(name, "true" if value is None else value) for name, value in pairs]
 
 
 def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
