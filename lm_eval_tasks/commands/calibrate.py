@@ -145,7 +145,7 @@ def _counts(sample: dict[str, Any], path: Path) -> list[int]:
 def _detector_of(samples: Path) -> dict[str, str]:
     """Name, version and licence: of the detector that was the model, or of the language model that was prompted."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
-    from detector_plugin.prompt import PROMPT_VERSION
+    from detector_plugin.llm import PROMPT_VERSION
     from lm_eval_tasks.models.answering import options_of
 
     results = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")

@@ -22,7 +22,7 @@ from importlib import resources
 
 import numpy as np
 
-from detector_plugin.texts import kept_keys
+from detector_plugin.labelled import kept_keys
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 

@@ -1,4 +1,4 @@
-"""Harness filters, what each reads of a document; and markup, code and foreign scripts at their edges."""
+"""Harness filters: what each makes of a response, and reads of a document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from custom_metrics.harness.filters import (
     JudgeRating,
     NomiraclLabel,
 )
-from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 
 DE: dict[str, Any] = {
@@ -62,11 +61,8 @@ def test_a_robust_label_goes_by_the_question_and_the_passages_of_the_document() 
 
 
 def test_an_abstention_becomes_one_word_and_all_else_stays() -> None:
-    assert applied(Abstention(), "<think>x</think>Ich weiß es nicht", "Berlin ", None) == [
-        "unanswerable",
-        "Berlin ",
-        "",
-    ]
+    found = applied(Abstention(), "<think>x</think>Ich weiß es nicht", "Berlin ", None)
+    assert found == ["unanswerable", "Berlin ", ""]
     assert applied(Abstention("none"), "Ich weiß es nicht.") == ["none"]
     german = "Ich weiß es nicht."
     assert applied(Abstention(language="de"), german, doc={"language": "en"}) == ["unanswerable"]
@@ -76,11 +72,8 @@ def test_an_abstention_becomes_one_word_and_all_else_stays() -> None:
 
 def test_of_a_copy_the_reading_that_is_nearest_to_the_answer_counts() -> None:
     assert applied(FinalAnswer(), "<think>x</think> Die Katze ", None, " a ") == ["Die Katze", "", " a "]
-    assert applied(CopiedAnswer(), "<think>x</think><entity>Die</entity> Katze", None, "Die Katze") == [
-        "<entity>Die</entity> Katze",
-        "",
-        "Die Katze",
-    ]
+    found = applied(CopiedAnswer(), "<think>x</think><entity>Die</entity> Katze", None, "Die Katze")
+    assert found == ["<entity>Die</entity> Katze", "", "Die Katze"]
     marked = {**DE, "answer": "Die Katze<|im_end|> <|im_start|>user"}
     ran_on = "Die <entity>Katze</entity><|im_end|> <|im_start|>user"
     assert applied(CopiedAnswer(), ran_on, doc=marked) == [ran_on]
@@ -88,50 +81,5 @@ def test_of_a_copy_the_reading_that_is_nearest_to_the_answer_counts() -> None:
 
 def test_judges_are_read_or_unread() -> None:
     assert applied(JudgeRating(), "Rating: 3", "Rating: 7", None) == ["3", "unread", "unread"]
-    assert applied(JudgePreference(), "Preference: B", "Preference: tie", "both", None) == [
-        "B",
-        "tie",
-        "unread",
-        "unread",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("<div><foo></div>", None),  # one tag of no language is a placeholder
-        ("<div></foo></div>", "markup"),
-        ("<foo bar='1'>", "markup"),
-        ("<foo><foo>", "markup"),
-        ("<div>Berlin</div>", None),
-        ("def f(x):\n    return x", "code"),
-        ("```python\nimport os\n```", "code"),
-        ("import os\nThis is the answer.", None),
-        ("import os\nThis; is the answer.", "code"),
-        ("import os\nThis is it?", None),
-        ("import os\nSo what!", "code"),  # two words
-        ("import os\n1 is the answer.", "code"),
-        ("import os\nThis is the answer", "code"),
-        ("```Das ist gut.```\nimport os", None),
-    ],
-)
-def test_markup_and_code(text: str, kind: str | None) -> None:
-    assert no_answer(text, "What is it?") == kind
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("Абвгдежзи Клмнопрсту Фхцчшщъыь", None),  # three words of 28 letters may be a name
-        ("Абвгдежзик Клмнопрсту Фхцчшщъыьэ", None),  # 30
-        ("Абвгдежзикл Клмнопрсту Фхцчшщъыьэ", "script"),  # 31
-        ("раз два три четыре", "script"),
-        ("раз and the other", None),  # mostly Latin
-        ("東京都千代田区外", None),
-        ("東京都千代田区外神", "script"),
-    ],
-)
-def test_more_than_a_name_in_a_script_of_neither_question_nor_passages(text: str, kind: str | None) -> None:
-    assert no_answer(text, "What is it?", ("Berlin: a city",)) == kind
-    assert no_answer(text) is None
-    assert no_answer(text, "What is it?", (f"{text[:3]} ...",)) != "script"
+    found = applied(JudgePreference(), "Preference: B", "Preference: tie", "both", None)
+    assert found == ["B", "tie", "unread", "unread"]
