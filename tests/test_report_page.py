@@ -17,9 +17,8 @@ from lxml import html
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.page import _file
+from lm_eval_tasks.results.report.page import _file, cleaned, direction, language_tag
 from lm_eval_tasks.results.report.page.inline_svg import inline_svg
-from lm_eval_tasks.results.report.page.safe import cleaned, direction, language_tag
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
 from lm_eval_tasks.results.report.provenance import made, numbers
 from lm_eval_tasks.results.report.writing import BYTES, write_report

@@ -14,7 +14,7 @@ from lm_eval_tasks.results.report.answers import Read, read_task
 from lm_eval_tasks.results.report.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
 from lm_eval_tasks.results.report.families import Family, families
-from lm_eval_tasks.results.report.numbers import with_bounds
+from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, with_bounds
 from lm_eval_tasks.results.report.sentences import metrics_beside, sentence
 from lm_eval_tasks.runs import Run, labels
 
@@ -72,9 +72,24 @@ class Headline:
         return is_measurable(self.figure, self.unit)
 
     @property
+    def value(self) -> str:
+        """The number; that it is not measurable, with its bounds, where it is not."""
+        return not_measurable(self.figure, self.unit) or shown(self.figure.value, self.unit)
+
+    @property
+    def bounds(self) -> str:
+        """The bounds that stand beside the value; empty where there are none, or they are in its place."""
+        return bounds(self.figure, self.unit) if self.is_measurable else ""
+
+    @property
     def text(self) -> str:
         """The number with its bounds, or that it is not measurable."""
         return with_bounds(self.figure, self.unit)
+
+    @property
+    def by_language(self) -> dict[str, str]:
+        """Language to its number with bounds, where the number is a mean over languages."""
+        return {language: with_bounds(figure, self.unit) for language, figure in self.languages.items()}
 
 
 def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headline]:
