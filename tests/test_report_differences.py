@@ -80,7 +80,7 @@ def test_where_the_corrected_rate_says_nothing_the_verdict_is_about_what_the_det
 
 def test_groups_stand_before_their_languages(found: Differences) -> None:
     first = found.metrics[0]
-    assert (first.benchmark, first.metric, first.filter, first.better) == (
+    assert (first.benchmark, first.measured.name, first.filter, first.measured.better) == (
         "NoMIRACL",
         "hallucination_rate",
         "robust",  # as the headline is read
@@ -176,7 +176,7 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     runs = read_runs([two_models / "baseline-answer", abstaining])
     found = differences(runs, headlines(runs))
     assert found is not None
-    (row,) = [row for row in found.metrics if row.metric == "unanswerable_accuracy"]
+    (row,) = [row for row in found.metrics if row.measured.name == "unanswerable_accuracy"]
     assert row.main[0].better == "lm-eval-grounded/baseline-abstain"  # the table has what was computed
     assert [said.text for said in found.verdicts["clapnq_gold", "unanswerable_accuracy"]] == [
         "baseline-abstain answers every question alike, and is said to be better than no other model."

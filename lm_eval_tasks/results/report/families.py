@@ -13,7 +13,7 @@ from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["Family", "families", "language_name"]
+__all__ = ["Family", "families", "language_name", "title_of"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ def families(run: Run) -> list[Family]:
 def language_name(code: str) -> str:
     """The English name of a language of our benchmarks; the code itself for another."""
     return _names().get(code, code)
+
+
+def title_of(task: TaskRun) -> str:
+    """The name of a task's benchmark, as its paper has it; "other tasks" for a task that is in no table."""
+    return (task.table.title if task.table else "") or task.benchmark or "other tasks"
 
 
 def _family_of(task: str, language: str) -> str:

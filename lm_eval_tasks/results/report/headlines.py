@@ -13,7 +13,7 @@ from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.report.answers import Read, read_task
 from lm_eval_tasks.results.report.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
-from lm_eval_tasks.results.report.families import Family, families
+from lm_eval_tasks.results.report.families import Family, families, title_of
 from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, with_bounds
 from lm_eval_tasks.results.report.sentences import metrics_beside, sentence
 from lm_eval_tasks.runs import Run, labels
@@ -27,7 +27,7 @@ class Headline:
 
     Attributes:
         model: name of the run.
-        benchmark: name of the benchmark; empty for tasks that are in no table.
+        benchmark: its name, see :func:`~lm_eval_tasks.results.report.families.title_of`.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
         question: that the family answers; empty where its table has none.
         measured: the metric, as the table of its benchmark describes it.
@@ -175,7 +175,7 @@ def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, S
     table = family.any.table
     return Headline(
         model=model,
-        benchmark=(table.title if table else "") or family.benchmark,
+        benchmark=title_of(family.any),
         family=family.name,
         question=table.question(family.name) if table else "",
         measured=metric,

@@ -76,7 +76,7 @@ def _result(one: Headline, family: Family) -> Any:
     task = family.any
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     where = f"mean over {len(one.languages)} languages" if one.languages else language_name(task.language)
-    named = f"{one.benchmark or family.name}{f' ({where})' if where else ''}"
+    named = f"{one.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
     is_sample = task.provenance.get("read_from") == "sample"
     return EvalResult(
         task_type=task.table.task_type if task.table else Benchmark.task_type,

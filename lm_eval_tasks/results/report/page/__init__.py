@@ -73,7 +73,6 @@ class ShownPlot:
 class BenchmarkNumbers:
     """All numbers of a benchmark, and what they depend on."""
 
-    benchmark: str
     name: str
     numbers: tuple[Number, ...]
     origins: tuple[Origin, ...]

@@ -13,12 +13,7 @@ from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import shown, unbroken
 
-__all__ = ["BETTER", "OTHER_TASKS", "MetricSummary", "Summary", "summaries"]
-
-OTHER_TASKS = "other tasks"
-"""What stands in place of a benchmark's name for tasks that are in no table."""
-
-BETTER = {True: "higher", False: "lower", None: ""}
+__all__ = ["MetricSummary", "Summary", "summaries"]
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
@@ -38,11 +33,6 @@ class MetricSummary:
     def measured(self) -> Metric:
         """The metric, as the table of its benchmark describes it."""
         return self.headlines[0].measured
-
-    @property
-    def better(self) -> str:
-        """``lower``, ``higher`` or empty."""
-        return BETTER[self.measured.higher_is_better]
 
     @property
     def top(self) -> float:
@@ -137,7 +127,7 @@ def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Su
             MetricSummary(tuple(_without(one, (*everywhere, *common)) for one in group))
             for _, group in groupby(members, key=lambda one: one.metric)
         )
-        listed.append(Summary(family, members[0].benchmark or OTHER_TASKS, members[0].question, common, metrics))
+        listed.append(Summary(family, members[0].benchmark, members[0].question, common, metrics))
     return everywhere, listed
 
 
