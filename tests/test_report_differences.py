@@ -123,10 +123,10 @@ def test_models_that_were_asked_something_else_are_not_compared(two_models: Path
 
 def test_published_figures_stand_beside(two_models: Path, tmp_path: Path) -> None:
     runs = read_runs([two_models / "baseline-lexical"])
-    tables = {(table.task, table.metric): table for table in published_tables(runs)}
+    tables = {(table.found.task, table.found.metric): table for table in published_tables(runs)}
 
     german = tables["nomiracl_de", "hallucination_rate"]
-    assert (german.filter, len(german.rows)) == ("strict", 11)
+    assert (german.found.filter, len(german.rows)) == ("strict", 11)
     assert german.own == ((LEXICAL, "0.0 %", "0.0 to 49.0 %"),)
     assert "bundled miniature" in german.why_none
     assert all(against == () for _, _, against in german.rows)

@@ -6,7 +6,7 @@ import pytest
 
 from lm_eval_tasks.results.report.documents import Document, TaskDocuments
 from lm_eval_tasks.results.report.documents.document import Piece, ShownAnswer, Text
-from lm_eval_tasks.results.report.page.examples import examples
+from lm_eval_tasks.results.report.page.summary import examples
 
 
 def document(*kinds: str, language: str = "de", question: str = "Wer?") -> Document:

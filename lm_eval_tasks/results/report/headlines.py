@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit, is_measurable
@@ -18,7 +17,7 @@ from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, 
 from lm_eval_tasks.results.report.sentences import metrics_beside, sentence
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
+__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family"]
 
 
 @dataclass(frozen=True)
@@ -110,41 +109,14 @@ def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headli
 
 
 def headlines_of(run: Run, name: str = "", read: Read | None = read_task) -> list[Headline]:
-    """The headlines of a run.
-
-    Args:
-        run: of a model.
-        name: what to call it; default the model's name.
-        read: see :func:`headlines`.
-    """
-    return [
-        one
-        for family in families(run)
-        for one in headlines_of_family(name or run.model, family, signs_of_family(family, read) if read else {})
-    ]
+    """The headlines of a run, called `name`, else as its model; `read` as of :func:`headlines`."""
+    return [one for family in families(run) for one in headlines_of_family(name or run.model, family, read)]
 
 
-def headlines_of_family(
-    model: str, family: Family, broken: Mapping[str, Signs] = MappingProxyType({})
-) -> list[Headline]:
-    """The headlines of tasks that differ in their language alone.
-
-    Args:
-        model: what to call it.
-        family: the tasks.
-        broken: language to signs of a broken run, of :func:`signs_of_family`.
-    """
+def headlines_of_family(model: str, family: Family, read: Read | None = read_task) -> list[Headline]:
+    """The headlines of tasks that differ in their language alone; `read` as of :func:`headlines`."""
+    broken = {language: signs_of_run(task, read) if read else Signs() for language, task in family.tasks.items()}
     return [_headline(model, family, metric, broken) for metric in _metrics_of(family)]
-
-
-def signs_of_family(family: Family, read: Read = read_task) -> dict[str, Signs]:
-    """Language to the signs of a broken run in its answers, where there are any.
-
-    Raises:
-        CorruptSource: as of :func:`headlines`.
-    """
-    found = {language: signs_of_run(task, read) for language, task in family.tasks.items()}
-    return {language: signs for language, signs in found.items() if any(signs)}
 
 
 def _metrics_of(family: Family) -> list[Metric]:
@@ -187,7 +159,6 @@ def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, S
         languages=figures if len(figures) > 1 else {},
         is_whole=family.is_whole,
         is_alike=all(
-            one_sided(task, filter_name)[0] or broken.get(language, Signs()).equal
-            for language, task in family.tasks.items()
+            one_sided(task, filter_name)[0] or broken[language].equal for language, task in family.tasks.items()
         ),
     )

@@ -20,8 +20,7 @@ from lm_eval_tasks.results.report.differences import Differences
 from lm_eval_tasks.results.report.documents import KINDS, TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.page.examples import examples
-from lm_eval_tasks.results.report.page.summary import Summary
+from lm_eval_tasks.results.report.page.summary import Summary, examples
 from lm_eval_tasks.results.report.provenance import Made, Number, Origin
 from lm_eval_tasks.results.report.published import PublishedTable
 

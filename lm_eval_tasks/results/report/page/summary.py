@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.report.documents import Document, TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import shown, unbroken
 
-__all__ = ["MetricSummary", "Summary", "summaries"]
+__all__ = ["Example", "MetricSummary", "Summary", "examples", "summaries"]
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
 
 _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _WIDTH = 100.0
+_EXAMPLES = 3
+_QUESTION = 80  # characters of a question
 _WHERE = re.compile(r"in \d+ of \d+ languages")
 
 
@@ -140,3 +144,62 @@ def _common(listed: Sequence[Headline]) -> tuple[Doubt, ...]:
 
 def _without(headline: Headline, common: Iterable[Doubt]) -> Headline:
     return replace(headline, doubts=tuple(doubt for doubt in headline.doubts if doubt not in common))
+
+
+# ------------------------------------------------------------------------------------------------------------ examples
+
+
+class Example(NamedTuple):
+    """A link to a document.
+
+    Attributes:
+        anchor: its id on the page.
+        question: its beginning.
+        language: of it.
+    """
+
+    anchor: str
+    question: str
+    language: str
+
+
+def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[Example]:
+    """Up to three documents in which a model made something up, of as many tasks as can be, English ones first.
+
+    Those that another model got right come first. A wrong answer that declines makes nothing up, and is none.
+
+    Args:
+        tasks: the names of the tasks that the headline is about.
+        documents: those on the page.
+    """
+    ranked = sorted(
+        (
+            (rank, number, task, document)
+            for task in documents
+            if task.task in tasks
+            for rank, number, document in _made_up(task)
+        ),
+        key=lambda found: (found[0], found[2].language != "en", found[1]),
+    )
+    first = {found[2].task: found for found in reversed(ranked)}
+    of_tasks = [found for found in ranked if found is first[found[2].task]]
+    others = [found for found in ranked if found is not first[found[2].task]]
+    return [
+        Example(f"{task.task}-{number}", _beginning(document), document.language)
+        for _, number, task, document in (*of_tasks, *others)[:_EXAMPLES]
+    ]
+
+
+def _made_up(task: TaskDocuments) -> list[tuple[int, int, Document]]:
+    """Rank (0 before 1), place on the page from 1, and document."""
+    found = []
+    for number, document in enumerate(task.shown, 1):
+        kinds = [answer.kinds for answer in document.answers]
+        if any("hallucinated" in one or ("wrong" in one and "abstained" not in one) for one in kinds):
+            found.append((int("disagree" not in document.kinds), number, document))
+    return found
+
+
+def _beginning(document: Document) -> str:
+    text = " ".join("".join(piece.text for piece in document.question.pieces).split())
+    return text if len(text) <= _QUESTION else f"{text[:_QUESTION].rstrip()}…"
