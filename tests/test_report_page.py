@@ -124,15 +124,12 @@ def test_tables_can_be_read_aloud(page: Path) -> None:
 def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     runs = read_runs([two_models])
     by_label = dict(zip(labels(runs), runs, strict=True))
-
-    found = {one.model: one for one in made(by_label)}
-    assert found["lm-eval-grounded/baseline-lexical"].commands == (
-        "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl,clapnq_gold,clapnq_rag,mfava_de,"
-        "mfava_ar --metadata mirror=sample --output_path reproduced --log_samples",
-    )
-    assert all(str(two_models.parent) not in command for one in found.values() for command in one.commands)
     text = parsed(page).xpath("string(//*[@id='provenance'])")
-    assert found["lm-eval-grounded/baseline-lexical"].commands[0] in text
+    commands = [command for one in made(by_label) for command in one.commands]
+    assert len(commands) == 2
+    for command in commands:
+        assert command in text
+        assert str(two_models.parent) not in command
     rates = [one for one in numbers(by_label, "nomiracl") if one.task == "nomiracl_de" and one.filter == "strict"]
     assert [(one.metric, one.value, one.n) for one in rates[:2]] == [
         ("hallucination_rate", "100.0 %", 4),
@@ -219,22 +216,14 @@ def plain(answer: Any) -> str:
     return "".join(part for part in text.xpath(".//text()[not(ancestor::*[@class='vh'])]"))
 
 
-def test_characters_that_cannot_be_shown(hostile_page: Path) -> None:
+def test_characters_are_replaced_lengths_cut_visibly_and_braces_of_templates_not_filled(hostile_page: Path) -> None:
     text = hostile_page.read_text("utf-8")
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ufdd0\ufffe\uffff]", text)
     assert "null \ufffd bell \ufffd escape \ufffd[31m delete \ufffd c1 \ufffd\ufffd" in text
     assert "half \ufffd of a pair" in text
     assert "\ufffdright to left\ufffd \u2066isolate without an end" in text
-
-
-def test_a_megabyte_is_cut_visibly(hostile_page: Path) -> None:
-    text = hostile_page.read_text("utf-8")
-    assert "992\u202f000 characters are left out here." in text
-    assert text.count("992\u202f000") > 1
-
-
-def test_braces_of_templates_are_not_filled(hostile_page: Path) -> None:
-    assert "{{ 7 * 7 }} {% include" in hostile_page.read_text("utf-8")
+    assert text.count("992\u202f000 characters are left out here.") > 1
+    assert "{{ 7 * 7 }} {% include" in text
 
 
 def test_a_hostile_name_of_a_model_is_text(hostile_page: Path) -> None:
