@@ -25,17 +25,15 @@ class Headline:
     """A number to look at first.
 
     Attributes:
-        model: name of the run.
+        model: label of the run.
         benchmark: its name, see :func:`~lm_eval_tasks.results.report.families.title_of`.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
         question: that the family answers; empty where its table has none.
-        measured: the metric, as the table of its benchmark describes it.
+        measured: the metric.
         filter: whose reading of the answers counts.
-        figure: with 95 % bounds; undefined (``nan``) where no document is in the denominator. A mean over languages has
-            the bounds of :mod:`custom_metrics.statistics.mean_of_strata`.
-        denominator: the documents that count, in words.
+        figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
+            :mod:`custom_metrics.statistics.mean_of_strata`.
         says: one sentence about what it means.
-        doubts: why it may mean less than it seems.
         languages: language to its figure, where the number is a mean over languages; else empty.
         is_whole: whether the mean is over every language of its group.
         is_alike: whether the run answers all questions alike, in every language; it is then better than no other.
@@ -48,7 +46,6 @@ class Headline:
     measured: Metric
     filter: str
     figure: Figure
-    denominator: str
     says: str
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)
@@ -143,7 +140,6 @@ def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, S
     name, filter_name = metric.name, family.any.headline_filter
     figures, mean = family.figures(name, filter_name), family.mean(name, filter_name)
     beside = {other: family.mean(other, filter_name) for other in metrics_beside(metric)}
-    written = family.any.figures.get(filter_name, {}).get(name, {})
     table = family.any.table
     return Headline(
         model=model,
@@ -153,9 +149,8 @@ def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, S
         measured=metric,
         filter=filter_name,
         figure=mean,
-        denominator=str(written.get("denominator") or metric.denominator),
         says=sentence(family, metric, mean, figures, beside),
-        doubts=doubts_of(family, name, filter_name, metric.unit, mean, broken),
+        doubts=doubts_of(family, metric, filter_name, mean, broken),
         languages=figures if len(figures) > 1 else {},
         is_whole=family.is_whole,
         is_alike=all(

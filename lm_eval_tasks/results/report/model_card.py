@@ -87,7 +87,7 @@ def _result(one: Headline, family: Family) -> Any:
         metric_type=one.metric,
         metric_name=f"{one.measured.in_prose} ({one.filter})",
         metric_value=round(one.figure.value, _DIGITS),
-        metric_args=_measured(one),
+        metric_args=_measured(one, family),
         source_name=_source(task.provenance),
         source_url=_SOURCE,
     )
@@ -116,13 +116,15 @@ def _asked(task: TaskRun) -> dict[str, Any]:
     }
 
 
-def _measured(one: Headline) -> dict[str, Any]:
+def _measured(one: Headline, family: Family) -> dict[str, Any]:
     """Bounds, denominator and doubts."""
+    written = family.any.figures.get(one.filter, {}).get(one.metric, {})
+    denominator = str(written.get("denominator") or one.measured.denominator)
     bounds: Sequence[tuple[str, float]] = (("low", one.figure.low), ("high", one.figure.high))
     return {
         **{f"bound_95_{side}": round(part, _DIGITS) for side, part in bounds if not math.isnan(part)},
         "documents": one.figure.n,
-        **({"denominator": one.denominator} if one.denominator else {}),
+        **({"denominator": denominator} if denominator else {}),
         **({"doubts": [doubt.text for doubt in one.doubts]} if one.doubts else {}),
     }
 

@@ -22,8 +22,7 @@ class Made:
 
     Attributes:
         model: label of the run.
-        folder: name of the folder that the file lies in.
-        file: name of it.
+        folder, file: names of the file and the folder that it lies in.
         commands: to be typed one after another; empty where none can be told.
         notes: what the commands cannot say, or why there are none.
         tasks: how many of the report's tasks are from it.

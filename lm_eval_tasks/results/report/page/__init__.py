@@ -82,21 +82,15 @@ class Page:
     """What a page shows.
 
     Attributes:
-        title: of it.
         question: the heading.
         written: when, and by which version.
-        models: of the report.
         doubts: about every number of the page.
-        summaries: its top.
-        tasks: family of the top to the names of its tasks.
-        plots: in order; empty where matplotlib is missing.
+        tasks: family of the summaries to the names of its tasks.
         no_plots: why there are none, and how to get them; empty where there are.
-        differences: from ``compare``; ``None`` where there is one model only.
+        differences: ``None`` where there is one model only.
         published: figures of the papers beside those of the runs; empty where nobody asked for them.
-        documents: task by task.
         per_task: documents to show of each task; ``None`` for all.
         made: results files and their commands.
-        benchmarks: every number.
     """
 
     title: str
