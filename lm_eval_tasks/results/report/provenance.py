@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
@@ -84,10 +84,7 @@ def made(runs: Mapping[str, Run]) -> list[Made]:
     """The results files of some runs (label to run) with the commands behind them, each once."""
     found = []
     for model, run in runs.items():
-        files: dict[Path, int] = {}
-        for task in run.tasks.values():
-            if task.results_file is not None:
-                files[task.results_file] = files.get(task.results_file, 0) + 1
+        files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
             try:
                 commands, notes = commands_behind(path)
@@ -178,12 +175,10 @@ def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _pairs(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_short(each)}" for key, each in value.items() if each not in (None, ""))
-    return "" if value is None else str(value)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(str, value)) + "]"
-    return str(value)
+    if not isinstance(value, Mapping):
+        return "" if value is None else str(value)
+    known = {key: each for key, each in value.items() if each not in (None, "")}
+    return ", ".join(
+        f"{key}: [{', '.join(map(str, each))}]" if isinstance(each, (list, tuple)) else f"{key}: {each}"
+        for key, each in known.items()
+    )
