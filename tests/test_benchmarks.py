@@ -73,7 +73,7 @@ def test_no_other_room_imports_mu_shroom() -> None:
 
 
 def test_names_of_languages_come_from_all_tables() -> None:
-    names = {english: code for code, english in catalogue.languages()}
+    names = {english: code for code, english in catalogue.languages().items()}
     assert {"Swahili": "sw", "Basque": "eu", "Swedish": "sv", "English": "en"}.items() <= names.items()
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from custom_metrics.reading.spans import Span
 from lm_eval_tasks.results.report.answers import read_task
-from lm_eval_tasks.results.report.documents import TaskDocuments, read_documents
+from lm_eval_tasks.results.report.documents import Document, TaskDocuments, read_documents
 from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.results.report.documents.document import (
     Piece,
+    ShownAnswer,
     Text,
     address_of,
     pieces_of,
@@ -21,8 +23,11 @@ from lm_eval_tasks.results.report.documents.document import (
     text_of,
 )
 from lm_eval_tasks.results.report.documents.explanations import why_abstention, why_robust, why_strict
-from lm_eval_tasks.results.report.documents.readers import passages_of
-from lm_eval_tasks.runs import Run, labels, read_runs
+from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of
+from lm_eval_tasks.results.report.page.summary import examples
+from lm_eval_tasks.runs import Answer, Reading, Run, labels, read_runs
+from tests.golden import golden
+from tests.made_runs import task
 
 
 def candidates(*kinds: str) -> list[Candidate]:
@@ -222,43 +227,30 @@ def test_documents_are_counted_by_kind(
     assert (found.total, len(found.shown), found.kinds, found.missing) == (total, shown, kinds, ())
 
 
-def test_every_model_answers_beside_the_others(documents: dict[str, TaskDocuments]) -> None:
-    for task in documents.values():
-        for document in task.shown:
-            assert [answer.model for answer in document.answers] == [
-                "lm-eval-grounded/baseline-answer",
-                "lm-eval-grounded/baseline-lexical",
-            ]
-            assert document.question.pieces[0].text
+def test_documents_as_a_reader_sees_them(documents: dict[str, TaskDocuments]) -> None:
+    chosen = [each for name in ("nomiracl_de", "clapnq_rag", "mfava_de") for each in documents[name].shown[:3]]
+    text = "".join(f"{line.rstrip()}\n" for document in chosen for line in seen(document))
+    assert text == golden("documents.txt", text)
 
 
-def test_a_nomiracl_document(documents: dict[str, TaskDocuments]) -> None:
-    found = next(each for each in documents["nomiracl_de"].shown if each.key == "non_relevant/6#0")
+def seen(document: Document) -> Iterator[str]:
+    """What a page shows of a document, line by line."""
+    page = [document.page] if document.page else []
+    yield f"## {document.task} {document.key} {sorted(document.kinds)}"
+    yield f"{document.question.pieces[0].text} | {document.right} | prompt: {document.prompt is not None}"
+    yield from (f"[{passage.number}] {passage.title} | {passage.mark}" for passage in document.passages)
+    yield from (f"reference: {text.pieces[0].text[:40]}" for text in document.references)
+    yield from (f"page: {document.page_title} {document.address} {text.pieces[0].text[:40]}" for text in page)
+    for answer in document.answers:
+        yield f"{answer.model}: {answer.verdict} ({answer.tone}) {sorted(answer.kinds)} {answer.share}"
+        yield from (
+            f"  {line}" for line in (answer.text.pieces[0].text[:60], *answer.why, *map(" ".join, answer.facts))
+        )
 
-    assert found.question.pieces[0].text == "Wie tief ist der Bodensee an seiner tiefsten Stelle?"
-    assert found.right == "No passage answers the question"
-    assert [passage.number for passage in found.passages] == [*range(1, 11)]
-    assert found.passages[0].title == "Brandenburger Tor"
-    assert found.prompt is None
-    answer, lexical = found.answers
-    assert (answer.verdict, answer.tone, answer.kinds) == ("hallucination", "bad", {"wrong"})
-    assert (lexical.verdict, lexical.tone, lexical.kinds) == ("right: abstained", "good", {"abstained"})
-    assert lexical.why == ("Strict reading: it holds “I don't know”.",)
-    assert found.kinds == {"wrong", "abstained", "disagree"}
 
-
-def test_a_clapnq_document_with_retrieval(two_models: Path) -> None:
-    (run,) = read_runs([two_models / "baseline-lexical"])
-    (task,) = (each for each in shown_of(run, None) if each.task == "clapnq_rag")
-    first = task.shown[0]
-
-    assert len(task.shown) == task.total == 32
-    assert first.key == "1001"
-    assert [passage.mark for passage in first.passages] == ["gold passage, retrieved", "", ""]
-    assert [text.pieces[0].text[:15] for text in first.references] == ["Tides are cause"]
-    missed = [document for document in task.shown if "gold passage was not among" in document.right]
-    assert len(missed) == 1  # gold_retrieved is 17 of 18
-    assert not any(passage.mark for passage in missed[0].passages)
+ORIGINAL = "The tower was built in 1889 in Paris."
+TAGGED = "The tower was built in <entity>1889</entity> in Paris."
+MISSED = {"answerable": True, "gold_ids": ["7"], "passages": [{"id": "8", "title": "T", "text": "x"}]}
 
 
 def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
@@ -277,9 +269,96 @@ def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "doc", "response", "values", "expected"),
+    [
+        ("mushroom_de", {"answer": ORIGINAL}, TAGGED, {"iou": 0.6}, ("agreement 0.60", "good", [])),
+        ("mushroom_de", {"answer": ORIGINAL}, TAGGED, {"iou": 0.4, "f1": 0.9}, ("agreement 0.40", "bad", ["wrong"])),
+        ("mfava_detection_de_gold", {"answer": ORIGINAL}, TAGGED, {"f1": 0.5}, ("agreement 0.50", "good", [])),
+        ("mushroom_de", {"answer": ORIGINAL}, TAGGED, {}, ("agreement unknown", "plain", [])),
+        (
+            *("mushroom_de", {"answer": ORIGINAL}, "I cannot do that.", {"iou": 1.0, "lost_rate": 1.0}),
+            ("Invalid: another text came back", "unsure", ["invalid"]),
+        ),
+        ("mfava_de", {}, ORIGINAL, {"detected_rate": 0.25}, ("25.0 % of the words flagged", "bad", [])),
+        ("mfava_de", {}, ORIGINAL, {"detected_rate": None}, ("no detector has read it", "unsure", [])),
+        ("mfava_de", {}, "Das weiß ich nicht.", {"abstention_rate": 1.0}, ("abstained", "plain", ["abstained"])),
+        ("clapnq_rag", MISSED, ORIGINAL, {"answerable_abstention_rate": 0.0}, ("answered", "plain", [])),
+        ("clapnq_judge", {}, "Rating: 4", {"faithfulness": 4.0}, ("", "plain", [])),
+    ],
+)
+def test_what_is_said_of_an_answer(
+    name: str,
+    doc: dict[str, object],
+    response: str,
+    values: dict[str, float | None],
+    expected: tuple[str, str, list[str]],
+) -> None:
+    answer = Answer("k", "c", doc, "", "", response, {"any": Reading(response, values)})
+    document = reader_of(task(name, {}, "de")).lay_out({"m": answer})
+    (shown,) = document.answers
+    assert (shown.verdict, shown.tone, sorted(shown.kinds)) == expected
+    assert document.right.endswith("; the gold passage was not among those retrieved") is (doc is MISSED)
+
+
 def test_answers_that_were_not_logged(two_models: Path, tmp_path: Path) -> None:
     (results,) = (two_models / "baseline-lexical").glob("results_*.json")
     (tmp_path / results.name).write_bytes(results.read_bytes())
     (run,) = read_runs([tmp_path])
     (task,) = (each for each in shown_of(run, 3) if each.task == "mfava_de")
     assert (task.total, task.shown, task.missing) == (0, (), ("lexical",))
+
+
+# ------------------------------------------------------------------ documents that a card of the first screen links to
+
+
+def document(*kinds: str, language: str = "de", question: str = "Wer?") -> Document:
+    """A document with an answer of these kinds for each model; ``""`` for an answer that is right."""
+    answers = tuple(
+        ShownAnswer(f"model {number}", Text(()), "", "plain", kinds=frozenset(filter(None, kind.split())))
+        for number, kind in enumerate(kinds)
+    )
+    differ = {"disagree"} if len({*kinds}) > 1 else set()
+    return Document("", "nomiracl", language, "", Text((Piece(question),)), "", answers, kinds=frozenset(differ))
+
+
+def of(task: str, *documents: Document) -> TaskDocuments:
+    return TaskDocuments(task, "nomiracl", documents[0].language if documents else "", len(documents), {}, documents)
+
+
+WRONG, RIGHT, SILENT, DECLINES, FLAGGED = "wrong", "", "abstained", "wrong abstained", "hallucinated"
+
+
+@pytest.mark.parametrize(
+    ("listed", "anchors"),
+    [
+        pytest.param([], [], id="no documents"),
+        pytest.param([of("a_de", document(RIGHT), document(SILENT))], [], id="nothing made up"),
+        pytest.param([of("a_de", document(DECLINES))], [], id="declining is wrong here, but makes nothing up"),
+        pytest.param([of("a_de", document(RIGHT), document(WRONG))], ["a_de-2"], id="numbered as on the page"),
+        pytest.param([of("a_de", document(FLAGGED))], ["a_de-1"], id="a detector's finding"),
+        pytest.param([of("b_de", document(WRONG))], [], id="another family"),
+        pytest.param(
+            [of("a_de", document(WRONG, WRONG), document(WRONG, RIGHT))],
+            ["a_de-2", "a_de-1"],
+            id="where models differ first",
+        ),
+        pytest.param(
+            [
+                of("a_de", *[document(WRONG)] * 5),
+                of("a_fr", document(WRONG)),
+                of("a_en", document(WRONG, language="en")),
+            ],
+            ["a_en-1", "a_de-1", "a_fr-1"],
+            id="of as many tasks as can be, English first",
+        ),
+        pytest.param([of("a_de", *[document(WRONG)] * 5)], ["a_de-1", "a_de-2", "a_de-3"], id="at most three"),
+    ],
+)
+def test_which_documents(listed: list[TaskDocuments], anchors: list[str]) -> None:
+    assert [one.anchor for one in examples(["a_de", "a_fr", "a_en"], listed)] == anchors
+
+
+def test_a_long_question_is_cut() -> None:
+    (one,) = examples(["a"], [of("a", document(WRONG, question="x\n" * 100))])
+    assert one.question == " ".join(["x"] * 40) + "…"

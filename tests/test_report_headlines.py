@@ -14,6 +14,7 @@ import pytest
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.units import is_measurable, without_point
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mushroom.languages import LANGUAGES as MUSHROOM
@@ -21,7 +22,9 @@ from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import families
 from lm_eval_tasks.results.report.headlines import Headline, headlines, headlines_of
 from lm_eval_tasks.results.report.numbers import bounds, shown, with_bounds
+from lm_eval_tasks.results.report.sentences import metrics_beside
 from lm_eval_tasks.runs import TaskRun, read_runs
+from tests.golden import golden
 from tests.made_runs import figure, run, share, task
 
 CALIBRATION = {
@@ -48,89 +51,6 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
 
 
 # ------------------------------------------------------------------------------------------------------------ real runs
-
-
-@pytest.mark.parametrize(
-    ("model", "family", "metric", "text", "says"),
-    [
-        (
-            "baseline-lexical",
-            "nomiracl",
-            "hallucination_rate",
-            "20.8 % [16.5 to 25.9 %]",
-            "It claims to see an answer in 20.8 % of the cases where no passage holds one (15 of 72 questions; 95 % bounds "
-            "16.5 to 25.9 %; mean over all 18 languages).",
-        ),
-        (
-            "baseline-answer",
-            "nomiracl",
-            "error_rate",
-            "0.0 % [0.0 to 5.1 %]",
-            "It says that it does not know in 0.0 % of the cases where a passage holds the answer (0 of 72 questions; 95 % "
-            "bounds 0.0 to 5.1 %; mean over all 18 languages).",
-        ),
-        (
-            "baseline-lexical",
-            "clapnq_gold",
-            "rougeL",
-            "0.374 [0.244 to 0.502]",
-            "Its answers overlap with the best reference answer by RougeL 0.374 on average, where 1 is word for word (18 "
-            "questions; 95 % bounds 0.244 to 0.502).",
-        ),
-        (
-            "baseline-lexical",
-            "clapnq_rag",
-            "gold_retrieved",
-            "94.4 % [74.2 to 99.0 %]",
-            "Retrieval found the gold passage for 94.4 % of the answerable questions (17 of 18 questions; 95 % bounds 74.2 "
-            "to 99.0 %).",
-        ),
-        (
-            "baseline-answer",
-            "clapnq_rag",
-            "length",
-            "107 [97 to 117]",
-            "An answer to an answerable question has 107 characters on average (18 questions; 95 % bounds 97 to 117).",
-        ),
-        (
-            "baseline-lexical",
-            "mfava",
-            "rogan_gladen_rate",
-            "not measurable (0 to 100 %)",
-            "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 0.0 %; 18 "
-            "answers; mean over 2 of 30 languages: de, ar.",
-        ),
-        (
-            "closed-book",
-            "mfava",
-            "rogan_gladen_rate",
-            "not measurable (0 to 100 %)",
-            "The mean over 2 languages of Rogan-Gladen rate is not measurable (0 to 100 %): the detector flagged 14.9 %; "
-            "18 answers; mean over 2 of 30 languages: de, zh.",
-        ),
-    ],
-)
-def test_headlines_of_the_sample(
-    two_models: Path, closed_book: Path, model: str, family: str, metric: str, text: str, says: str
-) -> None:
-    found = headlines(read_runs([two_models, closed_book]))
-    (one,) = [h for h in found if (h.model.rpartition("/")[2], h.family, h.metric) == (model, family, metric)]
-
-    assert (one.text, one.says) == (text, says)
-    assert "the bundled miniature" in doubts(one)["not_comparable"]
-
-
-def test_headlines_stand_family_by_family_and_models_beside_each_other(two_models: Path) -> None:
-    found = headlines(read_runs([two_models]))
-
-    assert [one.family for one in found[::2]] == [
-        *["nomiracl"] * 2,
-        *["clapnq_gold"] * 4,
-        *["clapnq_rag"] * 5,
-        "mfava",
-    ]
-    assert {one.model for one in found[::2]} == {"lm-eval-grounded/baseline-answer"}
-    assert [one.metric for one in found[::2]] == [one.metric for one in found[1::2]]
 
 
 def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
@@ -184,119 +104,65 @@ def nomiracl(hallucination: tuple[int, int], error: tuple[int, int]) -> TaskRun:
     return task("nomiracl_de", {"robust": figures}, "de")
 
 
-@pytest.mark.parametrize(
-    ("tasks", "metric", "found"),
-    [
-        ([task("clapnq_gold", ANSWERS)], "rougeL", {}),
-        (
-            [task("clapnq_gold", {"rougeL": figure(0.4, 0.1, 0.7, n=9)})],
-            "rougeL",
-            {"few": "fewer than ten questions (9)"},
-        ),
-        ([task("clapnq_gold", {"rougeL": figure(0.4)})], "rougeL", {"unbounded": "the results have no bounds for it"}),
-        (
-            [task("clapnq_gold", {}, results={"rougeL,answer": 0.4})],
-            "rougeL",
-            {"unbounded": "the results have no bounds for it"},
-        ),
-        (
-            [task("clapnq_gold", {"length": figure(3, 1, 4)})],
-            "rougeL",
-            {"undefined": "no document is in its denominator, or nothing corrects it"},
-        ),
-        (
-            [task("clapnq_gold", ANSWERS, provenance={"not_comparable": ["half of the corpus", "--limit 9"]})],
-            "length",
-            {"not_comparable": "not comparable with published figures (half of the corpus; --limit 9)"},
-        ),
-        (
-            [task("clapnq_gold", ANSWERS, provenance={})],
-            "rougeL",
-            {"not_comparable": "the results do not say what it was measured on"},
-        ),
-        (
-            [
-                task(
-                    "nomiracl_de",
-                    {
-                        "strict": {"hallucination_rate": share(10, 100)},
-                        "robust": {"hallucination_rate": share(30, 100), "invalid_rate": share(42, 200)},
-                    },
-                    "de",
-                )
-            ],
-            "hallucination_rate",
-            {
-                "invalid": "many answers are Invalid, and in no denominator (42 of 200)",
-                "readings": "the strict reading of the same answers gives another number (10.0 %, not 30.0 %)",
-            },
-        ),
-        (  # one of the two says all: a run that declines, or claims, whatever it is asked
-            [nomiracl(hallucination=(0, 30), error=(20, 20))],
-            "hallucination_rate",
-            {"alike": "it declines every question (50)"},
-        ),
-        (
-            [nomiracl(hallucination=(30, 30), error=(0, 20))],
-            "error_rate",
-            {"alike": "it claims to see an answer to every question (50)"},
-        ),
-        ([nomiracl(hallucination=(0, 30), error=(19, 20))], "hallucination_rate", {}),
-        ([nomiracl(hallucination=(0, 5), error=(4, 4))], "error_rate", {"few": "fewer than ten questions (4)"}),
-        (
-            [task("clapnq_gold", {"unanswerable_accuracy": share(9, 9), "answerable_abstention_rate": share(9, 9)})],
-            "unanswerable_accuracy",
-            {"few": "fewer than ten questions (9)", "alike": "it declines every question (18)"},
-        ),
-        ([task("mfava_de", rates(0.5, 0.4, 0.6), "de", TAGGED)], "rogan_gladen_rate", {}),
-        (
-            [task("mfava_de", rates(0.0, 0.0, 0.2, detected=0.15), "de", TAGGED)],
-            "rogan_gladen_rate",
-            {
-                "clipped": "the corrected rate is cut off at 0: the detector flags less than it does where nothing is made "
-                "up (15.0 %, there 20.0 %)",
-                "unlike": "the correction is far from where it was measured (15.0% of the words are flagged, 50.0% in the "
-                "calibration corpus: the answers are unlike the texts that the detector was measured on, and the estimated "
-                "rate assumes they are alike)",
-            },
-        ),
-        (
-            [task("mfava_de", rates(1.0, 0.9, 1.0, detected=0.9), "de", TAGGED)],
-            "rogan_gladen_rate",
-            {
-                "clipped": "the corrected rate is cut off at 100 %: the detector flags more than it does where everything "
-                "is (90.0 %, there 80.0 %)"
-            },
-        ),
-        (
-            [
-                task(
-                    "mfava_de",
-                    {"estimated_rate": figure(1.2, 1.0, 1.4), "detected_rate": figure(0.9, 0.8, 1.0)},
-                    "de",
-                    {**TAGGED, "calibration": {"annotations": "gold", "detector_version": "0"}},
-                )
-            ],
-            "estimated_rate",
-            {
-                "calibration": "its correction was measured on another version of the detector (0)",
-                "clipped": "the estimated rate is above 100 %, as Equation 1 has no upper bound",
-            },
-        ),
-        (
-            [task("mfava_de", {**rates(0.5, 0.4, 0.6), "abstention_rate": share(30, 100)}, "de", TAGGED)],
-            "rogan_gladen_rate",
-            {"abstains": "it declines many questions, and of what it does not say nothing can be made up (30 of 100)"},
-        ),
-        (
-            [task("clapnq_judge", {"f_plus_a": figure(3, 2.5, 3.5), "unread_rate": share(30, 100)})],
-            "f_plus_a",
-            {"invalid": "many replies of the judge could not be read, and are in no denominator (30 of 100)"},
-        ),
-    ],
-)
-def test_doubts_of_one_task(tasks: list[TaskRun], metric: str, found: dict[str, str]) -> None:
-    assert doubts(of(tasks, metric)) == found
+STRICT, ROBUST = {"hallucination_rate": share(10, 100)}, {"hallucination_rate": share(30, 100)}
+UNLIKE_CALIBRATION = {**TAGGED, "calibration": {"annotations": "gold", "detector_version": "0"}}
+ABOVE_1 = {"estimated_rate": figure(1.2, 1.0, 1.4), "detected_rate": figure(0.9, 0.8, 1.0)}
+DECLINES = {"unanswerable_accuracy": share(9, 9), "answerable_abstention_rate": share(9, 9)}
+
+DOUBTS = {
+    "none": ("rougeL", task("clapnq_gold", ANSWERS)),
+    "few questions": ("rougeL", task("clapnq_gold", {"rougeL": figure(0.4, 0.1, 0.7, n=9)})),
+    "no bounds": ("rougeL", task("clapnq_gold", {"rougeL": figure(0.4)})),
+    "no figures": ("rougeL", task("clapnq_gold", {}, results={"rougeL,answer": 0.4})),
+    "undefined": ("rougeL", task("clapnq_gold", {"length": figure(3, 1, 4)})),
+    "not comparable": (
+        "length",
+        task("clapnq_gold", ANSWERS, provenance={"not_comparable": ["half of the corpus", "--limit 9"]}),
+    ),
+    "unknown": ("rougeL", task("clapnq_gold", ANSWERS, provenance={})),
+    "invalid, and read otherwise": (
+        "hallucination_rate",
+        task("nomiracl_de", {"strict": STRICT, "robust": {**ROBUST, "invalid_rate": share(42, 200)}}, "de"),
+    ),
+    # one of the two says all: a run that declines, or claims, whatever it is asked
+    "declines everything": ("hallucination_rate", nomiracl(hallucination=(0, 30), error=(20, 20))),
+    "claims everything": ("error_rate", nomiracl(hallucination=(30, 30), error=(0, 20))),
+    "declines all but one": ("hallucination_rate", nomiracl(hallucination=(0, 30), error=(19, 20))),
+    "declines all of few": ("error_rate", nomiracl(hallucination=(0, 5), error=(4, 4))),
+    "declines everything in CLAPnq": ("unanswerable_accuracy", task("clapnq_gold", DECLINES)),
+    "corrected": ("rogan_gladen_rate", task("mfava_de", rates(0.5, 0.4, 0.6), "de", TAGGED)),
+    "cut off at 0": ("rogan_gladen_rate", task("mfava_de", rates(0.0, 0.0, 0.2, detected=0.15), "de", TAGGED)),
+    "cut off at 1": ("rogan_gladen_rate", task("mfava_de", rates(1.0, 0.9, 1.0, detected=0.9), "de", TAGGED)),
+    "above 1, another version": ("estimated_rate", task("mfava_de", ABOVE_1, "de", UNLIKE_CALIBRATION)),
+    "abstains": (
+        "rogan_gladen_rate",
+        task("mfava_de", {**rates(0.5, 0.4, 0.6), "abstention_rate": share(30, 100)}, "de", TAGGED),
+    ),
+    "unread": ("f_plus_a", task("clapnq_judge", {"f_plus_a": figure(3, 2.5, 3.5), "unread_rate": share(30, 100)})),
+}
+
+
+def test_doubts_of_one_task() -> None:
+    lines = []
+    for case, (metric, of_task) in DOUBTS.items():
+        found = doubts(of([of_task], metric))
+        lines += [f"## {case}", *(f"{kind}: {text}" for kind, text in found.items()), ""]
+    text = "\n".join(lines)
+    assert text == golden("doubts.txt", text)
+
+
+def test_the_sentence_of_every_metric() -> None:
+    """With every number of a sentence at a half, of 40 documents."""
+    lines = []
+    for folder in catalogue.folders():
+        for metric in catalogue.benchmark_of(folder).metrics.values():
+            if metric.sentence:
+                name = f"{metric.name}someone" if metric.name.endswith("_") else metric.name
+                half = dict.fromkeys((name, *metrics_beside(metric)), figure(0.5, 0.4, 0.6, n=40))
+                one = only(headlines_of(run("m", [task(f"{folder.name}_task", half)]), read=None), name)
+                lines.append(f"{folder.name}, {name}: {one.measured.heading}. {one.says}\n")
+    text = "".join(lines)
+    assert text == golden("sentences.txt", text)
 
 
 def test_a_doubt_of_a_mean_says_in_which_languages_it_holds() -> None:
@@ -345,12 +211,7 @@ def test_a_language_without_a_rate_is_said_and_not_counted_as_0() -> None:
 
 def test_without_a_correction_the_detected_rate_is_the_headline() -> None:
     tasks = [task("mfava_la", {"detected_rate": figure(0.3, 0.2, 0.4)}, "la", {"not_comparable": []})]
-    (one,) = headlines_of(run("m", tasks))
-
-    assert one.says == (
-        "The detector flags 30.0 % of the words that it writes; nothing corrects this for the detector's errors (100 "
-        "answers; 95 % bounds 20.0 to 40.0 %)."
-    )
+    assert [one.metric for one in headlines_of(run("m", tasks))] == ["detected_rate"]
 
 
 def test_prompts_are_families_of_their_own_and_a_further_language_does_not_change_the_group() -> None:
@@ -394,10 +255,6 @@ def test_a_detector_s_headlines() -> None:
     found = headlines_of(run("m", tasks))
 
     assert [one.metric for one in found] == ["iou", "rho", "f1"]
-    assert found[2].says == (
-        "It finds 0.700 of the hallucinated words, and 0.400 of what it flags is hallucinated: F1 is 0.500 (100 answers; "
-        "95 % bounds 0.400 to 0.600)."
-    )
     assert {doubt.kind for one in found for doubt in one.doubts} == {"invalid"}
 
 

@@ -51,19 +51,6 @@ def test_the_whole_summary() -> None:
     ) in found
 
 
-def test_without_differences_and_command_there_is_neither() -> None:
-    found = summary(headlines([OTHER]))
-    assert found.endswith("</details>\n")
-    assert "Differences" not in found
-
-
-def test_a_mean_says_over_what() -> None:
-    tasks = [task(f"nomiracl_{code}", {"robust": {"error_rate": share(20, 40)}}, code) for code in ("de", "fr")]
-    assert "| nomiracl (mean over 2 languages) | error rate ↓ | 50.0 % \\[39.2 to 60.8 %\\] |" in summary(
-        headlines([run("m", tasks)])
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "markdown"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -124,7 +123,7 @@ def groups() -> dict[str, tuple[str, ...]]:
     return {group.name: tuple(task.name for task in group.tasks) for found in benchmarks() for group in found.groups}
 
 
-def languages() -> Iterator[tuple[str, str]]:
-    """Code and English name of every language of every benchmark. A language of several benchmarks comes several times."""
-    for benchmark in benchmarks():
-        yield from benchmark.languages.items()
+@lru_cache(maxsize=1)
+def languages() -> dict[str, str]:
+    """Code to English name of every language of every benchmark."""
+    return {code: name for benchmark in benchmarks() for code, name in benchmark.languages.items()}

@@ -108,6 +108,6 @@ def _meant(name: str) -> str:
     """For those who wrote a language's English name."""
     from lm_eval_tasks.definition.catalogue import languages
 
-    names = {english.casefold(): code for code, english in languages()}
+    names = {english.casefold(): code for code, english in languages().items()}
     code = names.get(name.strip().casefold())
     return f"; did you mean {code!r}?" if code else ""

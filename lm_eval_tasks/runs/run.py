@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,6 +100,11 @@ class TaskRun:
         """Why its numbers are not comparable with the published ones; empty where they are or nothing is known."""
         reasons = self.provenance.get("not_comparable")
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
+
+    @property
+    def family(self) -> str:
+        """What the task is called without its language: ``nomiracl_role`` for ``nomiracl_de_role``."""
+        return re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
 
     @property
     def table(self) -> Benchmark | None:

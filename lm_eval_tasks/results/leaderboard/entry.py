@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -177,7 +176,7 @@ def _task(task: TaskRun) -> TaskEntry:
         task=task.task,
         benchmark=task.benchmark,
         language=task.language,
-        family=_family_of(task),
+        family=task.family,
         conditions=conditions,
         measured=tuple(_measured(task, metric, filter_name, answers, order) for metric in headlines),
         figures={name: dict(figures) for name, figures in task.figures.items()},
@@ -203,11 +202,6 @@ def _headlines(task: TaskRun) -> list[Metric]:
         and not metric.is_raw
     ]
     return preferred_first(ranked)
-
-
-def _family_of(task: TaskRun) -> str:
-    """What a task is called without its language: tasks of a family stand in one table."""
-    return re.sub(rf"_{re.escape(task.language)}(?=_|$)", "", task.task, count=1) if task.language else task.task
 
 
 def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]:

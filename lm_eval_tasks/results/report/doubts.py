@@ -15,7 +15,8 @@ from custom_metrics.broken_run import MOST_INVALID
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, is_measurable
+from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
 from lm_eval_tasks.results.report.broken import EQUAL, READINGS, Signs, one_sided
@@ -57,58 +58,40 @@ class Doubt:
 
 
 def doubts_of(
-    family: Family,
-    metric: str,
-    filter_name: str,
-    unit: Unit,
-    mean: Figure,
-    broken: Mapping[str, Signs] | None = None,
+    family: Family, metric: Metric, filter_name: str, mean: Figure, broken: Mapping[str, Signs]
 ) -> tuple[Doubt, ...]:
     """The doubts about a metric of a family of tasks.
 
     Args:
-        family: the tasks.
-        metric, filter_name: which number.
-        unit: of its values.
         mean: the number that is shown: the mean over the languages, or of one task its figure.
         broken: language to signs of a broken run.
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        for kind, summary, detail in _of_task(task, metric, filter_name, unit):
+        for kind, summary, detail in (*_of_task(task, metric, filter_name), *_of_signs(broken[language])):
             found.setdefault((kind, summary), {})[language] = detail
-        signs = (broken or {}).get(language, Signs())
-        if signs.equal:
-            found.setdefault(("alike", EQUAL), {})[language] = f"{signs.equal}"
-        if signs.faults:
-            found.setdefault(("broken", "the run looks broken"), {})[language] = signs.faults
-    listed = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
-    return (*listed, *_of_bounds(mean))
+    doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
+    if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
+        doubts.append(Doubt("unbounded", "the results have no bounds for it"))
+    return tuple(doubts)
 
 
 def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     """One text for the languages in which a doubt holds."""
-    if len(family.tasks) == 1:
-        (detail,) = details.values()
+    everywhere, distinct = len(details) == len(family.tasks), {*details.values()}
+    detail = next((detail for detail in details.values() if detail), "")
+    short = all(len(each) <= _SHORT for each in distinct)
+    if len(family.tasks) == 1 or (len(distinct) == 1 and everywhere and not (short and detail)):
+        # of one task; or a sentence, which holds for other families in the same words
         return f"{summary} ({detail})" if detail else summary
-    everywhere = len(details) == len(family.tasks)
-    said = {*details.values()}
-    if len(said) == 1:  # of all alike
-        (detail,) = said
-        if everywhere and len(detail) > _SHORT:  # a sentence, which holds for other families in the same words
-            return f"{summary} ({detail})"
-        named = "" if everywhere else f": {_listed(', ', [*details])}"
-        where = f"in {_where(len(details), family)}{named}"
-        if detail:
-            return f"{summary} ({detail}, {where})"
-        return summary if everywhere else f"{summary} ({where})"
-    short = all(len(detail) <= _SHORT for detail in said)
-    if not short and any(details.values()):
-        language, detail = next((language, detail) for language, detail in details.items() if detail)
-        listed = _listed(", ", [*details])
-        return f"{summary} (in {_where(len(details), family)}: {listed}; in {language}: {detail})"
-    parts = [f"{language} {detail}" for language, detail in details.items()] if short else [*details]
-    return f"{summary} (in {_where(len(details), family)}: {_listed('; ' if short else ', ', parts)})"
+    where, languages = f"in {_where(len(details), family)}", _listed(", ", [*details])
+    if len(distinct) == 1:
+        parts = [detail] if detail else []
+        return f"{summary} ({', '.join([*parts, where if everywhere else f'{where}: {languages}'])})"
+    if not short:
+        language = next(language for language, each in details.items() if each)
+        return f"{summary} ({where}: {languages}; in {language}: {detail})"
+    return f"{summary} ({where}: {_listed('; ', [f'{language} {each}' for language, each in details.items()])})"
 
 
 def _where(number: int, family: Family) -> str:
@@ -123,17 +106,19 @@ def _listed(between: str, parts: list[str]) -> str:
     return between.join([*parts[:_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
-def _of_bounds(mean: Figure) -> Iterator[Doubt]:
-    if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
-        yield Doubt("unbounded", "the results have no bounds for it")
-
-
 Found = Iterator[tuple[str, str, str]]
 """Kind, what is said of every language alike, and what of this one."""
 
 
-def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
-    figure = task.figure(metric, filter_name)
+def _of_signs(signs: Signs) -> Found:
+    if signs.equal:
+        yield "alike", EQUAL, f"{signs.equal}"
+    if signs.faults:
+        yield "broken", "the run looks broken", signs.faults
+
+
+def _of_task(task: TaskRun, metric: Metric, filter_name: str) -> Found:
+    figure = task.figure(metric.name, filter_name)
     if not task.provenance:
         yield "not_comparable", "the results do not say what it was measured on", ""
     if reasons := task.not_comparable:
@@ -145,13 +130,17 @@ def _of_task(task: TaskRun, metric: str, filter_name: str, unit: Unit) -> Found:
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
     yield from unread(task, filter_name)
-    said, number = one_sided(task, filter_name)
-    if said:
-        yield "alike", said, f"{number}"
-    if filter_name in READINGS and is_measurable(figure, unit):
-        yield from _of_readings(task, metric, filter_name, unit, figure)
-    if metric in CORRECTED:
-        yield from _of_correction(task, metric, filter_name, figure)
+    verdict, number = one_sided(task, filter_name)
+    if verdict:
+        yield "alike", verdict, f"{number}"
+    if filter_name in READINGS and is_measurable(figure, metric.unit):
+        other = READINGS[1 - READINGS.index(filter_name)]
+        theirs = task.figure(metric.name, other)
+        if abs(theirs.value - figure.value) > _APART:
+            detail = f"{shown(theirs.value, metric.unit)}, not {shown(figure.value, metric.unit)}"
+            yield "readings", f"the {other} reading of the same answers gives another number", detail
+    if metric.name in CORRECTED:
+        yield from _of_correction(task, metric.name, filter_name, figure)
 
 
 def unread(task: TaskRun, filter_name: str) -> Found:
@@ -168,14 +157,6 @@ def unread(task: TaskRun, filter_name: str) -> Found:
 
 def _of_all(figure: Figure) -> str:
     return f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else shown(figure.value, "share")
-
-
-def _of_readings(task: TaskRun, metric: str, filter_name: str, unit: Unit, figure: Figure) -> Found:
-    other = READINGS[1 - READINGS.index(filter_name)]
-    theirs = task.figure(metric, other)
-    if abs(theirs.value - figure.value) > _APART:
-        summary = f"the {other} reading of the same answers gives another number"
-        yield "readings", summary, f"{shown(theirs.value, unit)}, not {shown(figure.value, unit)}"
 
 
 def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Found:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
@@ -15,7 +13,7 @@ from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["Family", "families", "language_name"]
+__all__ = ["Family", "families", "language_name", "title_of"]
 
 
 @dataclass(frozen=True)
@@ -82,45 +80,26 @@ def families(run: Run) -> list[Family]:
     Where a group of ours is whole, a family is exactly that group, so that its mean is the group's number. A further
     language of the same benchmark (``mfava_fa`` beside the group ``mfava``) is then a family of its own.
     """
-    found: dict[str, dict[str, TaskRun]] = {}
-    for name, task in run.tasks.items():
-        found.setdefault(_family_of(name, task.language), {})[task.language] = task
-    groups = _groups()
+    by_name: dict[str, dict[str, TaskRun]] = {}
+    for task in run.tasks.values():
+        by_name.setdefault(task.family, {})[task.language] = task
     listed: list[Family] = []
-    for name, tasks in found.items():
-        members = groups.get(name, frozenset())
-        inside = {language: task for language, task in tasks.items() if task.task in members}
-        outside = {language: task for language, task in tasks.items() if task.task not in members}
-        if members and len(inside) == len(members):
-            parts = [(name, inside), *((task.task, {language: task}) for language, task in outside.items())]
-        else:
-            parts = [(name, tasks)]
-        for called, part in parts:
-            benchmark = next(iter(part.values())).benchmark
-            results = run.group_results.get(called, {}) if part is inside else {}
-            listed.append(Family(called, benchmark, part, len(groups.get(called, ())), results))
+    for name, tasks in by_name.items():
+        members = {*catalogue.groups().get(name, ())}
+        is_whole = bool(members) and members <= {task.task for task in tasks.values()}
+        outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
+        inside = {language: task for language, task in tasks.items() if language not in outside}
+        results = run.group_results.get(name, {}) if is_whole else {}
+        listed.append(Family(name, next(iter(inside.values())).benchmark, inside, len(members), results))
+        listed += [Family(task.task, task.benchmark, {language: task}) for language, task in outside.items()]
     return listed
 
 
 def language_name(code: str) -> str:
     """The English name of a language of our benchmarks; the code itself for another."""
-    return _names().get(code, code)
+    return catalogue.languages().get(code, code)
 
 
-def _family_of(task: str, language: str) -> str:
-    return re.sub(rf"_{re.escape(language)}(?=_|$)", "", task, count=1) if language else task
-
-
-@lru_cache(maxsize=1)
-def _groups() -> dict[str, frozenset[str]]:
-    """Group to the names of its tasks."""
-    return {
-        group.name: frozenset(task.name for task in group.tasks)
-        for benchmark in catalogue.benchmarks()
-        for group in benchmark.groups
-    }
-
-
-@lru_cache(maxsize=1)
-def _names() -> dict[str, str]:
-    return dict(catalogue.languages())
+def title_of(task: TaskRun) -> str:
+    """The name of a task's benchmark, as its paper has it; "other tasks" for a task that is in no table."""
+    return (task.table.title if task.table else "") or task.benchmark or "other tasks"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit, is_measurable
@@ -13,12 +12,12 @@ from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.report.answers import Read, read_task
 from lm_eval_tasks.results.report.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
-from lm_eval_tasks.results.report.families import Family, families
-from lm_eval_tasks.results.report.numbers import with_bounds
+from lm_eval_tasks.results.report.families import Family, families, title_of
+from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, with_bounds
 from lm_eval_tasks.results.report.sentences import metrics_beside, sentence
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
+__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family"]
 
 
 @dataclass(frozen=True)
@@ -26,17 +25,15 @@ class Headline:
     """A number to look at first.
 
     Attributes:
-        model: name of the run.
-        benchmark: name of the benchmark; empty for tasks that are in no table.
+        model: label of the run.
+        benchmark: its name, see :func:`~lm_eval_tasks.results.report.families.title_of`.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
         question: that the family answers; empty where its table has none.
-        measured: the metric, as the table of its benchmark describes it.
+        measured: the metric.
         filter: whose reading of the answers counts.
-        figure: with 95 % bounds; undefined (``nan``) where no document is in the denominator. A mean over languages has
-            the bounds of :mod:`custom_metrics.statistics.mean_of_strata`.
-        denominator: the documents that count, in words.
+        figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
+            :mod:`custom_metrics.statistics.mean_of_strata`.
         says: one sentence about what it means.
-        doubts: why it may mean less than it seems.
         languages: language to its figure, where the number is a mean over languages; else empty.
         is_whole: whether the mean is over every language of its group.
         is_alike: whether the run answers all questions alike, in every language; it is then better than no other.
@@ -49,7 +46,6 @@ class Headline:
     measured: Metric
     filter: str
     figure: Figure
-    denominator: str
     says: str
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)
@@ -72,9 +68,24 @@ class Headline:
         return is_measurable(self.figure, self.unit)
 
     @property
+    def value(self) -> str:
+        """The number; that it is not measurable, with its bounds, where it is not."""
+        return not_measurable(self.figure, self.unit) or shown(self.figure.value, self.unit)
+
+    @property
+    def bounds(self) -> str:
+        """The bounds that stand beside the value; empty where there are none, or they are in its place."""
+        return bounds(self.figure, self.unit) if self.is_measurable else ""
+
+    @property
     def text(self) -> str:
         """The number with its bounds, or that it is not measurable."""
         return with_bounds(self.figure, self.unit)
+
+    @property
+    def by_language(self) -> dict[str, str]:
+        """Language to its number with bounds, where the number is a mean over languages."""
+        return {language: with_bounds(figure, self.unit) for language, figure in self.languages.items()}
 
 
 def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headline]:
@@ -95,41 +106,14 @@ def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headli
 
 
 def headlines_of(run: Run, name: str = "", read: Read | None = read_task) -> list[Headline]:
-    """The headlines of a run.
-
-    Args:
-        run: of a model.
-        name: what to call it; default the model's name.
-        read: see :func:`headlines`.
-    """
-    return [
-        one
-        for family in families(run)
-        for one in headlines_of_family(name or run.model, family, signs_of_family(family, read) if read else {})
-    ]
+    """The headlines of a run, called `name`, else as its model; `read` as of :func:`headlines`."""
+    return [one for family in families(run) for one in headlines_of_family(name or run.model, family, read)]
 
 
-def headlines_of_family(
-    model: str, family: Family, broken: Mapping[str, Signs] = MappingProxyType({})
-) -> list[Headline]:
-    """The headlines of tasks that differ in their language alone.
-
-    Args:
-        model: what to call it.
-        family: the tasks.
-        broken: language to signs of a broken run, of :func:`signs_of_family`.
-    """
+def headlines_of_family(model: str, family: Family, read: Read | None = read_task) -> list[Headline]:
+    """The headlines of tasks that differ in their language alone; `read` as of :func:`headlines`."""
+    broken = {language: signs_of_run(task, read) if read else Signs() for language, task in family.tasks.items()}
     return [_headline(model, family, metric, broken) for metric in _metrics_of(family)]
-
-
-def signs_of_family(family: Family, read: Read = read_task) -> dict[str, Signs]:
-    """Language to the signs of a broken run in its answers, where there are any.
-
-    Raises:
-        CorruptSource: as of :func:`headlines`.
-    """
-    found = {language: signs_of_run(task, read) for language, task in family.tasks.items()}
-    return {language: signs for language, signs in found.items() if any(signs)}
 
 
 def _metrics_of(family: Family) -> list[Metric]:
@@ -156,23 +140,20 @@ def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, S
     name, filter_name = metric.name, family.any.headline_filter
     figures, mean = family.figures(name, filter_name), family.mean(name, filter_name)
     beside = {other: family.mean(other, filter_name) for other in metrics_beside(metric)}
-    written = family.any.figures.get(filter_name, {}).get(name, {})
     table = family.any.table
     return Headline(
         model=model,
-        benchmark=(table.title if table else "") or family.benchmark,
+        benchmark=title_of(family.any),
         family=family.name,
         question=table.question(family.name) if table else "",
         measured=metric,
         filter=filter_name,
         figure=mean,
-        denominator=str(written.get("denominator") or metric.denominator),
         says=sentence(family, metric, mean, figures, beside),
-        doubts=doubts_of(family, name, filter_name, metric.unit, mean, broken),
+        doubts=doubts_of(family, metric, filter_name, mean, broken),
         languages=figures if len(figures) > 1 else {},
         is_whole=family.is_whole,
         is_alike=all(
-            one_sided(task, filter_name)[0] or broken.get(language, Signs()).equal
-            for language, task in family.tasks.items()
+            one_sided(task, filter_name)[0] or broken[language].equal for language, task in family.tasks.items()
         ),
     )

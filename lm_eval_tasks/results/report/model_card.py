@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lm_eval_tasks.definition.schema import Benchmark
+from lm_eval_tasks.results.report.answers import read_once
 from lm_eval_tasks.results.report.families import Family, families, language_name
-from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family, signs_of_family
+from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family
 from lm_eval_tasks.runs import Run, TaskRun
 
 __all__ = ["eval_results", "model_card"]
@@ -21,38 +22,32 @@ _DIGITS = 6
 def model_card(run: Run, name: str = "") -> str:
     """The YAML block, between lines of three dashes, for the top of a model card.
 
+    What is not measurable (:mod:`custom_metrics.statistics.units`) is left out, and stands in a comment with its bounds.
+
     Args:
         run: of a model.
         name: of the model on the hub; default the run's.
     """
     from huggingface_hub import ModelCardData
 
-    found, unknown = _listed(run)
-    card = ModelCardData(model_name=name or run.model, eval_results=found).to_yaml() if found else "model-index: []"
-    left_out = "".join(f"\n# left out: {_one_line(said)}" for said in unknown)
+    results = eval_results(run)
+    card = ModelCardData(model_name=name or run.model, eval_results=results).to_yaml() if results else "model-index: []"
+    left_out = "".join(
+        f"\n# left out: {_one_line(f'{one.metric} of {part.name} ({one.filter}), {one.text}')}"
+        for one, part in _headlines(run)
+        if not one.is_measurable
+    )
     return f"---\n{card}{left_out}\n---\n"
 
 
 def eval_results(run: Run) -> list[Any]:
     """The headlines of a run as ``huggingface_hub.EvalResult``: of each language, and their mean. The format wants a value,
-    so undefined ones are left out, and those that are not measurable (:mod:`custom_metrics.statistics.units`).
+    so undefined ones are left out, and those that are not measurable.
 
     Args:
         run: of a model.
     """
-    return _listed(run)[0]
-
-
-def _listed(run: Run) -> tuple[list[Any], list[str]]:
-    """The results, and what is left out although it has a value, with its bounds."""
-    found, unknown = [], []
-    for family in families(run):
-        for one, part in _results(family):
-            if one.is_measurable:
-                found.append(_result(one, part))
-            else:
-                unknown.append(f"{one.metric} of {part.name} ({one.filter}), {one.text}")
-    return found, unknown
+    return [_result(one, part) for one, part in _headlines(run) if one.is_measurable]
 
 
 def _one_line(text: str) -> str:
@@ -60,14 +55,16 @@ def _one_line(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def _results(family: Family) -> Iterator[tuple[Headline, Family]]:
-    """Those of each language with doubts of its own, then those of the mean."""
-    broken = signs_of_family(family)
-    alone = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
-    for part in alone if len(alone) == 1 else (*alone, family):
-        for one in headlines_of_family("", part, broken):
-            if not math.isnan(one.figure.value):
-                yield one, part
+def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
+    """Those of each language with doubts of its own, then those of the mean; each with its tasks. Undefined ones are left
+    out."""
+    read = read_once([run])
+    for family in families(run):
+        alone = [Family(task.task, family.benchmark, {language: task}) for language, task in family.tasks.items()]
+        for part in alone if len(alone) == 1 else (*alone, family):
+            for one in headlines_of_family("", part, read):
+                if not math.isnan(one.figure.value):
+                    yield one, part
 
 
 def _result(one: Headline, family: Family) -> Any:
@@ -76,7 +73,7 @@ def _result(one: Headline, family: Family) -> Any:
     task = family.any
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     where = f"mean over {len(one.languages)} languages" if one.languages else language_name(task.language)
-    named = f"{one.benchmark or family.name}{f' ({where})' if where else ''}"
+    named = f"{one.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
     is_sample = task.provenance.get("read_from") == "sample"
     return EvalResult(
         task_type=task.table.task_type if task.table else Benchmark.task_type,
@@ -90,7 +87,7 @@ def _result(one: Headline, family: Family) -> Any:
         metric_type=one.metric,
         metric_name=f"{one.measured.in_prose} ({one.filter})",
         metric_value=round(one.figure.value, _DIGITS),
-        metric_args=_measured(one),
+        metric_args=_measured(one, family),
         source_name=_source(task.provenance),
         source_url=_SOURCE,
     )
@@ -119,13 +116,15 @@ def _asked(task: TaskRun) -> dict[str, Any]:
     }
 
 
-def _measured(one: Headline) -> dict[str, Any]:
+def _measured(one: Headline, family: Family) -> dict[str, Any]:
     """Bounds, denominator and doubts."""
+    written = family.any.figures.get(one.filter, {}).get(one.metric, {})
+    denominator = str(written.get("denominator") or one.measured.denominator)
     bounds: Sequence[tuple[str, float]] = (("low", one.figure.low), ("high", one.figure.high))
     return {
         **{f"bound_95_{side}": round(part, _DIGITS) for side, part in bounds if not math.isnan(part)},
         "documents": one.figure.n,
-        **({"denominator": one.denominator} if one.denominator else {}),
+        **({"denominator": denominator} if denominator else {}),
         **({"doubts": [doubt.text for doubt in one.doubts]} if one.doubts else {}),
     }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, without_point
+from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
 from lm_eval_tasks.results.report.numbers import bounds, shown
 from lm_eval_tasks.results.reproduce import commands_behind
 from lm_eval_tasks.runs import Run, TaskRun
@@ -22,8 +22,7 @@ class Made:
 
     Attributes:
         model: label of the run.
-        folder: name of the folder that the file lies in.
-        file: name of it.
+        folder, file: names of the file and the folder that it lies in.
         commands: to be typed one after another; empty where none can be told.
         notes: what the commands cannot say, or why there are none.
         tasks: how many of the report's tasks are from it.
@@ -85,10 +84,7 @@ def made(runs: Mapping[str, Run]) -> list[Made]:
     """The results files of some runs (label to run) with the commands behind them, each once."""
     found = []
     for model, run in runs.items():
-        files: dict[Path, int] = {}
-        for task in run.tasks.values():
-            if task.results_file is not None:
-                files[task.results_file] = files.get(task.results_file, 0) + 1
+        files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
             try:
                 commands, notes = commands_behind(path)
@@ -111,32 +107,22 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[Number]:
 
 
 def _numbers(model: str, task: TaskRun) -> Iterator[Number]:
-    denominators = {metric.name: metric.denominator for metric in task.metrics}
     for filter_name in task.filters:
         written = task.figures.get(filter_name, {})
-        for metric in dict.fromkeys([*denominators, *written]):
-            figure = task.figure(metric, filter_name)
-            entry = written.get(metric)
-            said = entry.get("denominator") if isinstance(entry, Mapping) else None
-            denominator = str(said or denominators.get(metric, ""))
-            yield _number(model, task.task, filter_name, metric, figure, task.metric(metric).unit, denominator)
-
-
-def _number(
-    model: str, task: str, filter_name: str, metric: str, figure: Figure, unit: Unit, denominator: str
-) -> Number:
-    value = without_point(figure, unit).value
-    return Number(
-        task,
-        model,
-        filter_name,
-        metric,
-        shown(value, unit) if is_measurable(figure, unit) else NOT_MEASURABLE,
-        bounds(figure, unit),
-        figure.n,
-        denominator,
-        value if value == value else -1.0,  # undefined and unknown sort before everything
-    )
+        for name in dict.fromkeys([*(metric.name for metric in task.metrics), *written]):
+            figure, metric, entry = task.figure(name, filter_name), task.metric(name), written.get(name, {})
+            value = without_point(figure, metric.unit).value
+            yield Number(
+                task=task.task,
+                model=model,
+                filter=filter_name,
+                metric=name,
+                value=shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
+                bounds=bounds(figure, metric.unit),
+                n=figure.n,
+                denominator=str(entry.get("denominator") or metric.denominator),
+                sort=-1.0 if math.isnan(value) else value,  # undefined and unknown come before everything
+            )
 
 
 def origins(runs: Mapping[str, Run], benchmark: str) -> Iterator[Origin]:
@@ -189,12 +175,10 @@ def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _pairs(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_short(each)}" for key, each in value.items() if each not in (None, ""))
-    return "" if value is None else str(value)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(str, value)) + "]"
-    return str(value)
+    if not isinstance(value, Mapping):
+        return "" if value is None else str(value)
+    known = {key: each for key, each in value.items() if each not in (None, "")}
+    return ", ".join(
+        f"{key}: [{', '.join(map(str, each))}]" if isinstance(each, (list, tuple)) else f"{key}: {each}"
+        for key, each in known.items()
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit
@@ -15,35 +15,25 @@ from lm_eval_tasks.runs import Run
 __all__ = ["PublishedTable", "published_tables"]
 
 
-@dataclass(frozen=True)
-class PublishedTable:
+class PublishedTable(NamedTuple):
     """The published figures of a task and metric, with every run's beside them.
 
     Attributes:
-        task, metric, filter: ours; `title` is the metric's.
-        citation, where, address: of the published figures.
+        found: all that is known of them.
         own: label of a run, its value, and its bounds.
         rows: published model, its value, and for each run label and the difference, or why none is computed.
         why_none: why no difference is computed, where that is the same for every row and run; `rows` hold none then.
-        left_out: published figures that are not shown.
     """
 
-    task: str
-    metric: str
-    filter: str
-    title: str
-    citation: str
-    where: str
-    address: str
+    found: BesidePaper
     own: tuple[tuple[str, str, str], ...]
     rows: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
     why_none: str
-    left_out: int
 
 
 def published_tables(runs: Sequence[Run]) -> list[PublishedTable]:
     """The published figures of everything in some runs, in the order of the tasks."""
-    return [_table(one) for one in beside_paper(runs)]
+    return [_table(found) for found in beside_paper(runs)]
 
 
 def _table(found: BesidePaper) -> PublishedTable:
@@ -51,20 +41,13 @@ def _table(found: BesidePaper) -> PublishedTable:
     reasons = {each.why_none for _, against in found.rows for each in against}
     alike = next(iter(reasons)) if len(reasons) == 1 else ()
     return PublishedTable(
-        found.task,
-        found.metric,
-        found.filter,
-        found.measured.heading,
-        found.source.citation,
-        found.source.where,
-        found.source.url,
+        found,
         tuple((own.run, *_shown(own, unit)) for own in found.own),
         tuple(
             (row.model, shown(row.value, unit), () if alike else tuple((x.run, _said(x, unit)) for x in against))
             for row, against in found.rows
         ),
         "; ".join(alike),
-        found.of - len(found.rows),
     )
 
 

@@ -13,6 +13,8 @@ from lm_eval_tasks.results.report.numbers import bounds, not_measurable, range_o
 
 __all__ = ["metrics_beside", "sentence"]
 
+_NAMED = 5
+"""Languages of a mean that are named."""
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 """A place in a sentence: ``{value}``, ``{rest}``, or ``{<metric>}``."""
@@ -66,16 +68,10 @@ def _details(family: Family, metric: Metric, mean: Figure, figures: Mapping[str,
 def _languages(family: Family, figures: Mapping[str, Figure]) -> str:
     """The languages that a mean is over, each of which counts the same."""
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
-    number = len(figures) - len(undefined)
+    defined = [language for language in figures if language not in undefined]
     if family.is_whole and not undefined:
-        return f"mean over all {number} languages"
-    if number <= 5:
-        named = ", ".join(language for language in figures if language not in undefined)
-        of = f" of {family.languages}" if family.languages else ""
-        return f"mean over {number}{of} languages: {named}" + _without(undefined)
+        return f"mean over all {len(defined)} languages"
     of = f" of {family.languages}" if family.languages else ""
-    return f"mean over {number}{of} languages" + _without(undefined)
-
-
-def _without(undefined: list[str]) -> str:
-    return f", undefined in {', '.join(undefined)}" if undefined else ""
+    named = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
+    without = f", undefined in {', '.join(undefined)}" if undefined else ""
+    return f"mean over {len(defined)}{of} languages{named}{without}"

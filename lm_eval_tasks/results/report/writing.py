@@ -17,13 +17,13 @@ from lm_eval_tasks.results.compare.rendering import FORMATS
 from lm_eval_tasks.results.report.answers import Read, read_once
 from lm_eval_tasks.results.report.differences import differences
 from lm_eval_tasks.results.report.documents import AskedDocuments, read_documents
-from lm_eval_tasks.results.report.families import families
+from lm_eval_tasks.results.report.families import families, title_of
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.markdown import escaped, summary
 from lm_eval_tasks.results.report.model_card import model_card
 from lm_eval_tasks.results.report.page import BenchmarkNumbers, Model, Page, ShownPlot, render
 from lm_eval_tasks.results.report.page.inline_svg import inline_svg
-from lm_eval_tasks.results.report.page.summary import OTHER_TASKS, summaries
+from lm_eval_tasks.results.report.page.summary import summaries
 from lm_eval_tasks.results.report.plots import Plot, plots_of, save
 from lm_eval_tasks.results.report.plots.model_names import short_names
 from lm_eval_tasks.results.report.provenance import made, numbers, origins
@@ -155,14 +155,9 @@ def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable], read: Re
         per_task=None,
         made=made(runs),
         benchmarks=[
-            BenchmarkNumbers(
-                benchmark,
-                (table.title if table else "") or benchmark or OTHER_TASKS,
-                tuple(numbers(runs, benchmark)),
-                tuple(origins(runs, benchmark)),
-            )
-            for benchmark, table in {
-                task.benchmark: task.table for run in runs.values() for task in run.tasks.values()
+            BenchmarkNumbers(title, tuple(numbers(runs, benchmark)), tuple(origins(runs, benchmark)))
+            for benchmark, title in {
+                task.benchmark: title_of(task) for run in runs.values() for task in run.tasks.values()
             }.items()
         ],
     )

@@ -94,7 +94,7 @@ class ShownAnswer:
         tone: ``good``, ``bad``, ``unsure`` or ``plain``.
         why: how the label came about, a sentence each.
         kinds: keys of :data:`KINDS`.
-        facts: metric to value, for the reader who wants numbers.
+        facts: metric to value, as text.
         share: of its words that are flagged; ``None`` where no detector read it.
     """
 

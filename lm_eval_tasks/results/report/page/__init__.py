@@ -1,9 +1,16 @@
-"""The page of a report: one HTML file that loads nothing, and needs no script to be read."""
+"""The page of a report: one HTML file that loads nothing, and needs no script to be read.
+
+Jinja escapes every value. What is left are characters that escaping does not touch: null and other control characters,
+which HTML forbids; halves of surrogate pairs, which no file can hold; and U+202D and U+202E, which show a text in another
+order than it has. They become U+FFFD. Other marks of direction stay, because Arabic and Hebrew texts need them; every text
+stands in an element that isolates it.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,9 +20,7 @@ from lm_eval_tasks.results.report.differences import Differences
 from lm_eval_tasks.results.report.documents import KINDS, TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.page.examples import examples
-from lm_eval_tasks.results.report.page.safe import direction, finalized, language_tag
-from lm_eval_tasks.results.report.page.summary import Summary
+from lm_eval_tasks.results.report.page.summary import Summary, examples
 from lm_eval_tasks.results.report.provenance import Made, Number, Origin
 from lm_eval_tasks.results.report.published import PublishedTable
 
@@ -23,9 +28,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["BenchmarkNumbers", "Model", "Page", "ShownPlot", "render"]
+__all__ = ["BenchmarkNumbers", "Model", "Page", "ShownPlot", "cleaned", "direction", "language_tag", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
+_UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_LINE_ENDS = re.compile("\r\n?")
+_RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
+_TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,6 @@ class ShownPlot:
 class BenchmarkNumbers:
     """All numbers of a benchmark, and what they depend on."""
 
-    benchmark: str
     name: str
     numbers: tuple[Number, ...]
     origins: tuple[Origin, ...]
@@ -74,21 +82,15 @@ class Page:
     """What a page shows.
 
     Attributes:
-        title: of it.
         question: the heading.
         written: when, and by which version.
-        models: of the report.
         doubts: about every number of the page.
-        summaries: its top.
-        tasks: family of the top to the names of its tasks.
-        plots: in order; empty where matplotlib is missing.
+        tasks: family of the summaries to the names of its tasks.
         no_plots: why there are none, and how to get them; empty where there are.
-        differences: from ``compare``; ``None`` where there is one model only.
+        differences: ``None`` where there is one model only.
         published: figures of the papers beside those of the runs; empty where nobody asked for them.
-        documents: task by task.
         per_task: documents to show of each task; ``None`` for all.
         made: results files and their commands.
-        benchmarks: every number.
     """
 
     title: str
@@ -139,7 +141,7 @@ def _environment(models: Mapping[str, Model]) -> Environment:
     environment = Environment(
         loader=PackageLoader(_HERE, "templates"),
         autoescape=True,
-        finalize=finalized,
+        finalize=_finalized,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -169,3 +171,24 @@ def _file(name: str) -> str:
 def _digest(text: str) -> str:
     """A text as a content security policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def cleaned(text: str) -> str:
+    """A text without characters that a page cannot show, each of which becomes U+FFFD; line ends become LF."""
+    return _UNSHOWN.sub("\ufffd", _LINE_ENDS.sub("\n", text))
+
+
+def _finalized(value: Any) -> Any:
+    """What a template writes for a value: every text cleaned. Jinja calls this for each ``{{ ... }}`` before it escapes.
+    Markup, which has the method ``__html__``, is the templates' own."""
+    return cleaned(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def language_tag(code: str) -> str:
+    """A code as the value of ``lang``; empty where it is no BCP 47 tag."""
+    return code if _TAG.fullmatch(code) else ""
+
+
+def direction(code: str) -> str:
+    """The value of ``dir`` for a language: ``rtl`` or ``ltr``."""
+    return "rtl" if code.lower().partition("-")[0] in _RIGHT_TO_LEFT else "ltr"

@@ -4,81 +4,61 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.report.documents import Document, TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
-from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, unbroken, with_bounds
+from lm_eval_tasks.results.report.numbers import shown, unbroken
 
-__all__ = ["Interval", "MetricSummary", "Row", "Summary", "summaries"]
+__all__ = ["Example", "MetricSummary", "Summary", "examples", "summaries"]
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
 
-OTHER_TASKS = "other tasks"
-"""What stands in place of a benchmark's name for tasks that are in no table."""
-
-BETTER = {True: "higher", False: "lower", None: ""}
+_SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _WIDTH = 100.0
+_EXAMPLES = 3
+_QUESTION = 80  # characters of a question
 _WHERE = re.compile(r"in \d+ of \d+ languages")
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A number and its bounds on a scale of 0 to 100, to be drawn; without bounds both are the number's place. What is not
-    measurable has bounds alone, and ``None`` for a value."""
-
-    low: float
-    value: float | None
-    high: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """One model's number; the bounds stand with the value where it is not measurable."""
-
-    model: str
-    value: str
-    bounds: str
-    interval: Interval | None
-    says: str
-    doubts: tuple[Doubt, ...]
-    languages: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True)
 class MetricSummary:
-    """A metric of a family, with every model's number.
+    """A metric of a family, with every model's headline. Their doubts are those that are not said elsewhere."""
 
-    Attributes:
-        measured: the metric, as the table of its benchmark describes it.
-        filter: whose reading.
-        denominator: the documents that count.
-        better: ``lower``, ``higher`` or empty.
-        scale: what 0 and 100 of the intervals stand for.
-        rows: of the models.
-    """
-
-    measured: Metric
-    filter: str
-    denominator: str
-    better: str
-    scale: tuple[str, str]
-    rows: tuple[Row, ...]
+    headlines: tuple[Headline, ...]
 
     @property
-    def metric(self) -> str:
-        """Its name in the results."""
-        return self.measured.name
+    def measured(self) -> Metric:
+        """The metric, as the table of its benchmark describes it."""
+        return self.headlines[0].measured
 
     @property
-    def title(self) -> str:
-        """What it is about."""
-        return self.measured.heading
+    def top(self) -> float:
+        """The end of the scale: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest bound."""
+        values = (value for one in self.headlines for value in (one.figure.value, one.figure.high))
+        largest = max((value for value in values if not math.isnan(value)), default=1.0)
+        return max(largest, _SCALES.get(self.measured.unit, 1.0))
+
+    @property
+    def scale(self) -> tuple[str, str]:
+        """What 0 and 100 of an interval stand for."""
+        return shown(0.0, self.measured.unit), shown(self.top, self.measured.unit)
+
+    def interval(self, headline: Headline) -> tuple[float, float | None, float] | None:
+        """Lower bound, value and upper bound on a scale of 0 to 100, to be drawn; without bounds all are the value's place.
+        What is not measurable has bounds alone, and ``None`` for a value; what is undefined has nothing."""
+        value, low, high = headline.figure.value, headline.figure.low, headline.figure.high
+        if math.isnan(value):
+            return None
+        places = (_WIDTH * (value if math.isnan(part) else part) / self.top for part in (low, value, high))
+        low, value, high = (round(max(0.0, min(_WIDTH, place)), 2) for place in places)
+        return low, value if headline.is_measurable else None, high
 
 
 @dataclass(frozen=True)
@@ -87,10 +67,10 @@ class Summary:
 
     Attributes:
         family: its name.
-        benchmark: as its paper calls it; empty for other tasks.
+        benchmark: as its paper calls it.
         question: that it answers.
         doubts: about every number of it.
-        metrics: the first one stands on the first screen.
+        metrics: in their order.
     """
 
     family: str
@@ -100,14 +80,18 @@ class Summary:
     metrics: tuple[MetricSummary, ...]
 
     @property
+    def first(self) -> MetricSummary:
+        """The metric for the first screen."""
+        return max(self.metrics, key=lambda metric: metric.measured.prominence)
+
+    @property
     def severe(self) -> dict[str, str]:
         """Model to the worst doubts about its number on the first screen, in few words."""
-        found = {}
-        for row in self.first.rows:
-            said = [doubt.text for kind in _SEVERE for doubt in row.doubts if doubt.kind == kind]
-            if said:
-                found[row.model] = "; ".join(map(_in_few_words, said[:2]))
-        return found
+        worst = {
+            one.model: [doubt.text for kind in _SEVERE for doubt in one.doubts if doubt.kind == kind][:2]
+            for one in self.first.headlines
+        }
+        return {model: "; ".join(map(_in_few_words, texts)) for model, texts in worst.items() if texts}
 
     @property
     def main_doubts(self) -> tuple[Doubt, ...]:
@@ -117,21 +101,17 @@ class Summary:
     @property
     def more_doubts(self) -> int:
         """How many more there are about its first metric."""
-        return len(self.doubts) - len(self.main_doubts) + sum(len(row.doubts) for row in self.first.rows)
-
-    @property
-    def first(self) -> MetricSummary:
-        """The metric for the first screen."""
-        return max(self.metrics, key=lambda metric: metric.measured.prominence)
+        return len(self.doubts) - len(self.main_doubts) + sum(len(one.doubts) for one in self.first.headlines)
 
     @property
     def traded_against(self) -> dict[str, str]:
         """Model to its number on the metric that the first one is traded against, in words; empty where there is none."""
-        other = next((metric for metric in self.metrics if metric.metric == self.first.measured.traded_against), None)
+        name = self.first.measured.traded_against
+        other = next((metric for metric in self.metrics if metric.measured.name == name), None)
         if other is None:
             return {}
-        title = other.title[:1].lower() + other.title[1:]
-        return {row.model: unbroken(f"{title}: {row.value}") for row in other.rows}
+        title = other.measured.heading[:1].lower() + other.measured.heading[1:]
+        return {one.model: unbroken(f"{title}: {one.value}") for one in other.headlines}
 
 
 def _in_few_words(doubt: str) -> str:
@@ -142,16 +122,17 @@ def _in_few_words(doubt: str) -> str:
 
 def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
     """The doubts about every number, and families with their metrics, in the order of the headlines."""
-    found = []
     everywhere = _common(headlines)
+    listed = []
     for family, of_family in groupby(headlines, key=lambda one: one.family):
-        listed = list(of_family)
-        common = tuple(doubt for doubt in _common(listed) if doubt not in everywhere)
-        metrics = [
-            _metric(list(group), (*everywhere, *common)) for _, group in groupby(listed, key=lambda one: one.metric)
-        ]
-        found.append(Summary(family, listed[0].benchmark or OTHER_TASKS, listed[0].question, common, tuple(metrics)))
-    return everywhere, found
+        members = list(of_family)
+        common = tuple(doubt for doubt in _common(members) if doubt not in everywhere)
+        metrics = tuple(
+            MetricSummary(tuple(_without(one, (*everywhere, *common)) for one in group))
+            for _, group in groupby(members, key=lambda one: one.metric)
+        )
+        listed.append(Summary(family, members[0].benchmark, members[0].question, common, metrics))
+    return everywhere, listed
 
 
 def _common(listed: Sequence[Headline]) -> tuple[Doubt, ...]:
@@ -161,44 +142,64 @@ def _common(listed: Sequence[Headline]) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in listed[0].doubts if all(doubt in one.doubts for one in listed))
 
 
-def _metric(listed: Sequence[Headline], common: Iterable[Doubt]) -> MetricSummary:
-    first = listed[0]
-    top = _top(listed)
-    return MetricSummary(
-        first.measured,
-        first.filter,
-        first.denominator,
-        BETTER[first.measured.higher_is_better],
-        (shown(0.0, first.unit), shown(top, first.unit)),
-        tuple(_row(one, top, common) for one in listed),
+def _without(headline: Headline, common: Iterable[Doubt]) -> Headline:
+    return replace(headline, doubts=tuple(doubt for doubt in headline.doubts if doubt not in common))
+
+
+# ------------------------------------------------------------------------------------------------------------ examples
+
+
+class Example(NamedTuple):
+    """A link to a document.
+
+    Attributes:
+        anchor: its id on the page.
+        question: its beginning.
+        language: of it.
+    """
+
+    anchor: str
+    question: str
+    language: str
+
+
+def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[Example]:
+    """Up to three documents in which a model made something up, of as many tasks as can be, English ones first.
+
+    Those that another model got right come first. A wrong answer that declines makes nothing up, and is none.
+
+    Args:
+        tasks: the names of the tasks that the headline is about.
+        documents: those on the page.
+    """
+    ranked = sorted(
+        (
+            (rank, number, task, document)
+            for task in documents
+            if task.task in tasks
+            for rank, number, document in _made_up(task)
+        ),
+        key=lambda found: (found[0], found[2].language != "en", found[1]),
     )
+    first = {found[2].task: found for found in reversed(ranked)}
+    of_tasks = [found for found in ranked if found is first[found[2].task]]
+    others = [found for found in ranked if found is not first[found[2].task]]
+    return [
+        Example(f"{task.task}-{number}", _beginning(document), document.language)
+        for _, number, task, document in (*of_tasks, *others)[:_EXAMPLES]
+    ]
 
 
-def _row(one: Headline, top: float, common: Iterable[Doubt]) -> Row:
-    languages: Mapping[str, str] = {code: with_bounds(figure, one.unit) for code, figure in one.languages.items()}
-    unknown = not_measurable(one.figure, one.unit)
-    return Row(
-        one.model,
-        unknown or shown(one.figure.value, one.unit),
-        "" if unknown else bounds(one.figure, one.unit),
-        _interval(one, top),
-        one.says,
-        tuple(doubt for doubt in one.doubts if doubt not in common),
-        tuple((code, language_name(code), text) for code, text in languages.items()),
-    )
+def _made_up(task: TaskDocuments) -> list[tuple[int, int, Document]]:
+    """Rank (0 before 1), place on the page from 1, and document."""
+    found = []
+    for number, document in enumerate(task.shown, 1):
+        kinds = [answer.kinds for answer in document.answers]
+        if any("hallucinated" in one or ("wrong" in one and "abstained" not in one) for one in kinds):
+            found.append((int("disagree" not in document.kinds), number, document))
+    return found
 
 
-def _top(listed: Sequence[Headline]) -> float:
-    """The end of the scale: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest bound."""
-    largest = max((x for one in listed for x in (one.figure.value, one.figure.high) if not math.isnan(x)), default=1.0)
-    least = {"share": 1.0, "score": 1.0, "rating": 4.0}.get(listed[0].unit, 1.0)
-    return max(largest, least)
-
-
-def _interval(one: Headline, top: float) -> Interval | None:
-    value, low, high = one.figure.value, one.figure.low, one.figure.high
-    if math.isnan(value):
-        return None
-    places = [max(0.0, min(_WIDTH, _WIDTH * (value if math.isnan(x) else x) / top)) for x in (low, value, high)]
-    low, value, high = (round(place, 2) for place in places)
-    return Interval(low, value if one.is_measurable else None, high)
+def _beginning(document: Document) -> str:
+    text = " ".join("".join(piece.text for piece in document.question.pieces).split())
+    return text if len(text) <= _QUESTION else f"{text[:_QUESTION].rstrip()}…"
