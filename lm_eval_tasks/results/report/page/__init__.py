@@ -16,16 +16,17 @@ from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.page.examples import examples
 from lm_eval_tasks.results.report.page.safe import direction, finalized, language_tag
 from lm_eval_tasks.results.report.page.summary import Summary, benchmark_name, metric_title
+from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot
 from lm_eval_tasks.results.report.provenance import Made, Number, Origin
 from lm_eval_tasks.results.report.published import PublishedTable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
-__all__ = ["BenchmarkNumbers", "Model", "Page", "ShownPlot", "render"]
+__all__ = ["BenchmarkNumbers", "Model", "Page", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
+_PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
 
 
 @dataclass(frozen=True)
@@ -45,18 +46,6 @@ class Model:
     number: int
     date: str
     tasks: int
-
-
-@dataclass(frozen=True)
-class ShownPlot:
-    """A plot as markup, with the table that says the same."""
-
-    name: str
-    title: str
-    caption: str
-    svg: Markup
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -98,7 +87,7 @@ class Page:
     doubts: Sequence[Doubt]
     summaries: Sequence[Summary]
     tasks: Mapping[str, Sequence[str]]
-    plots: Sequence[ShownPlot]
+    plots: Sequence[Plot]
     no_plots: str
     differences: Differences | None
     published: Sequence[PublishedTable]
@@ -153,6 +142,9 @@ def _environment(models: Mapping[str, Model]) -> Environment:
     environment.filters["metric_title"] = metric_title
     environment.filters["number"] = lambda label: models[label].number if label in models else 0
     environment.filters["cell"] = _cell
+    environment.filters["light_picture"] = lambda plot: _data_uri(plot.svg(LIGHT))
+    environment.filters["dark_picture"] = lambda plot: _data_uri(plot.svg(DARK))
+    environment.filters["pixels"] = lambda points: round(_PIXELS * points)
     environment.filters["thousands"] = lambda number: f"{number:,}".replace(",", "\u202f")
     return environment
 
@@ -162,6 +154,11 @@ def _cell(value: Any) -> str:
     if value is None:
         return "undefined"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _data_uri(svg: str) -> str:
+    """A picture as the address of an image: in it nothing of the picture runs, loads, or reaches the page."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
 
 
 def _file(name: str) -> str:
