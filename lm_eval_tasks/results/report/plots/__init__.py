@@ -22,21 +22,15 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     Args:
         runs: of one or more models.
     """
-    by_family: dict[str, list[Named]] = {}
     names = labels(runs)
-    for run, name in zip(runs, names, strict=True):
-        for family in families(run):
-            by_family.setdefault(family.name, []).append((name, family))
+    named = [(name, family) for run, name in zip(runs, names, strict=True) for family in families(run)]
+    by_family: dict[str, list[Named]] = {}
+    for name, family in named:
+        by_family.setdefault(family.name, []).append((name, family))
     colours = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    plots: list[Plot] = []
-    answered: list[Named] = []
-    retrieved: list[Named] = []
-    for named in by_family.values():
-        plots += _of_family(named, colours)
-        if _have(named, clapnq.ANSWERED):
-            answered += named
-        if _have(named, clapnq.RETRIEVED):
-            retrieved += named
+    plots = [plot for of_models in by_family.values() for plot in _of_family(of_models, colours)]
+    answered = [(name, family) for name, family in named if _have(by_family[family.name], clapnq.ANSWERED)]
+    retrieved = [(name, family) for name, family in named if _have(by_family[family.name], clapnq.RETRIEVED)]
     if answered:
         plots += [clapnq.length(answered, colours), clapnq.caution(answered, colours)]
     if retrieved:

@@ -31,7 +31,7 @@ _AXES = {
 def length(families: Sequence[Named], colours: Colours) -> Plot:
     """Answer quality against length."""
     metrics = ("rougeL", "length")
-    entries = _by_model(by_task(families, metrics))
+    entries = by_task(families, metrics)
     return Plot(
         name="clapnq_length",
         title="Answer quality against length (CLAPnq)",
@@ -48,7 +48,7 @@ def length(families: Sequence[Named], colours: Colours) -> Plot:
 def caution(families: Sequence[Named], colours: Colours) -> Plot:
     """What caution brings against what it costs, and what is left of answer quality."""
     metrics = ("answerable_abstention_rate", "unanswerable_accuracy", "rougeL")
-    entries = _by_model(by_task(families, metrics))
+    entries = by_task(families, metrics)
     return Plot(
         name="clapnq_caution",
         title="What caution brings, and its price (CLAPnq)",
@@ -61,11 +61,6 @@ def caution(families: Sequence[Named], colours: Colours) -> Plot:
         rows=rows_of(entries),
         draw=lambda: _draw(entries, colours, [(metrics[0], metrics[1]), (metrics[0], metrics[2])]),
     )
-
-
-def _by_model(entries: Sequence[Entry]) -> list[Entry]:
-    models = [*dict.fromkeys(entry.model for entry in entries)]
-    return sorted(entries, key=lambda entry: models.index(entry.model))
 
 
 def _draw(entries: Sequence[Entry], colours: Colours, pairs: Sequence[tuple[str, str]]) -> Any:
