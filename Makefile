@@ -19,16 +19,28 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --cpu-budget 10
 
-.PHONY: demo test test-all test-pythons test-report lint bench test-vllm test-leaderboard train-lexical train-tiny clean
+.PHONY: demo picture test test-all test-pythons test-report lint bench test-vllm test-leaderboard train-lexical train-tiny clean
 
-# An evaluation without model weights, on the bundled sample.
+# An evaluation without model weights, on the bundled sample: of a baseline, which quotes the articles and makes up nothing, and
+# of stored answers that make up some of what they say.
 demo: $(DEMO)/.done
 	$(DEMO)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl_de,clapnq_rag,mfava_de \
 	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
+	$(DEMO)/bin/lm_eval --model replay --model_args path=lm_eval_tasks/sample/answers.jsonl --tasks mfava_de \
+	  --metadata mirror=sample --output_path $(RESULTS) --log_samples
 	@echo "The results and every answer lie in $(RESULTS)/:"
-	@ls -t $(RESULTS)/*/*.json* | head -3
-	@$(DEMO)/bin/lm-eval-grounded report $(RESULTS)/baseline-lexical -o $(RESULTS)/report.html > /dev/null
-	@echo "The report of this run, a page for your browser: $(RESULTS)/report.html"
+	@ls -t $(RESULTS)/*/*.json* | head -6
+	@$(DEMO)/bin/lm-eval-grounded report $(RESULTS)/baseline-lexical $(RESULTS)/sample__closed-book -o $(RESULTS)/report.html > /dev/null
+	@echo "The report of these runs, a page for your browser: $(RESULTS)/report.html"
+
+# The README's picture of a report, from two models without weights on the bundled sample.
+picture: $(DEV)/.browser
+	rm -rf $(RESULTS)/picture
+	for strategy in lexical answer; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
+	  --tasks nomiracl_de,clapnq_rag,mfava_de --metadata mirror=sample --output_path $(RESULTS)/picture --log_samples || exit 1; done
+	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/picture/baseline-lexical $(RESULTS)/picture/baseline-answer \
+	  -o $(RESULTS)/picture/report.html
+	$(DEV)/bin/python -m tests.environment.report_picture $(RESULTS)/picture/report.html .github
 
 # What a change may break, in minutes.
 test: $(DEV)/.done

@@ -24,7 +24,7 @@ import numpy as np
 from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics.intervals import resampled_sums, spread
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, spread
 from custom_metrics.statistics.random_effects import Errors, detector_errors, expected
 
 __all__ = [
@@ -38,9 +38,6 @@ __all__ = [
     "rates",
     "rogan_gladen_rate",
 ]
-
-SEED = 1234
-ITERATIONS = 2000
 
 
 def flagged_words(
@@ -153,7 +150,7 @@ def estimate(
     calibration: np.ndarray[Any, Any] | None = None,
     precision: float = math.nan,
     recall: float = math.nan,
-    iterations: int = ITERATIONS,
+    iterations: int = RESAMPLES,
     seed: int = SEED,
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None,
     clusters: Sequence[Any] | None = None,

@@ -1,9 +1,7 @@
 """The difference of two ratios of sums over the same clusters: flagged words over all words, F1, and corrected rates.
 
-A ratio of sums is not a mean of documents. To the first order it is the mean of its *linearised values*, one a cluster: the
-ratio plus what the cluster adds to it (Taylor linearisation: Woodruff 1971, "A simple method for approximating the variance
-of a complicated estimate"; the infinitesimal jackknife). Their paired bootstrap
-(:mod:`custom_metrics.statistics.paired_means`) is a cluster bootstrap of the ratio.
+A ratio of sums is the mean of its linearised values, one a cluster (:mod:`custom_metrics.statistics.linearisation`).
+Their paired bootstrap (:mod:`custom_metrics.statistics.paired_means`) is a cluster bootstrap of the ratio.
 
 A corrected rate of :mod:`custom_metrics.hallucination` is a function of the flagged share and of the detector's errors.
 Both models' answers went through the same detector, so each resample corrects both with *the same* draw of its errors. They
@@ -15,18 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
+from custom_metrics.statistics.linearisation import across_strata, has_shared, linearised
+from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 from custom_metrics.statistics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.statistics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
 from custom_metrics.statistics.random_effects import Errors
 
-__all__ = ["RATES", "RateStratum", "across_strata", "compare_rates", "compare_ratios", "linearised"]
+__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios"]
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -36,24 +35,6 @@ CORRECTED = "paired cluster bootstrap-t, calibration drawn for both"
 _FEWEST_BEYOND = 10
 _UNBOUNDED = 1e6
 _FARTHEST = 1e9  # what a resample without any spread is stretched by
-
-
-def linearised(top: Any, bottom: Any) -> Floats:
-    """A ratio of sums as values whose mean it is.
-
-    Args:
-        top, bottom: (clusters, ...) what each cluster adds to numerator and denominator.
-
-    Returns:
-        (clusters, ...): the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where the
-        denominator is 0.
-    """
-    tops, bottoms = np.asarray(top), np.asarray(bottom)
-    whole = bottoms.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = tops.sum(axis=0) / whole
-        values = ratio + len(bottoms) * (tops - ratio * bottoms) / whole
-    return np.where(whole != 0, values, np.nan)
 
 
 def compare_ratios(
@@ -79,35 +60,9 @@ def compare_ratios(
     """
     checked = [columns(one, other, parts=2) for one, other in strata]
     pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in checked]
-    if clusters is not None and len({*chain(*clusters)}) < sum(map(len, clusters)):
+    if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_mean_groups([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
-
-
-def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> list[Floats]:
-    """Values of strata that have clusters in common, as the values of one stratum: a row for each cluster of any of them.
-
-    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that
-    of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
-
-    Args:
-        strata: of each (clusters, columns) linearised values. One with ``nan`` in a column is left out.
-        clusters: of each the names of its clusters.
-
-    Returns:
-        A single (clusters, columns), or nothing.
-    """
-    known = [
-        (part, names) for part, names in zip(strata, clusters, strict=True) if len(part) and not np.isnan(part).any()
-    ]
-    if not known:
-        return []
-    numbers: dict[Any, int] = {}
-    places = [[numbers.setdefault(name, len(numbers)) for name in names] for _, names in known]
-    rows = np.zeros((len(numbers), known[0][0].shape[1]))
-    for (part, _), of_part in zip(known, places, strict=True):
-        np.add.at(rows, of_part, (part - part.mean(axis=0)) / len(part))
-    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(numbers) / len(known))]
 
 
 def _values(parts: Any, harmonic: bool) -> Floats:
@@ -195,7 +150,7 @@ def _bounds(drawn: Floats, possible: Any) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     ordered = np.sort(drawn[possible])
     number = len(ordered) // 2
-    outside = max(0, math.ceil(0.05 * (number + 1)) - 2)
+    outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
     beyond = min(np.sum(ordered <= 0), np.sum(ordered >= 0))
     low, high = (float(bound) if abs(bound) < _UNBOUNDED else math.nan for bound in ordered[[outside, -1 - outside]])
     return low, high, float(min(1.0, (beyond + 1) / (number + 1)))

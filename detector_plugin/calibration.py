@@ -102,21 +102,19 @@ class Calibration:
         languages: code -> one of ``ANNOTATIONS`` -> errors.
         origin: file it was loaded from.
         note: what its maker said of it.
-        digest: first twelve digits of the file's SHA-256.
-        sha256: all of it.
+        sha256: of the file.
     """
 
     detector: Mapping[str, str]
     languages: Mapping[str, Mapping[str, LanguageCalibration]]
     origin: str = ""
     note: str = ""
-    digest: str = ""
     sha256: str = ""
 
     @property
     def identity(self) -> str:
-        """File name and digest of the content. Results and samples name the calibration by it."""
-        return f"{Path(self.origin).name}@{self.digest}"
+        """File name and first twelve digits of the SHA-256. Results and samples name the calibration by it."""
+        return f"{Path(self.origin).name}@{self.sha256[:12]}"
 
     def of(self, language: str, kind: str | None = None) -> tuple[str, LanguageCalibration] | None:
         """Kind of calibration and errors for a language: the kind that is asked for, else the first of ``KINDS`` that the
@@ -301,7 +299,7 @@ def load(name: str) -> Calibration:
             raise
         raise CalibrationError(f"{path} cannot be read as a calibration: {type(error).__name__} {error}") from error
     sha256 = hashlib.sha256(data).hexdigest()
-    calibration = Calibration(detector, languages, str(path), str(content.get("note", "")), sha256[:12], sha256)
+    calibration = Calibration(detector, languages, str(path), str(content.get("note", "")), sha256)
     _LOADED[calibration.identity] = calibration
     return calibration
 

@@ -12,7 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["Detector", "UnusableDetector", "describe", "same_length"]
+__all__ = ["DEFAULT_DETECTOR", "Detector", "UnusableDetector", "describe", "flag", "number", "one_of", "same_length"]
+
+DEFAULT_DETECTOR = "lexical"
+"""The detector that is used where nobody names one: it runs on any machine, and ships with a calibration."""
 
 
 class UnusableDetector(UsageError):
@@ -82,3 +85,41 @@ def same_length(references: Sequence[str], answers: Sequence[str], others: Mappi
     for what, values in given.items():
         if values is not None and len(values) != len(answers):
             raise UsageError(f"{len(answers)} answers, but {len(values)} {what}")
+
+
+def one_of(option: str, value: str, known: Sequence[str]) -> None:
+    """Check the value of an option.
+
+    Raises:
+        UnusableDetector: it is none of those known."""
+    if value not in known:
+        raise UnusableDetector(f"option {option}: {value!r} is none of {', '.join(known)}")
+
+
+def number(option: str, value: Any, kind: Any, least: float, most: float = float("inf")) -> Any:
+    """The value of an option, as Python or the command line gives it, as an ``int`` or ``float``; ``None`` stays.
+
+    Raises:
+        UnusableDetector: it is no such number, or out of bounds."""
+    if value is None:
+        return None
+    try:
+        converted = kind(value)
+        if isinstance(value, bool) or converted != float(value) or not least <= converted <= most:
+            raise ValueError
+    except (TypeError, ValueError):
+        what = "a whole number" if kind is int else "a number"
+        span = f"from {least} to {most}" if most != float("inf") else f"from {least} on"
+        raise UnusableDetector(f"option {option}: {value!r} is not {what} {span}") from None
+    return converted
+
+
+def flag(option: str, value: Any) -> bool:
+    """The value of an option, as Python or the command line gives it, as ``True`` or ``False``.
+
+    Raises:
+        UnusableDetector: it is neither."""
+    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if str(value).casefold() not in known:
+        raise UnusableDetector(f"option {option}: {value!r} is neither True nor False")
+    return known[str(value).casefold()]

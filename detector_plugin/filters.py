@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_eval.api.filter import Filter
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.surrogates import without_surrogates
-from detector_plugin.detector import Detector, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.loading import load_detector
 
 __all__ = ["HallucinationSpans", "shared_detector", "wrapped"]
@@ -39,10 +39,7 @@ def shared_detector(name: str, options: str = "{}") -> Detector:
     return detector
 
 
-_WRAP: ContextVar[Callable[[Detector], Detector]] = ContextVar("_WRAP", default=lambda detector: detector)
-
-
-_STRICT: ContextVar[bool] = ContextVar("_STRICT", default=False)
+_WRAP: ContextVar[Callable[[Detector], Detector] | None] = ContextVar("_WRAP", default=None)
 
 
 @contextmanager
@@ -51,12 +48,20 @@ def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
 
     It is for scoring logged answers: there a detector that fails loses no answers.
     """
-    tokens = _WRAP.set(wrap), _STRICT.set(True)
+    token = _WRAP.set(wrap)
     try:
         yield
     finally:
-        _WRAP.reset(tokens[0])
-        _STRICT.reset(tokens[1])
+        _WRAP.reset(token)
+
+
+class _Answer(NamedTuple):
+    """A response: the place of its document, its number among that document's, its text, and the document."""
+
+    place: int
+    number: int
+    text: str
+    doc: Mapping[str, Any]
 
 
 class HallucinationSpans(Filter):  # type: ignore[misc]
@@ -78,7 +83,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
 
     def __init__(
         self,
-        detector: str = "lexical",
+        detector: str = DEFAULT_DETECTOR,
         detector_args: Mapping[str, Any] | None = None,
         reference: str = "reference",
         question: str = "query",
@@ -94,41 +99,38 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
         Raises:
             ValueError: a document has no reference.
         """
-        flat = [
-            (index, without_surrogates(response) if isinstance(response, str) else "", doc)
-            for index, (responses, doc) in enumerate(zip(resps, docs, strict=True))
-            for response in responses
-        ]
-        wanted = [
-            (doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args) for _, _, doc in flat
-        ]
-        references = [self._reference(doc) for _, _, doc in flat]
-        tagged = [""] * len(flat)
-        for name, options in dict.fromkeys(wanted):
-            mine = [at for at, key in enumerate(wanted) if key == (name, options)]
-            described, spans = self._detect(name, options, [flat[at] for at in mine], [references[at] for at in mine])
-            for at, found in zip(mine, spans, strict=True):
-                tagged[at] = json.dumps(
-                    {"answer": flat[at][1], "spans": found, "detector": described}, ensure_ascii=False
-                )
-        grouped: dict[int, list[str]] = {}
-        for (index, _, _), value in zip(flat, tagged, strict=True):
-            grouped.setdefault(index, []).append(value)
-        return [grouped[index] for index in sorted(grouped)]
+        responses = list(resps)
+        asked: dict[tuple[str, str], list[_Answer]] = {}
+        for place, (several, doc) in enumerate(zip(responses, docs, strict=True)):
+            key = doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args
+            for number, response in enumerate(several):
+                text = without_surrogates(response) if isinstance(response, str) else ""
+                asked.setdefault(key, []).append(_Answer(place, number, text, doc))
+        tagged = [[""] * len(several) for several in responses]
+        for (name, options), answers in asked.items():
+            described, found = self._detect(name, options, answers)
+            for answer, spans in zip(answers, found, strict=True):
+                content = {"answer": answer.text, "spans": spans, "detector": described}
+                tagged[answer.place][answer.number] = json.dumps(content, ensure_ascii=False)
+        return tagged
 
     def _detect(
-        self, name: str, options: str, answers: Sequence[tuple[int, str, Mapping[str, Any]]], references: list[str]
+        self, name: str, options: str, answers: Sequence[_Answer]
     ) -> tuple[dict[str, str], Sequence[list[Span] | None]]:
+        references = [self._reference(answer.doc) for answer in answers]
+        wrap = _WRAP.get()
         try:
-            detector = _WRAP.get()(shared_detector(name, options))
+            detector = shared_detector(name, options)
+            if wrap is not None:
+                detector = wrap(detector)
             return describe(detector), detector.detect(
                 references,
-                [answer for _, answer, _ in answers],
-                [doc.get("language") for _, _, doc in answers],
-                [str(doc.get(self.question) or "") for _, _, doc in answers],
+                [answer.text for answer in answers],
+                [answer.doc.get("language") for answer in answers],
+                [str(answer.doc.get(self.question) or "") for answer in answers],
             )
         except Exception as error:
-            if _STRICT.get():
+            if wrap is not None:
                 raise
             log.exception(
                 "detector %s failed (%s: %s): %d answers stay untagged and count in no rate. If they are logged "

@@ -7,9 +7,12 @@ requests are the harness's.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 from custom_metrics.reading.response import final_answer
@@ -18,14 +21,34 @@ from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector, same_length
-from detector_plugin.prompt import PROMPT_VERSION, detection_prompt
 
-__all__ = ["LLMDetector"]
+__all__ = ["PROMPT_VERSION", "LLMDetector", "detection_prompt", "template_text"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-
 MAX_GEN_TOKS = 2048
+
+
+def template_text() -> str:
+    """The Jinja template that asks for tags, in the manner of FAVA (Mishra et al. 2024), with the fields ``reference`` and
+    ``answer``; the detection tasks' YAML holds the same."""
+    return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")
+
+
+PROMPT_VERSION = f"prompt {hashlib.sha256(template_text().encode()).hexdigest()[:8]}"
+"""Version of a detector that is a prompted model. It changes with the prompt, because the errors do."""
+
+
+@lru_cache(maxsize=1)
+def _template() -> Any:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    return ImmutableSandboxedEnvironment(keep_trailing_newline=False).from_string(template_text())
+
+
+def detection_prompt(reference: str, answer: str) -> str:
+    """The prompt for one answer. Reference and answer are values of the template; Jinja code in them is not run."""
+    return str(_template().render(reference=reference, answer=answer))
 
 
 class LLMDetector:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,40 +143,33 @@ def _offered(offer: entry_points.Offer) -> _Kind:
         raise UnusableDetector(f"detector {offer.name}: {offer} is no class or function that makes a detector")
     signature = signature_of(made)
 
-    def binds(**options: Any) -> None:
-        if signature is not None:
-            signature.bind(**options)
-
-    def known(call: Callable[..., Any]) -> Callable[..., Any]:
-        def of_known(**options: Any) -> Any:
-            refuse_unknown(f"detector {offer.name}", options, made, UnusableDetector)
+    def with_options(call: Callable[..., Any], /, **options: Any) -> Any:
+        refuse_unknown(f"detector {offer.name}", options, made, UnusableDetector)
+        with _users_mistakes(offer):
             return call(**options)
 
-        return _told(offer, of_known)
-
     def known_as(options: Mapping[str, Any]) -> str:
-        hook = getattr(made, "calibrated_name", None)
-        found = offer.name if hook is None else str(_told(offer, hook)(options))
-        if found != offer.name and not found.startswith(f"{offer.name}:"):
+        hook = getattr(made, "calibrated_name", lambda options: offer.name)
+        with _users_mistakes(offer):
+            name = str(hook(options))
+        if name != offer.name and not name.startswith(f"{offer.name}:"):
             raise UnusableDetector(
-                f"detector {offer.name}: calibrations know it by {found!r}, says {offer}; that must be {offer.name!r}, or "
+                f"detector {offer.name}: calibrations know it by {name!r}, says {offer}; that must be {offer.name!r}, or "
                 f"begin with '{offer.name}:'"
             )
-        return found
+        return name
 
-    return _Kind(known(made), known(getattr(made, "check", binds)), known_as, signature)
+    check = getattr(made, "check", lambda **options: signature and signature.bind(**options))
+    return _Kind(partial(with_options, made), partial(with_options, check), known_as, signature)
 
 
-def _told(offer: entry_points.Offer, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with what a user can put right told as that."""
-
-    def told(*arguments: Any, **options: Any) -> Any:
-        try:
-            return call(*arguments, **options)
-        except UnusableDetector:
-            raise
-        except (TypeError, ValueError, ImportError, OSError) as error:
-            # an option it does not have, a value that is none, a library or file that is not there
-            raise UnusableDetector(f"detector {offer.name}: {error}") from error
-
-    return told
+@contextmanager
+def _users_mistakes(offer: entry_points.Offer) -> Iterator[None]:
+    """What a user can put right is an error of one line: an option that a detector does not have, a value that is none, a
+    library or file that is not there."""
+    try:
+        yield
+    except UnusableDetector:
+        raise
+    except (TypeError, ValueError, ImportError, OSError) as error:
+        raise UnusableDetector(f"detector {offer.name}: {error}") from error

@@ -77,23 +77,15 @@ class StoredDetector:
         mine = {key: index for place, (key, index) in enumerate(places.items()) if place % of == number}
         missing = [index for key, index in mine.items() if key not in self.known]
         if len(missing) < len(mine):
-            log.info(
-                "%d of %d answers were tagged by an earlier run (%s)",
-                len(mine) - len(missing),
-                len(mine),
-                self.path,
-            )
+            known = len(mine) - len(missing)
+            log.info("%d of %d answers were tagged by an earlier run (%s)", known, len(mine), self.path)
+        columns = [[column[index] for index in missing] for column in (references, answers, languages, asked)]
         with tqdm(
             total=len(mine), initial=len(mine) - len(missing), unit="answer", desc=f"detector {self.name}"
         ) as bar:
             found: dict[str, list[Span] | None] = {}
             try:
-                for place, spans in self._tag(
-                    [references[index] for index in missing],
-                    [answers[index] for index in missing],
-                    [languages[index] for index in missing],
-                    [asked[index] for index in missing],
-                ):
+                for place, spans in self._tag(*columns):
                     found[keys[missing[place]]] = spans
                     if len(found) >= CHUNK:
                         self._write(found)
@@ -104,22 +96,14 @@ class StoredDetector:
             bar.update(len(found))
         return [self.known[key] if of == 1 else self.known.get(key, []) for key in keys]
 
-    def _tag(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str],
-    ) -> Iterator[tuple[int, list[Span] | None]]:
-        """The number of each answer with its spans, as they are found."""
+    def _tag(self, *columns: Sequence[Any]) -> Iterator[tuple[int, list[Span] | None]]:
+        """The number of each answer with its spans, as they are found; `columns` are what ``detect`` takes."""
         each = getattr(self.detector, "detect_each", None)
         if each is not None:
-            yield from each(references, answers, languages, questions)
+            yield from each(*columns)
             return
-        for start in range(0, len(answers), CHUNK):
-            chunk = slice(start, start + CHUNK)
-            found = self.detector.detect(references[chunk], answers[chunk], languages[chunk], questions[chunk])
-            yield from enumerate(found, start)
+        for start in range(0, len(columns[0]), CHUNK):
+            yield from enumerate(self.detector.detect(*(column[start : start + CHUNK] for column in columns)), start)
 
     def _key(self, *fields: str | None) -> str:
         content = json.dumps([self.name, self.version, self._options, *fields], ensure_ascii=False)

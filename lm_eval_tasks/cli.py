@@ -1,6 +1,6 @@
 """The command line ``lm-eval-grounded``: what is not a harness run.
 
-The commands are the files of :mod:`lm_eval_tasks.commands`. This module finds them, and imports the one that is called.
+The commands are the modules of :mod:`lm_eval_tasks.commands`. This module finds them, and imports the one that is called.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="lm-eval-grounded",
         description="Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*. To evaluate a model, run `lm_eval`.",
     )
-    found = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
+    subparsers = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
     for name in command_names():
-        found.add_parser(name, module=_module(name), help=summary(name).replace("%", "%%"))
+        subparsers.add_parser(name, module=_module(name), help=summary(name).replace("%", "%%"))
     arguments, unknown = parser.parse_known_args(argv)
     if unknown and not hasattr(arguments, "unknown"):
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -51,17 +51,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command_names() -> list[str]:
-    """The commands, in alphabetical order: every module of the folder ``commands`` that is no folder itself."""
-    return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(commands.__path__) if not found.ispkg)
+    """The commands, in alphabetical order: every module of the folder ``commands``."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
 
 
 def summary(name: str) -> str:
     """The first line of a command's docstring as ``--help`` shows it; the module is read, not imported."""
-    found = importlib.util.find_spec(_module(name))
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(_module(name))
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"no command {name}")
-    said = ast.get_docstring(ast.parse(Path(found.origin).read_bytes())) or ""
-    first = said.partition("\n")[0].rstrip(".")
+    docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    first = docstring.partition("\n")[0].rstrip(".")
     return first[:1].lower() + first[1:]
 
 

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import command, run
+from tests.conftest import ROOT, command, run
 from tests.shared_once import SharedOnce
 
 TASKS = "mfava_de,mfava_zh"
+ANSWERS = ROOT / "lm_eval_tasks" / "sample" / "answers.jsonl"
+"""Of the model ``sample/closed-book`` to :data:`TASKS`. It makes up some of what it says, which ``lexical`` flags."""
 
 
 def generate(
@@ -32,6 +34,11 @@ def generate(
     return files_of(folder)
 
 
+def replay(folder: Path, *options: str) -> Path:
+    """The same of :data:`ANSWERS`."""
+    return generate(folder, *options, model="replay", model_args=f"path={ANSWERS}")
+
+
 def files_of(folder: Path) -> Path:
     """The folder below another in which the files of the one run lie."""
     (results,) = folder.rglob("results_*.json")
@@ -39,13 +46,13 @@ def files_of(folder: Path) -> Path:
 
 
 def in_one_step(shared_once: SharedOnce) -> Path:
-    """Answers of mFAVA, tagged in the run; to be copied before anything is written."""
-    return files_of(shared_once("mfava in one step", lambda folder: generate(folder / "out")))
+    """The run of :data:`ANSWERS`, tagged in the run; to be copied before anything is written."""
+    return files_of(shared_once("mfava in one step", lambda folder: replay(folder / "out")))
 
 
 def only_predicted(shared_once: SharedOnce) -> Path:
     """The same answers, logged and not yet tagged; to be copied before anything is written."""
-    return files_of(shared_once("mfava predicted", lambda folder: generate(folder / "out", "--predict_only")))
+    return files_of(shared_once("mfava predicted", lambda folder: replay(folder / "out", "--predict_only")))
 
 
 def copied(folder: Path, to: Path) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.runs import MeasuredBy, Run, Settings, TaskRun
+from lm_eval_tasks.definition.schema import Benchmark, Metric
+from lm_eval_tasks.runs import Run, Settings, TaskRun
 
 Values = Mapping[str, Any]
 SETTINGS = Settings("", 0, "", "", {}, None)
@@ -49,6 +50,7 @@ def task(
     by_filter = figures if {*figures} <= {*filters} else {filters[0]: figures}
     listed = metrics or ([metric.name for metric in base.metrics] if base else [*next(iter(by_filter.values()), {})])
     known = {metric.name: metric for metric in base.metrics} if base else {}
+    table = catalogue.table_named(name.partition("_")[0])
     return TaskRun(
         task=name,
         benchmark=name.partition("_")[0],
@@ -57,7 +59,7 @@ def task(
         config={"filter_list": [{"name": filter_name} for filter_name in filters]},
         provenance={"split": "test", "not_comparable": []} if provenance is None else provenance,
         figures=by_filter,
-        metrics=tuple(_measured(metric, known.get(metric)) for metric in listed),
+        metrics=tuple(_measured(metric, known.get(metric), table) for metric in listed),
         settings=SETTINGS,
         results=results or {},
         samples=None,
@@ -65,10 +67,9 @@ def task(
     )
 
 
-def _measured(name: str, metric: Metric | None) -> MeasuredBy:
-    return (
-        MeasuredBy(name, metric.aggregation.rpartition(".")[2], metric.higher_is_better) if metric else MeasuredBy(name)
-    )
+def _measured(name: str, metric: Metric | None, table: Benchmark | None) -> Metric:
+    described = metric or catalogue.metric_of(name, table)
+    return replace(described, aggregation=described.aggregation.rpartition(".")[2], denominator="")
 
 
 def run(model: str, tasks: Sequence[TaskRun], config: Values | None = None) -> Run:

@@ -37,9 +37,7 @@ def test_formats_give_the_same_figures(tmp_path: Path, name: str) -> None:
         ((1, "1"), True),  # JSON numbers, CSV texts
         ((1.0, 1), True),  # as pandas writes a column with gaps
         ((" q ", "q"), True),
-        (("9" * 4000, int("9" * 4000)), True),
         (("01", 1), False),
-        (("Q", "q"), False),
         (("1.5", 1), False),
     ],
 )
@@ -55,14 +53,6 @@ def test_what_is_unread_is_counted_and_left_out(tmp_path: Path, unread: Any) -> 
     assert values(result) == pytest.approx(OF_A_AND_B)
 
 
-def test_where_nothing_is_read_nothing_is_known(tmp_path: Path) -> None:
-    (result,) = two(tmp_path, rows("unread", None), rows(1, 2)).results
-    assert result.counts == {"items": 0, "unread": 2}
-    assert all(map(math.isnan, values(result).values()))
-    (result,) = two(tmp_path, rows(None, None), rows("", "")).results
-    assert result.counts == {"items": 0, "unread": 2}
-
-
 def test_only_items_of_both_count_and_the_others_are_said(tmp_path: Path) -> None:
     found = two(tmp_path, rows(*A, 1, 2, 3), [*rows(*B), {"id": "elsewhere", "rating": 4}])
     assert found.results[0].counts["items"] == 6
@@ -73,13 +63,9 @@ def test_only_items_of_both_count_and_the_others_are_said(tmp_path: Path) -> Non
     ("first", "second", "exact", "says"),
     [
         (("4", 4, 4.0, " 4 "), (4, "4.0", "4e0", "٤"), 1.0, None),  # equal numbers however written
-        (("good", "bad", "good"), ("good", "good", "good"), 2 / 3, "'good' in a.jsonl is no number"),
         ((1, 2, "x"), (1, 2, 3), 2 / 3, "'x' in a.jsonl is no number"),
-        ((True, False), (True, True), 0.5, "'True' in a.jsonl is no number"),
         ((1, 0), (True, False), 0.0, "'True' in b.jsonl is no number"),  # a truth value is no number
-        ((1, math.inf), (1, 1), 0.5, "'inf' in a.jsonl is no number"),
         ((1, 10), (1, "1_0"), 0.5, "'1_0' in b.jsonl is no number"),
-        ((1, 10**400), (1, 10**400), 1.0, "is no number"),  # of no float
         (("\x1b[31mred", "b"), ("b", "b"), 0.5, r"'\x1b[31mred' in a.jsonl"),
     ],
 )
@@ -221,8 +207,6 @@ def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
         ),
         ([{"id": True, "rating": 1}], {}, r"must be a text or a number, found True"),
         ([{"id": " ", "rating": 1}], {}, r"must be a text or a number, found ' '"),
-        ([{"id": NAN, "rating": 1}], {}, r"must be a text or a number, found nan"),
-        ([{"id": ["q0"], "rating": 1}], {}, r"must be a text or a number, found \['q0'\]"),
         ([{"id": "q0", "rating": [4]}], {}, r"line 1: a rating is a number or a label, found \[4\]"),
         ([{"id": "q0", "score": 4}], {}, r"a.jsonl has no column 'rating'; it has 'id', 'score' \(--column NAME\)"),
         (rows(*range(200)), {}, r"200 different ratings \(0, 1, 2, ...\) are no scale"),
@@ -244,25 +228,16 @@ def test_what_cannot_be_compared_is_said(
     ("name", "content", "says"),
     [
         ("x.jsonl", b"", r"x\.jsonl has no rows"),
-        ("x.json", b"[]", r"x\.json has no rows"),
-        ("x.csv", b"", r"x\.csv has no rows"),
         ("x.csv", b"id,rating\n", r"x\.csv has no rows"),
         ("x.json", b"", r"x\.json, whole file: no JSON"),
         ("x.json", b'{"id": 1}', r"expected a list of objects, found dict"),
         ("x.json", b'[{"id": 1, "rating": 1}, 2]', r"row 2: expected a JSON object, found int"),
-        ("x.jsonl", b'{"id": 1, "rating": 1}\n[1]\n', r"line 2: expected a JSON object, found list"),
         ("x.jsonl", b'{"id": 1, "rating": 1}\n{"id": 2, "rat', r"line 2: no JSON"),
-        ("x.jsonl", b'{"id": "a\x00b", "rating": 1}\n', r"line 1: no JSON \(Invalid control character"),
-        ("x.jsonl", b'{"id": 1, "rating": ' + b"9" * 5000 + b"}", r"line 1: no JSON"),
-        ("x.jsonl", b"[" * 100_000, r"line 1: no JSON"),
-        ("x.jsonl", b'{"id": "\xff"}', r"no UTF-8 text"),
         ("x.json", b'[{"id": "\xff"}]', r"no UTF-8 text"),
         ("x.csv", b"id,rating\n\xff,1\n", r"x\.csv, line \d: .*can't decode"),
         ("x.csv", b"id,rating\n1,2\n3\n", r"line 3: not as many fields as the header has"),
-        ("x.csv", b"id,rating\n1,2,3\n", r"line 2: not as many fields"),
         ("x.csv", b'id,rating\n"1,2\n', r"x\.csv, line \d: unexpected end of data"),
         ("x.csv", b"id;rating\n1;2\n", r"no column 'rating'; it has 'id;rating'"),
-        ("x.jsonl.gz", b"no gzip", r"cut or damaged"),
         ("x.xlsx", b"PK", r"which format\? The name of a file must end in .jsonl"),
     ],
 )
@@ -321,17 +296,3 @@ def test_the_users_command_on_tagged_texts(
         .out.splitlines()[1]
         .startswith("a, b    de                2      3       0        0  -0.500 [")
     )
-
-
-def test_the_users_mistakes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(tmp_path / "a.csv", rows(*A))
-    written(tmp_path / "b.csv", [{"id": "other", "rating": 1}])
-    monkeypatch.chdir(tmp_path)
-    for files, says in ((["a.csv", "b.csv"], "'q0', 'q1'; b.csv has 'other'"), (["a.csv", "none.csv"], "none.csv")):
-        assert main(["agreement", *files]) == 2
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert says in printed.err
-        assert "Traceback" not in printed.err

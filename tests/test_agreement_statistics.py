@@ -20,6 +20,7 @@ from custom_metrics.statistics.agreement import (
     kendall_tau_b,
     quadratic_weights,
 )
+from custom_metrics.statistics.intervals import resampled_sums
 
 NAN = math.nan
 
@@ -134,3 +135,21 @@ def test_bounds_are_seeded_and_of_whole_clusters() -> None:
 
 def test_one_cluster_has_no_bounds() -> None:
     assert estimate(np.array([[[20, 5], [10, 15]]]), cohen_kappa) == pytest.approx((0.4, NAN, NAN), nan_ok=True)
+
+
+TABLES = np.array(
+    [[[9, 1], [2, 3]], [[4, 4], [0, 7]], [[1, 0], [5, 20]], [[3, 2], [1, 1]], [[0, 6], [2, 2]], [[8, 0], [1, 9]]]
+)
+
+
+@pytest.mark.parametrize(("iterations", "seed"), [(50, 7), (301, 1234)])
+def test_bounds_are_percentiles_of_the_statistic_of_every_resample(iterations: int, seed: int) -> None:
+    sums = resampled_sums(TABLES.reshape(6, 4), iterations, seed).reshape(iterations, 2, 2)
+    low, high = np.percentile(cohen_kappa(sums), [2.5, 97.5])
+    assert estimate(TABLES, cohen_kappa, iterations, seed) == (float(cohen_kappa(TABLES.sum(0))), low, high)
+
+
+def test_counts_of_many_words_do_not_overflow() -> None:
+    many = np.array([[100_000, 20_000], [10_000, 300_000]])
+    assert kendall_tau_b(many) == pytest.approx(float(kendall_tau_b(many / 1000)), abs=1e-12)
+    assert quadratic_weights([0, 10**30]).dtype == float

@@ -27,9 +27,9 @@ from custom_metrics.harness.filters import (
 )
 from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.scores import character_labels, detection, grounding, judging
-from detector_plugin import prompt
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector
+from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.clapnq import hallucination
 from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
 from lm_eval_tasks.mfava import dataset as wild
@@ -152,7 +152,7 @@ def test_the_lexical_detector_reads_anything_beside_anything(
 @settings(deadline=None)
 @given(reference=answers, answer=answers)
 def test_a_prompt_for_tags_quotes_anything(reference: str, answer: str) -> None:
-    said = prompt.detection_prompt(reference, answer)
+    said = detection_prompt(reference, answer)
     assert reference in said
     assert answer in said
 

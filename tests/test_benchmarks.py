@@ -21,6 +21,12 @@ from lm_eval_tasks.definition import catalogue, generated
 from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.harness.autoload import task_folder
+from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results.leaderboard.site import write_leaderboard
+from lm_eval_tasks.results.report import write_report
+from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.model_card import model_card
+from lm_eval_tasks.runs import read_runs
 from tests.conftest import ROOT, figures_of
 
 Harness = Callable[..., dict[str, Any]]
@@ -141,6 +147,15 @@ def test_a_table_is_written_as_the_harness_reads_it() -> None:
     }
     assert read["t_no.yaml"] == {"include": "_base", "task": "t_no", "dataset_kwargs": {"task_language": "no"}}
     assert read["deep/t_de.yaml"]["include"] == ["../_base", "../_prompt"]
+
+
+def test_a_table_goes_through_a_results_file_and_a_damaged_one_is_read_as_far_as_it_goes() -> None:
+    written = table()
+    again = Benchmark.from_json(json.loads(json.dumps(written.as_json())))
+    assert again.metrics == written.metrics
+    damaged = {"title": 1, "questions": [1], "metrics": [4, {"name": "m", "unit": "miles", "higher_is_better": "yes"}]}
+    assert Benchmark.from_json(damaged).metrics == {"m": Metric("m")}
+    assert Benchmark.from_json("nothing").metrics == {}
 
 
 @pytest.mark.parametrize(
@@ -289,3 +304,53 @@ def test_answers_to_a_new_benchmark_are_replayed(
         include_path=[str(capitals)],
     )
     assert got["results"]["capitals_no"]["correct,answer"] == 1.0
+
+
+@pytest.fixture(scope="module")
+def two_runs(harness: Harness, capitals: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of two models that answered Capitals: one right on one of two questions, one on none."""
+    from lm_eval.loggers import EvaluationTracker
+
+    folder = tmp_path_factory.mktemp("runs")
+    for strategy in ("lexical", "abstain"):
+        tracker = EvaluationTracker(output_path=str(folder / strategy))
+        got = harness(
+            ["capitals"],
+            "grounded-baseline",
+            f"strategy={strategy}",
+            metadata={"mirror": str(mirror)},
+            include_path=[str(capitals)],
+            log_samples=True,
+            evaluation_tracker=tracker,
+        )
+        samples = got.pop("samples")
+        tracker.save_results_aggregated(got, samples)
+        for task, rows in samples.items():
+            tracker.save_results_samples(task, rows)
+    return folder
+
+
+def test_readers_of_results_need_nothing_but_the_table_of_a_new_benchmark(two_runs: Path, tmp_path: Path) -> None:
+    abstains, answers = read_runs([two_runs])
+    assert [one.says for one in headlines([answers])] == [
+        "The mean over 2 languages of correct answers is not measurable (9 to 91 %): 2 of 4 questions; mean over 2 "
+        "languages: de, no.",
+        "A correct answer has 6 words (2 answers; 95 % bounds 6 to 6; mean over 2 languages: de, no).",
+    ]
+    page = write_report([answers, abstains], tmp_path / "report.html").read_text("utf-8")
+    for text in ("Knows the capital", "Capitals of the World", "Does it know its geography?", "words of an answer: "):
+        assert text in page
+
+    found = compare_runs([answers, abstains])
+    assert {(row.metric, row.measured.verdict) for row in found.differences} == {
+        ("correct", "knows more capitals than")
+    }
+
+    write_leaderboard(two_runs, tmp_path / "site")
+    board = (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert "<span>correct <" in board
+    assert "<span>words <" not in board
+
+    card = model_card(answers)
+    assert "words (answer)" in card
+    assert "Capitals of the World" in card

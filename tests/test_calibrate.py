@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import CalibrationError, load
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from tests.conftest import results_of
 from tests.logged_runs import copied, files_of, generate, only_predicted
 from tests.shared_once import SharedOnce
@@ -77,7 +78,7 @@ def test_runs_that_make_no_calibration(detected: Path, predicted: Path, tmp_path
     ):
         calibration_from_runs([few])
     results.unlink()
-    with pytest.raises(CalibrationError, match="the results file that was written with"):
+    with pytest.raises(UsageError, match="the results file that was written with"):
         calibration_from_runs([other])
     for path in other.glob("samples_*"):
         path.write_text("", "utf-8")

@@ -25,7 +25,7 @@ from detector_plugin.calibration import (
     measured,
 )
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
+from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.mfava import cells, dataset, estimation
 
 Counts = np.ndarray[Any, Any]

@@ -17,9 +17,9 @@ import pytest
 from custom_metrics.statistics.paired_means import compare_means
 from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
+from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
 from tests.conftest import command, run
@@ -95,11 +95,15 @@ def test_a_mean_is_compared_by_a_paired_bootstrap(two_models: Path, whole: Compa
     assert (row.low, row.high) == (pytest.approx(expected.low, abs=0.02), pytest.approx(expected.high, abs=0.02))
 
 
-def test_mfava_is_compared_over_articles_with_a_common_calibration(whole: Comparison) -> None:
-    detected, estimated = the(whole, "detected_rate", "mfava_de"), the(whole, "estimated_rate", "mfava_de")
+def test_mfava_is_compared_over_articles_with_a_common_calibration(two_models: Path, closed_book: Path) -> None:
+    found = compared(two_models / "baseline-lexical", closed_book, tasks=["mfava_de"], every_metric=True)
+    detected, estimated = the(found, "detected_rate", "mfava_de"), the(found, "estimated_rate", "mfava_de")
     assert (detected.n, detected.unit, detected.only_first, detected.only_second) == (5, "articles", 0, 0)
-    assert (estimated.p, detected.p) == (1, 1)  # the detector finds nothing wrong in what both models quote
-    assert (estimated.difference, detected.difference) == (0, 0)
+    assert (detected.first_own, detected.second_own) == (0, pytest.approx(29 / 146))
+    assert detected.difference == pytest.approx(-29 / 146)
+    assert estimated.p == pytest.approx(detected.p)
+    assert detected.p == pytest.approx(0.08)
+    assert estimated.difference / detected.difference == pytest.approx(0.670382 / 0.829148, rel=1e-4)
 
 
 def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
@@ -347,13 +351,15 @@ def test_what_replay_wrote_is_a_run(two_models: Path, tmp_path: Path) -> None:
     assert (row.n, row.difference, row.p) == (8, 0.0, 1.0)
 
 
-def test_samples_files_alone_are_runs(two_models: Path, tmp_path: Path) -> None:
-    whole = compared(two_models, tasks=["mfava_de"])
-    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
+def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_path: Path) -> None:
+    places = two_models / "baseline-lexical", closed_book
+    whole = compared(*places, tasks=["mfava_de"])
+    assert the(whole, "detected_rate", "mfava_de").difference < 0
+    first, second = (copied(place, tmp_path / place.name) for place in places)
     for folder in (first, second):
         for results in folder.glob("results_*.json"):
             results.unlink()
-    alone = compared(*(next(folder.glob("samples_*")) for folder in (first, second)))
+    alone = compared(*(next(folder.glob("samples_mfava_de_*")) for folder in (first, second)))
     assert [row.difference for row in alone.differences] == pytest.approx(
         [row.difference for row in whole.differences], nan_ok=True
     )

@@ -15,6 +15,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS as OFFERED
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
 from lm_eval_tasks.results.compare.rendering import FORMATS, render
 from lm_eval_tasks.results.compare.wording import number, p_value, sentences
@@ -49,6 +50,7 @@ ROW = Difference(
     second_own=0.5,
     method="McNemar mid-p, Tango score interval",
     denominator="non-relevant questions",
+    measured=metric_of("hallucination_rate"),
 )
 EQUAL = replace(ROW, task="nomiracl_fi", difference=0.02, low=-0.1, high=0.14, p=0.7, p_adjusted=1.0)
 UNKNOWN = replace(
@@ -262,7 +264,7 @@ def test_the_readme_shows_what_the_command_prints(two_models: Path, capsys: pyte
     folders = {path.parent.name.rpartition("__")[2]: str(path.parent) for path in two_models.rglob("results_*.json")}
     assert main(["compare", folders["baseline-lexical"], folders["baseline-answer"], "--tasks", "clapnq_rag"]) == 0
     printed = capsys.readouterr().out
-    readme = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8")
+    readme = Path(__file__).parents[1].joinpath("lm_eval_tasks/results/README.md").read_text("utf-8")
     shown = re.search(r"```text\n(A = lm-eval-grounded/.*?)```", readme, re.DOTALL)
     assert shown is not None
     assert printed.startswith(shown[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,7 @@ from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.forms import prompt
 from detector_plugin.transformers.labels import mapping_of, meanings
 from tests.test_transformers_detector import found
-from tests.tiny_models import (
-    write_lexicon,
-    write_lookup,
-)
+from tests.tiny_models import write_lexicon, write_lookup
 
 # Labels
 
@@ -32,8 +30,6 @@ from tests.tiny_models import (
         (["LABEL_0", "LABEL_1"], None, [None, HALLUCINATION]),
         (["supported", "hallucinated"], None, [None, HALLUCINATION]),
         (["Hallucination", "Supported"], None, [HALLUCINATION, None]),
-        (["0", "1"], None, [None, HALLUCINATION]),
-        (["O", "unsupported"], None, [None, HALLUCINATION]),
         (["O", "B-hallucination", "I-hallucination"], None, [None, HALLUCINATION, HALLUCINATION]),
         (["fine", "not_supported"], None, [None, HALLUCINATION]),
         (["none", *CATEGORIES], None, [None, *CATEGORIES]),
@@ -41,7 +37,6 @@ from tests.tiny_models import (
         (["good", "bad"], {"good": "O", "bad": "hallucination"}, [None, HALLUCINATION]),
         (["good", "bad"], {"0": "O", "1": "entity"}, [None, "entity"]),
         (["LABEL_0", "LABEL_1"], {"LABEL_1": "O", "LABEL_0": "hallucination"}, [HALLUCINATION, None]),
-        (["LABEL_0", "LABEL_1"], {"LABEL_0": "hallucination", "LABEL_1": "O"}, [HALLUCINATION, None]),
         (["O", "entity", "ENT2"], {"ENT2": "entity"}, [None, "entity", "entity"]),
     ],
 )
@@ -52,11 +47,7 @@ def test_labels(names: list[str], given: dict[str, str] | None, expected: list[s
 @pytest.mark.parametrize(
     ("names", "given", "message"),
     [
-        (
-            ["good", "bad"],
-            None,
-            r"'good', 'bad'.*not clear what 'good', 'bad' stand for.*labels=good=O;bad=hallucination",
-        ),
+        (["good", "bad"], None, r"not clear what 'good', 'bad' stand for.*labels=good=O;bad=hallucination"),
         (["LABEL_0", "LABEL_1", "LABEL_2"], None, r"not clear what 'LABEL_0'"),
         (["O", "supported"], None, r"none of them says that a token is hallucinated"),
         (["entity", "relation"], None, r"none of them says that a token is borne out"),
@@ -81,11 +72,8 @@ def test_labels_of_a_model(tmp_path: Path) -> None:
     folder = str(write_lexicon(tmp_path / "m", {"sun": 1}, {0: "good", 1: "bad"}))
     with pytest.raises(UnusableDetector, match=r"detector .*/m: has the labels 'good', 'bad'.*option labels"):
         TransformersDetector(folder)
-    assert found(TransformersDetector(folder, labels="good=O;bad=hallucination"), "moon", "the sun.") == ["sun"]
-    assert found(TransformersDetector(folder, labels={"good": "hallucination", "bad": "O"}), "", "the sun.") == [
-        "the",
-        ".",
-    ]
+    for labels, flagged in (("good=O;bad=hallucination", ["sun"]), ({"0": "hallucination", "bad": "O"}, ["the", "."])):
+        assert found(TransformersDetector(folder, labels=labels), "moon", "the sun.") == flagged
 
 
 # Forms
@@ -93,59 +81,41 @@ def test_labels_of_a_model(tmp_path: Path) -> None:
 
 def test_lettucedetect_prompts_are_theirs_to_the_last_character() -> None:
     # sha256 of what lettucedetect 0.2.3 makes of the passage "R" and the question "Q", cut to eight digits.
-    made = {}
-    for language in ("en", "de", "fr", "es", "it", "pl", "zh", "hu"):
+    for language, digest in LETTUCE.items():
         texts = ["R".join(prompt("lettucedetect", question, language)) for question in ("Q", None)]
-        made[language] = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8]
-    assert made == LETTUCE
+        assert hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8] == digest
     assert "R".join(prompt("lettucedetect", "Why?", "en")) == (
         "Briefly answer the following question:\nWhy?\nBear in mind that your response should be strictly based on the "
         "following 1 passages:\npassage 1: R\nIn case the passages do not contain the necessary information to answer the "
         'question, please reply with: "Unable to answer based on given passages."\noutput:'
     )
     assert "R".join(prompt("lettucedetect", "", "de")) == "Fasse den folgenden Text zusammen:\nPassage 1: R\nAusgabe:\n"
-    assert (
-        prompt("lettucedetect", "Q", "sw") == prompt("lettucedetect", "Q", None) == prompt("lettucedetect", "Q", "en")
-    )
-    assert prompt("lettucedetect", "Q", "yue") == prompt("lettucedetect", "Q", "zh")
+    for language, read_as in (("sw", "en"), (None, "en"), ("yue", "zh")):
+        assert prompt("lettucedetect", "Q", language) == prompt("lettucedetect", "Q", read_as)
     assert "".join(prompt("lettucedetect", "{context} {passages}", "en")).count("{passages}") == 1  # of the question
     assert prompt("lettucedetect-v2", "Why?", "de") == ("User request: Why?\n\n", "")
     assert prompt("lettucedetect-v2", None, "de") == prompt("pair", "Why?", "de") == ("", "")
 
 
 LETTUCE = {
-    "en": "a2800345",
-    "de": "89b307be",
-    "fr": "a48c8693",
-    "es": "bf69de7b",
-    "it": "a412f533",
-    "pl": "682a8c4e",
-    "zh": "779f8109",
-    "hu": "3785ce68",
+    **{"en": "a2800345", "de": "89b307be", "fr": "a48c8693", "es": "bf69de7b"},
+    **{"it": "a412f533", "pl": "682a8c4e", "zh": "779f8109", "hu": "3785ce68"},
 }
 
 
 @pytest.mark.parametrize(
-    ("form", "question", "text", "answer"),
+    ("form", "question", "text"),
     [
-        ("pair", "is it?", "[CLS] the moon is cold . [SEP] a moon [SEP]", "a moon"),
-        ("paper", None, "[CLS] the moon is cold . [SEP] a moon [SEP]", "a moon"),
-        ("lettucedetect-v2", None, "[CLS] the moon is cold . [SEP] a moon [SEP]", "a moon"),
-        (
-            "lettucedetect-v2",
-            "is the sun?",
-            "[CLS] [UNK] [UNK] [UNK] is the sun ? the moon is cold . [SEP] a moon [SEP]",
-            "a moon",
-        ),
-        (
-            "lettucedetect",
-            None,
-            "[CLS] [UNK] the [UNK] [UNK] [UNK] [UNK] [UNK] [UNK] the moon is cold . [UNK] [UNK] [SEP] a moon [SEP]",
-            "a moon",
-        ),
+        ("pair", "is it?", "[CLS] the moon is cold . [SEP] a moon [SEP]"),
+        ("paper", None, "[CLS] the moon is cold . [SEP] a moon [SEP]"),
+        ("lettucedetect-v2", None, "[CLS] the moon is cold . [SEP] a moon [SEP]"),
+        ("lettucedetect-v2", "is the sun?", "[CLS] {3} is the sun ? the moon is cold . [SEP] a moon [SEP]"),
+        ("lettucedetect", None, "[CLS] {1} the {6} the moon is cold . {2} [SEP] a moon [SEP]"),
     ],
 )
-def test_what_the_model_reads(lookup: Path, form: str, question: str | None, text: str, answer: str) -> None:
+def test_what_the_model_reads(lookup: Path, form: str, question: str | None, text: str) -> None:
+    """``{3}``: three unknown tokens."""
+    text, answer = re.sub(r"{(\d)}", lambda number: " ".join(["[UNK]"] * int(number[1])), text), "a moon"
     detector = TransformersDetector(str(lookup), form=form)
     encoded = detector.encoder.encode("the moon is cold.", answer, question, "en")
     tokens = np.array(detector.encoder.tokenizer.convert_ids_to_tokens(encoded.ids.tolist()))
@@ -154,16 +124,8 @@ def test_what_the_model_reads(lookup: Path, form: str, question: str | None, tex
     assert " ".join(tokens[encoded.answer]) == answer
     assert [answer[start:end] for start, end in encoded.offsets] == answer.split()
     assert sorted([*encoded.fixed, *encoded.reference, *encoded.answer]) == list(range(len(tokens)))
-    second = 0 if form == "paper" else len(answer.split()) + 1
+    second = 0 if form == "paper" else 3
     assert encoded.types.tolist() == [0] * (len(tokens) - second) + [1] * second
-
-
-def test_the_tokenizers_own_pair_is_read(lookup: Path) -> None:
-    detector = TransformersDetector(str(lookup), form="lettucedetect")
-    tokenizer = detector.encoder.tokenizer
-    before, after = prompt("lettucedetect", "is the sun?", "de")
-    theirs = tokenizer(f"{before}the moon.{after}", "a red star", truncation="only_first", max_length=128)
-    assert detector.encoder.encode("the moon.", "a red star", "is the sun?", "de").ids.tolist() == theirs["input_ids"]
 
 
 @pytest.mark.parametrize(("separator", "between"), [(None, "</s>"), ("-", "-"), ("is the", "is the"), ("", "")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,18 @@ from tests.tiny_models import (
 # Adapters
 
 
+def write_llama_base(folder: Path) -> Path:
+    """A Llama for adapters to be put on, and its tokenizer; random weights, the same every time."""
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(llama_config()).save_pretrained(folder)
+    llama_tokenizer().save_pretrained(folder)
+    return folder
+
+
 @pytest.mark.parametrize("stated", [True, False], ids=["labels beside the adapter", "labels told"])
 def test_adapter(tmp_path: Path, stated: bool) -> None:
     peft = pytest.importorskip("peft")
-    torch.manual_seed(0)
-    base = tmp_path / "base"
-    transformers.LlamaForCausalLM(llama_config()).save_pretrained(base)
-    llama_tokenizer().save_pretrained(base)
+    base = write_llama_base(tmp_path / "base")
     labels = ["O", *CATEGORIES]
     model = peft.get_peft_model(
         transformers.AutoModelForTokenClassification.from_pretrained(base, num_labels=7),
@@ -78,10 +84,7 @@ def test_adapter(tmp_path: Path, stated: bool) -> None:
 
 def test_adapter_without_a_head(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
-    base = tmp_path / "base"
-    transformers.LlamaForCausalLM(llama_config()).save_pretrained(base)
-    llama_tokenizer().save_pretrained(base)
-    model = transformers.LlamaForCausalLM.from_pretrained(base)
+    model = transformers.LlamaForCausalLM.from_pretrained(write_llama_base(tmp_path / "base"))
     peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
     with pytest.raises(UnusableDetector, match=r"no trained token classifier: .*/base has no weights score"):
         TransformersDetector(str(tmp_path / "adapter"))
@@ -89,16 +92,12 @@ def test_adapter_without_a_head(tmp_path: Path) -> None:
 
 def test_pickled_weights_are_not_read(lookup: Path, tmp_path: Path) -> None:
     """They could run code; a sentinel that says so if it was unpickled is never called."""
-    for source, weights in ((lookup, "pytorch_model.bin"), (None, "adapter_model.bin")):
+    adapter = {"base_model_name_or_path": str(lookup), "peft_type": "LORA", "task_type": "TOKEN_CLS"}
+    for weights in ("pytorch_model.bin", "adapter_model.bin"):
         folder = tmp_path / weights
-        folder.mkdir()
-        if source is None:
-            settings = {"base_model_name_or_path": str(lookup), "peft_type": "LORA", "task_type": "TOKEN_CLS"}
-            (folder / "adapter_config.json").write_text(json.dumps(settings), "utf-8")
-        else:
-            for path in source.iterdir():
-                if path.suffix != ".safetensors":
-                    (folder / path.name).write_bytes(path.read_bytes())
+        shutil.copytree(lookup, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+        if weights.startswith("adapter"):
+            (folder / "adapter_config.json").write_text(json.dumps(adapter), "utf-8")
         torch.save({"classifier.weight": torch.zeros(2, 8)}, folder / weights)
         with pytest.raises(UnusableDetector, match="safetensors"):
             TransformersDetector(str(folder))
@@ -133,8 +132,7 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
     lettuce = write_lookup(snapshot("KRLabsOrg/lettucedect-v2-tiny", "1" * 40))
     (lettuce / "README.md").write_text("---\nlicense: apache-2.0\n---\n", "utf-8")
     base, adapter = snapshot("org/tiny-llama", "2" * 40), snapshot("org/mfava-adapter", "3" * 40)
-    transformers.LlamaForCausalLM(llama_config()).save_pretrained(base)
-    llama_tokenizer().save_pretrained(base)
+    write_llama_base(base)
     model = transformers.LlamaForTokenClassification.from_pretrained(base, num_labels=2)
     model.config._name_or_path = model.name_or_path = "org/tiny-llama"
     settings = peft.LoraConfig(
@@ -207,12 +205,10 @@ def test_models_that_are_no_token_classifiers(tmp_path: Path) -> None:
     word_tokenizer().save_pretrained(tmp_path / "bare")
     with pytest.raises(UnusableDetector, match=r"no trained token classifier: .* has no weights classifier"):
         TransformersDetector(str(tmp_path / "bare"))
-    (tmp_path / "bare" / "config.json").write_text('{"model_type": "unheard-of"}', "utf-8")
-    with pytest.raises(UnusableDetector, match=r"its configuration cannot be read: .*unheard-of"):
-        TransformersDetector(str(tmp_path / "bare"))
-    (tmp_path / "bare" / "config.json").write_text("{", "utf-8")
-    with pytest.raises(UnusableDetector, match="its configuration cannot be read"):
-        TransformersDetector(str(tmp_path / "bare"))
+    for content, why in (('{"model_type": "unheard-of"}', ".*unheard-of"), ("{", "")):
+        (tmp_path / "bare" / "config.json").write_text(content, "utf-8")
+        with pytest.raises(UnusableDetector, match=f"its configuration cannot be read: {why}"):
+            TransformersDetector(str(tmp_path / "bare"))
 
 
 def test_without_the_libraries(lookup: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ import pytest
 from lm_eval_tasks import commands
 from lm_eval_tasks.cli import command_names
 from lm_eval_tasks.definition.catalogue import benchmark_of, folders
+from tests import metric_table
+from tests.benchmarks import bench
 from tests.conftest import ROOT
 from tests.import_graph import PACKAGES
 
@@ -35,6 +37,11 @@ class Mention(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}: {self.text}"
+
+
+def test_the_table_of_metrics_is_current() -> None:
+    page = metric_table.PAGE.read_text("utf-8")
+    assert metric_table.with_table(page) == page, "run `python -m tests.metric_table`"
 
 
 def lines() -> Iterator[Mention]:
@@ -155,6 +162,13 @@ def test_every_module_that_is_run_exists() -> None:
     mentions = found(r"python -m ([\w.]+)")
     assert len(mentions) > 3
     assert [str(mention) for mention in mentions if importlib.util.find_spec(mention.text) is None] == []
+
+
+def test_the_help_of_the_benchmarks_names_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        bench.main(["--help"])
+    assert ended.value.code == 0
+    assert ", ".join(bench.BENCHMARKS) in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_commit_that_is_an_example_is_in_the_history() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,8 @@ from tests.tiny_models import copy_of, write_encoder_files
 
 
 def test_the_named_encoders_are_the_papers_with_their_prefixes() -> None:
-    assert {
-        name: (known.repository, known.query_prefix, known.passage_prefix) for name, known in encoders().items()
-    } == {
+    found = {name: (known.repository, known.query_prefix, known.passage_prefix) for name, known in encoders().items()}
+    assert found == {
         "minilm": ("sentence-transformers/all-MiniLM-L6-v2", "", ""),
         "bge": ("BAAI/bge-base-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
         "e5": ("intfloat/e5-base-v2", "query: ", "passage: "),
@@ -40,9 +40,8 @@ def digest_of(folder: Path) -> str:
 
 
 def test_a_model_is_known_by_the_content_of_its_files(tmp_path: Path) -> None:
-    assert digest_of(write_encoder_files(tmp_path / "a")) == digest_of(
-        write_encoder_files(tmp_path / "b" / "another name")
-    )
+    first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b" / "another name")
+    assert digest_of(first) == digest_of(second)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,6 @@ def test_a_model_is_known_by_the_content_of_its_files(tmp_path: Path) -> None:
         ({"README_DOT_md": "about"}, True),
         ({"pytorch_model_DOT_bin": "pickle"}, True),
         ({"onnx__model_DOT_onnx": "another runtime"}, True),
-        ({"onnx__config_DOT_json": "another runtime"}, True),
-        ({"openvino__config_DOT_json": "another runtime"}, True),
         ({"_DOT_cache__huggingface__download__config_DOT_json_DOT_metadata": "of hf download --local-dir"}, True),
     ],
 )
@@ -75,22 +72,17 @@ def test_a_folder_without_safetensors_is_no_model(tmp_path: Path, extra: dict[st
     folder = write_encoder_files(tmp_path / "m", model_DOT_safetensors=None, **extra)
     for options in ({"encoder": folder}, {"minilm": folder}):
         name = "dense" if "encoder" in options else "minilm"
-        with pytest.raises(
-            MissingSource, match=rf"^{folder} holds no \*\.safetensors, .*\(pickled weights can run code\)"
-        ):
+        with pytest.raises(MissingSource, match=rf"^{folder} holds no \*\.safetensors, .*weights can run code"):
             weights_of(named(name, options))
 
 
-@pytest.mark.parametrize("name", ["minilm", "bge", "e5"])
-def test_a_folder_that_is_named_as_a_model_must_hold_it(tmp_path: Path, name: str) -> None:
+def test_a_folder_that_is_named_as_a_model_must_hold_it(tmp_path: Path) -> None:
     folder = write_encoder_files(tmp_path / "m")
-    found, pinned = hashlib.sha256(b"weights").hexdigest(), encoders()[name].weights
-    with pytest.raises(CorruptSource) as refused:
-        weights_of(named(name, {name: folder}))
-    assert str(refused.value) == (
-        f"{folder} does not hold {encoders()[name].repository}: the SHA-256 of model.safetensors is {found}, not {pinned}. "
-        f"Any other model: retriever dense (clapnq_rag_dense) with encoder=DIR."
-    )
+    found, pinned = hashlib.sha256(b"weights").hexdigest(), encoders()["bge"].weights
+    with pytest.raises(
+        CorruptSource, match=rf"does not hold BAAI/bge.*: the SHA-256 .* is {found}, not {pinned}\. Any"
+    ):
+        weights_of(named("bge", {"bge": folder}))
 
 
 def test_a_folder_of_a_named_model_must_be_complete(tmp_path: Path) -> None:
@@ -147,7 +139,6 @@ def test_a_model_that_is_not_to_be_had_says_how_to_get_it(
         ("bge", {"bge": "nowhere"}),
         ("dense", {"encoder": "./nowhere"}),
         ("dense", {"encoder": "/nowhere/at/all"}),
-        ("dense", {"encoder": "../nowhere"}),
         ("dense", {"encoder": "~/nowhere"}),
         ("dense", {"encoder": "models/of/mine"}),
     ],
@@ -173,14 +164,12 @@ def test_dense_needs_a_model(options: dict[str, Any]) -> None:
 def test_options_say_what_dense_is(tmp_path: Path) -> None:
     prefixes = {"query_prefix": "q: ", "passage_prefix": ""}
     assert named("dense", {"encoder": "a/b"}) == Encoder("a/b")
-    assert named("dense", {"encoder": "a/b", "encoder_revision": "v1", **prefixes}) == Encoder(
-        "a/b", "v1", None, "q: ", "", None
-    )
+    found = named("dense", {"encoder": "a/b", "encoder_revision": "v1", **prefixes})
+    assert found == Encoder("a/b", "v1", None, "q: ", "", None)
     folder = tmp_path / "my model"
     folder.mkdir()
-    assert named("dense", {"encoder": folder, "encoder_revision": "v1", **prefixes}) == Encoder(
-        "my model", None, None, "q: ", "", folder
-    )
+    found = named("dense", {"encoder": folder, "encoder_revision": "v1", **prefixes})
+    assert found == Encoder("my model", None, None, "q: ", "", folder)
 
 
 def test_options_of_other_retrievers_leave_the_named_ones_as_they_are(tmp_path: Path) -> None:
@@ -192,27 +181,13 @@ def test_options_of_other_retrievers_leave_the_named_ones_as_they_are(tmp_path: 
         "minilm": tmp_path,
     }
     assert named("e5", others) is encoders()["e5"]
-    local = named("minilm", others)
-    assert local.folder == tmp_path
-    assert (local.repository, local.revision, local.weights, local.query_prefix) == (
-        *(encoders()["minilm"].repository, encoders()["minilm"].revision, encoders()["minilm"].weights),
-        "",
-    )
+    assert named("minilm", others) == replace(encoders()["minilm"], folder=tmp_path)
 
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     return Corpus.open(write_corpus(tmp_path / "passages.tsv", [("p1", "A text.", "Title")]))
-
-
-def test_without_sentence_transformers_the_extra_is_named(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    for options in ({}, {"encoder_device": "cpu"}):
-        with pytest.raises(ValueError, match=r"pip install 'lm-eval-grounded\[dense\]'$"):
-            open_retriever("dense", corpus, {"encoder": write_encoder_files(tmp_path / "m"), **options})
 
 
 @pytest.mark.parametrize("absent", [["sentence_transformers"], ["sentence_transformers", "torch", "transformers"]])
@@ -225,9 +200,7 @@ def test_the_command_says_so_too(
     model = write_encoder_files(tmp_path / "m")
     assert main(["retrieve", "--retriever", "dense", "--encoder", str(model), "--mirror", "sample"]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(
-        "lm-eval-grounded: clapnq: dense retrieval needs sentence-transformers, which cannot be imported"
-    )
+    assert last.startswith("lm-eval-grounded: clapnq: dense retrieval needs sentence-transformers, which cannot be ")
     assert last.endswith("pip install 'lm-eval-grounded[dense]'")
 
 
@@ -240,14 +213,12 @@ def test_a_batch_has_a_whole_number_of_texts(corpus: Corpus, tmp_path: Path, siz
 
 @needs_torch
 @pytest.mark.parametrize(
-    ("device", "named_in_message"),
+    ("device", "said"),
     [("cuda:99", "cuda:99"), ("gpu", "gpu"), ("cpu+cuda:99", "cuda:99"), ("cpu,cpu", "cpu,cpu"), ("cpu+", "")],
 )
-def test_a_device_that_cannot_be_used_is_named(
-    corpus: Corpus, tmp_path: Path, device: str, named_in_message: str
-) -> None:
+def test_a_device_that_cannot_be_used_is_named(corpus: Corpus, tmp_path: Path, device: str, said: str) -> None:
     options = {"encoder": write_encoder_files(tmp_path / "m"), "encoder_device": device}
-    with pytest.raises(ValueError, match=f"^clapnq: encoder_device={named_in_message} cannot be used: "):
+    with pytest.raises(ValueError, match=f"^clapnq: encoder_device={said} cannot be used: "):
         open_retriever("dense", corpus, options)
 
 

@@ -7,7 +7,8 @@ import base64
 import json
 import logging
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("hypothesis")
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from transformers import BertForTokenClassification
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
@@ -28,19 +28,21 @@ from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.processes import Here, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.engines.in_flight import Loop
+from detector_plugin.transformers.engines import Loop
 from detector_plugin.transformers.engines.pooling_api import (
     Garbage,
     addresses,
     logits_of,
-    message_of,
     request_for,
-    served_in,
 )
+from detector_plugin.transformers.engines.runner import each_on_a_core
+from tests.conftest import run
+from tests.tiny_bases import write_base
 
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
 ANSWERS = ["the sun is a red star." for _ in range(40)]
 LANGUAGES = ["en"] * 40
+WAIT = 30  # seconds after which a test is broken, not slow
 
 # Memory
 
@@ -73,13 +75,9 @@ def test_a_batch_that_does_not_fit_is_halved_and_later_ones_are_smaller(
     monkeypatch.setattr(engine, "_logits", lambda ids, types=None: (_ for _ in ()).throw(error))
     with pytest.raises(UnusableDetector, match=r"30 tokens do not fit into the memory of cpu; set max_length"):
         detector.detect(REFERENCES, ANSWERS, LANGUAGES)
-
-
-def test_other_errors_of_a_model_are_raised(lookup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = TransformersDetector(str(lookup))
-    monkeypatch.setattr(detector.engine, "_logits", lambda *_: (_ for _ in ()).throw(RuntimeError("a fault")))
+    monkeypatch.setattr(engine, "_logits", lambda *_: (_ for _ in ()).throw(RuntimeError("a fault")))
     with pytest.raises(RuntimeError, match="a fault"):
-        detector.detect(["the moon"], ["the sun"], ["en"])
+        detector.detect(REFERENCES, ANSWERS, LANGUAGES)
 
 
 def test_no_more_documents_are_read_ahead_than_an_engine_works_on(lookup: Path) -> None:
@@ -98,6 +96,130 @@ def test_no_more_documents_are_read_ahead_than_an_engine_works_on(lookup: Path) 
     assert sum(encoded) <= 16 * 2 + 2 * 32  # a round of batches, and two chunks of the tokenizer
     assert sum(1 for _ in found) == 119
     assert sum(encoded) == 120
+
+
+# Batches on a CPU, each read by a core of its own
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """Torch as it is on a machine of three cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(before)
+
+
+def seen_by_a_new_thread() -> int:
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_as_many_batches_at_once_as_cores_each_on_one() -> None:
+    together = threading.Barrier(3, timeout=WAIT)
+
+    def work(batch: int) -> tuple[int, int]:
+        together.wait()  # passes only where three work at once
+        return batch * 10, torch.get_num_threads()
+
+    found = list(each_on_a_core(work, range(9), 3, lambda batch: 1, lambda: 99))
+    assert found == [(batch, (batch * 10, 1)) for batch in range(9)]
+    assert seen_by_a_new_thread() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize(("cores", "batches"), [(1, 5), (3, 2), (3, 0)])
+def test_all_cores_work_on_one_batch_where_there_are_fewer_than_cores(cores: int, batches: int) -> None:
+    here = threading.get_ident()
+    found = each_on_a_core(lambda _: (threading.get_ident(), torch.get_num_threads()), range(batches), cores, int, int)
+    assert list(found) == [(batch, (here, 3)) for batch in range(batches)]
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize(("room", "at_once"), [(3, 1), (8, 2), (100, 3)])
+def test_the_sizes_of_batches_at_once_are_bounded(room: int, at_once: int) -> None:
+    lock = threading.Lock()
+    working: list[int] = []
+    most: list[tuple[int, int]] = []
+
+    def work(size: int) -> int:
+        with lock:
+            working.append(size)
+            most.append((len(working), sum(working)))
+        threading.Event().wait(0.005)
+        with lock:
+            working.remove(size)
+        return size
+
+    sizes = [4, 4, 3, 4, 4, 2, 4, 4, 4]
+    assert [found for _, found in each_on_a_core(work, sizes, 3, lambda size: size, lambda: room)] == sizes
+    assert max(number for number, _ in most) <= at_once
+    assert max(total for _, total in most) <= max(room, 4)  # a single one may have more
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_no_more_batches_are_taken_than_two_for_each_core() -> None:
+    taken: list[int] = []
+    batches = (taken.append(batch) or batch for batch in range(1000))  # type: ignore[func-returns-value]
+    found = each_on_a_core(lambda batch: batch, batches, 3, lambda _: 1, lambda: 10**9)
+    for done in range(1, 20):
+        assert next(found) == (done - 1, done - 1)
+        assert len(taken) <= done + 2 * 3
+    found.close()
+    assert seen_by_a_new_thread() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_an_error_is_raised_in_its_place() -> None:
+    def work(batch: int) -> int:
+        if batch >= 4:
+            raise MemoryError(f"batch {batch}")
+        return batch
+
+    found: list[int] = []
+    with pytest.raises(MemoryError, match="batch 4"):
+        found.extend(batch for batch, _ in each_on_a_core(work, range(100), 3, lambda _: 1, lambda: 99))
+    assert found == [0, 1, 2, 3]
+    assert seen_by_a_new_thread() == 3
+
+
+def shares(folder: Path, **options: int | str) -> tuple[int, int, int]:
+    engine = TransformersDetector(str(folder), device="cpu", progress=False, **options).engine
+    return engine.cores, engine.batch_size, engine.batch_tokens  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_cores_and_their_batches_by_the_options_and_the_models_width(llama_classifier: Path, tmp_path: Path) -> None:
+    assert shares(llama_classifier) == (3, 64, 12288)
+    assert shares(llama_classifier, batch_size=1) == (1, 1, 12288)
+    assert shares(llama_classifier, batch_size=64, batch_tokens=9000) == (3, 21, 3000)
+    assert shares(llama_classifier, batch_tokens=2500) == (2, 64, 1250)
+    assert shares(llama_classifier, batch_tokens=40) == (1, 64, 40)
+    for width, size, tokens in ((8, 64, 65_536 // 3), (64, 64, 6144), (384, 16, 1024), (768, 16, 1024)):
+        folder = write_base(tmp_path / str(width), "bert", width, vocabulary=300)
+        BertForTokenClassification.from_pretrained(folder).save_pretrained(folder)
+        assert shares(folder, labels="LABEL_0=O;LABEL_1=hallucination") == (3, size, tokens)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_several_cores_find_what_one_does(lookup: Path, llama_classifier: Path) -> None:
+    references = ["the moon is cold. " * (n % 5 + 1) for n in range(200)]
+    answers = ["a red sun is the star. " * (n % 3 + 1) for n in range(200)]
+    for folder in (lookup, llama_classifier):
+        found = []
+        for cores in (1, 3):
+            torch.set_num_threads(cores)
+            detector = TransformersDetector(str(folder), device="cpu", progress=False)
+            assert detector.engine.cores == cores  # type: ignore[attr-defined]
+            found.append(detector.detect(references, answers, ["en"] * 200))
+        for one, other in zip(*found, strict=True):
+            assert [span[:3] for span in one] == [span[:3] for span in other]
+            assert [span.probability for span in one] == pytest.approx([span.probability for span in other], abs=2e-4)
 
 
 # Options and the store
@@ -136,18 +258,13 @@ def test_which_process_of_a_launch_this_is(monkeypatch: pytest.MonkeyPatch, with
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     assert (here(), processes.gpu()) == (Here(3, 4, 1), "cuda:1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # fewer GPUs than processes
+    assert processes.gpu() == "cuda:0"
     if without is not None:  # a cluster's variables are no launch
         monkeypatch.delenv(without)
         assert (here(), processes.gpu()) == (Here(0, 1, 0), "cuda")
         assert processes.gather("mine") == processes.share("mine") == ["mine"]
         processes.barrier()
-
-
-def test_more_processes_than_gpus_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**LAUNCHED, "LOCAL_RANK": "3"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert processes.gpu() == "cuda:1"
 
 
 # Requests under way
@@ -183,21 +300,19 @@ def test_requests_under_way() -> None:
     [
         (None, []),
         ("", []),
-        ("http://a:8000", ["http://a:8000"]),
         ("http://a:8000/v1/+https://b/x/pooling", ["http://a:8000", "https://b/x"]),
         ("http://a http://b|http://a", ["http://a", "http://b"]),
         (["http://a/", "http://b"], ["http://a", "http://b"]),
         ("http://a/with+plus", ["http://a/with+plus"]),
+        *((option, None) for option in ("a:8000", "ftp://a", "http://", "http://a?b=c", ["http://a", "b"], 8000)),
     ],
 )
-def test_addresses(option: Any, expected: list[str]) -> None:
-    assert addresses(option) == expected
-
-
-@pytest.mark.parametrize("option", ["a:8000", "ftp://a", "http://", "http://a?b=c", ["http://a", "b"], 8000])
-def test_what_is_no_address(option: Any) -> None:
-    with pytest.raises(ValueError, match="is no address such as"):
-        addresses(option)
+def test_addresses(option: Any, expected: list[str] | None) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="is no address such as"):
+            addresses(option)
+    else:
+        assert addresses(option) == expected
 
 
 def test_a_request_and_its_answer() -> None:
@@ -211,33 +326,9 @@ def test_a_request_and_its_answer() -> None:
                 logits_of(body, model, tokens, classes)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["data", "model", "error", "message", "id", "max_model_len"]), inner, max_size=4
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.binary(max_size=64) | JSON.map(lambda value: json.dumps(value).encode()))
-def test_any_body_is_an_answer_or_garbage(body: bytes) -> None:
-    for read in (lambda: logits_of(body, "m", 1, 2), lambda: served_in(body)):
-        with suppress(Garbage):
-            read()
-    said = message_of(body)
-    assert len(said) <= 300
-    assert said.isprintable()
-
-
 def test_the_engines_import_nothing_heavy() -> None:
-    from tests.conftest import run
-
     program = (
-        "import sys, detector_plugin.transformers.engines\n"
+        "import sys, detector_plugin.transformers\n"
         "print([name for name in ('vllm', 'aiohttp', 'torch', 'transformers') if name in sys.modules])"
     )
     assert run([sys.executable, "-c", program], Path.cwd()).stdout.strip() == "[]"

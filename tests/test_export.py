@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.exporting import export_clapnq, sidecar_of
+from lm_eval_tasks.commands.export import export_clapnq
+from lm_eval_tasks.data.provenance import sidecar_of
 from lm_eval_tasks.data.sources import CorruptSource
 
 Harness = Callable[..., dict[str, Any]]

@@ -90,7 +90,7 @@ def lines(tmp_path: Path, *rows: dict[str, Any]) -> Path:
     [
         *(
             ({key: 5}, f"{key} is int, not a text")
-            for key in ("reference", "answer", "language", "question", "model", "article")
+            for key in ("reference", "answer", "language", "question", "model", "article", "group")
         ),
         ({"annotations": 5}, "annotations is int, not a text"),
         ({"annotations": "human"}, "annotations is 'human', none of real, gold, silver"),
@@ -117,7 +117,7 @@ def test_a_line_that_is_no_labelled_answer_is_named_with_what_it_lacks(
 
 
 def test_a_labelled_answer_has_what_its_line_says(tmp_path: Path) -> None:
-    more = {"question": "q", "model": "m", "article": "a", "annotations": "gold", "language": " fi "}
+    more = {"question": "q", "model": "m", "article": "a", "annotations": "gold", "language": " fi ", "group": " g "}
     spans = {"spans": [[0, 2], [3, 4, "invented"]], "soft": [[1, 4, 0.25]]}
     seen: Counter[str] = Counter()
     plain, full, null = read_labelled_lines(
@@ -138,6 +138,7 @@ def test_a_labelled_answer_has_what_its_line_says(tmp_path: Path) -> None:
         (),
     )
     assert (full.question, full.model, full.article, full.annotations, full.language) == ("q", "m", "a", "gold", "fi")
+    assert (full.group, plain.group) == ("g", "")
     assert full.spans == (Span(0, 2), Span(3, 4, "invented"))
     assert [(span.start, span.end, span.probability) for span in full.soft or ()] == [(1, 4, 0.25)]
     missing = tmp_path / "none.jsonl"

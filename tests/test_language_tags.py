@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection import language_tags
 from lm_eval_tasks.detection.language_tags import SURE, Guess, are_near, code_of, guess
-from lm_eval_tasks.making.language_check import other_language
+from lm_eval_tasks.making.replies import other_language
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from custom_metrics.reading.words import words
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.lexical import LexicalDetector, model
+from detector_plugin.lexical import LexicalDetector, model, most_overlap
 from detector_plugin.lexical.copies import (
     copy_of,
     drawing,
@@ -31,7 +31,6 @@ from detector_plugin.lexical.copies import (
     word_swapped,
     words_of,
 )
-from detector_plugin.lexical.expected_overlap import most_overlap
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
 from lm_eval_tasks.mfava.reliability import Bin, bins, calibration_error, draw
@@ -533,7 +532,7 @@ def test_training_gives_the_same_bytes_whatever_the_order() -> None:
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from lm_eval_tasks.cli import main
-    from lm_eval_tasks.commands.work import training as driver
+    from lm_eval_tasks.commands.train import lexical as driver
 
     some = [d for d in driver.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
     monkeypatch.setattr(driver, "labelled_answers", lambda mirror: some)

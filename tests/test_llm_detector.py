@@ -13,7 +13,7 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
-from detector_plugin.prompt import PROMPT_VERSION
+from detector_plugin.llm import PROMPT_VERSION
 
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")
 
@@ -79,9 +79,3 @@ def test_an_endpoint_is_asked_for_tags(url: str, caplog: pytest.LogCaptureFixtur
 def test_what_cannot_be_asked(options: dict[str, str], message: str) -> None:
     with pytest.raises(UnusableDetector, match=message):
         load_detector("llm", **options)
-
-
-@pytest.mark.parametrize("name", ["", "  ", None])
-def test_a_detector_needs_a_name(name: Any) -> None:
-    with pytest.raises(UnusableDetector, match="name a detector: lexical, llm, or"):
-        load_detector(name)

@@ -11,9 +11,9 @@ import pytest
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.collecting import collect
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
+from lm_eval_tasks.making.collect import collect
 from lm_eval_tasks.making.dataset import load
 from tests.conftest import command, figures_of, results_of, run
 from tests.shared_once import SharedOnce
@@ -239,11 +239,7 @@ def test_a_bad_option_is_refused(options: dict[str, Any], error: str) -> None:
     ("line", "reason"),
     [
         ({"text": 5}, "with a field that is no text"),
-        ({"text": "a", "answer": "b", "spans": [[0, 9, "entity"]]}, "with spans that do not fit their answer"),
-        ({"text": "a", "answer": "b", "spans": [[0, 1, "typo"]]}, "with spans that do not fit their answer"),
-        ({"text": "a", "answer": "b", "spans": "0-1"}, "with spans that do not fit their answer"),
         ({"title": "only"}, "without a text"),
-        ({"text": None}, "without a text"),
         ({"text": "b", "language": "fr"}, "of another language"),
     ],
 )
@@ -253,16 +249,6 @@ def test_a_row_that_cannot_be_used_is_left_out_and_counted(line: dict[str, Any],
     assert documents["reference"] == ["Gut."]
     left_out = json.loads(documents.info.description)["provenance"]["left_out"]
     assert left_out == {f"rows left out, {reason}": 1}
-
-
-def test_damaged_files_and_doubled_ids_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "a"}\n{"text": ', "utf-8")
-    with pytest.raises(CorruptSource, match=r"a\.jsonl, line 2: no JSON"):
-        load("queries", "de", articles=str(path))
-    written(path, {"id": 1, "text": "a"}, {"id": "1", "text": "b"})
-    with pytest.raises(UsageError, match="lines 1 and 2 have the same id '1'"):
-        load("queries", "de", articles=str(path))
 
 
 def prompts(task: str, **metadata: Any) -> list[str]:

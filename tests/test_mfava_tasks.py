@@ -17,7 +17,7 @@ from custom_metrics.reading.spans import CATEGORIES, Span
 from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
-from detector_plugin.prompt import detection_prompt
+from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import detector_settings
 from lm_eval_tasks.mfava import dataset, detection, estimation
 from lm_eval_tasks.models.detector import HallucinationDetector

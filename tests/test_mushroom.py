@@ -17,7 +17,7 @@ from custom_metrics.harness.filters import CopiedAnswer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
-from detector_plugin.prompt import detection_prompt
+from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.models import detector as detector_model

@@ -21,7 +21,7 @@ from detector_plugin.loading import calibrated_name, check_detector, has_package
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
 from lm_eval_tasks.detection.detector_settings import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
-from tests.conftest import command, evaluate, run
+from tests.conftest import evaluate, run
 from tests.somebodys_package import DETECTORS, Package, loaded
 
 
@@ -43,6 +43,8 @@ def test_a_detector_of_another_package_is_loaded_with_its_options() -> None:
     assert detector.detect(["x"], ["it is SO GOOD"], ["en"]) == [[Span(9, 13, "entity")]]
     assert calibrated_name("shouting", {}) == "shouting"
     assert load_detector("served", model="m").name == calibrated_name("served", {"model": "m"}) == "served:m"
+    # a name that a model of the hub could have stays the model's
+    assert entry_points.find(entry_points.DETECTORS, "org/model") is None
 
 
 @pytest.mark.usefixtures("theirs")
@@ -63,21 +65,12 @@ def test_it_is_checked_before_it_is_loaded() -> None:
     [
         ("shouting", {"least": "3"}, r"^detector shouting: least is a number of letters, got '3'$"),
         ("library", {}, r"^detector library: No module named 'no_such_library'$"),
-        (
-            "broken",
-            {},
-            r"^detector broken: somebodys-package 1\.5 \(somebodys_broken_module:Detector\) cannot be imported: "
-            r"RuntimeError: no such device$",
-        ),
+        ("broken", {}, r"package 1\.5 \(somebodys_broken_module:Detector\) cannot .*: RuntimeError: no such device$"),
         ("absent", {}, r"somebodys_module:Absent\) cannot be imported: AttributeError: .*Absent"),
         ("number", {}, r"somebodys_module:A_NUMBER\) is no class or function that makes a detector$"),
         ("nothing", {}, r"^detector nothing: what was loaded is a object without name, version, licence, detect;"),
         ("misnamed", {}, r"its attribute name is 'shouting', but calibrations know it by 'misnamed'"),
-        (
-            "unprefixed",
-            {},
-            r"calibrations know it by 'lexical', says .*must be 'unprefixed', or begin with 'unprefixed:'",
-        ),
+        ("unprefixed", {}, r"know it by 'lexical', says .*must be 'unprefixed', or begin with 'unprefixed:'"),
     ],
 )
 def test_one_that_cannot_be_used_says_why(name: str, options: dict[str, Any], message: str) -> None:
@@ -90,6 +83,8 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
     there = r"absent, broken, lexical, library, llm, misnamed, nothing, number, served, shouting, unprefixed"
     with pytest.raises(UnusableDetector, match=rf"^name a detector: {there}, or the name or path of a Hugging Face"):
         load_detector(" ")
+    with pytest.raises(UnusableDetector, match=r"^name a detector: absent, "):
+        load_detector(None)  # type: ignore[arg-type]
     for name, near in (("shoutin", "; did you mean 'shouting'? There are"), ("xyz", "; there are")):
         with pytest.raises(UnusableDetector, match=rf"^detector {name}: there is no .*{re.escape(near)} {there}, and "):
             load_detector(name)
@@ -98,27 +93,14 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        (
-            "lexicl",
-            {},
-            "lexicl: there is no such detector, and no folder of that name; did you mean 'lexical'? There are ",
-        ),
-        (
-            "LLM",
-            {},
-            "LLM: there is no such detector, and no folder of that name; did you mean 'llm'? There are lexical, llm",
-        ),
-        (
-            "lexical",
-            {"threshhold": 0.4},
-            "lexical: no option 'threshhold'; did you mean 'threshold'? There are threshold, ",
-        ),
+        ("lexicl", {}, "lexicl: there is no such detector, and no folder of that name; did you mean 'lexical'? There "),
+        ("lexical", {"threshhold": 0.4}, "lexical: no option 'threshhold'; did you mean 'threshold'? There are thresh"),
         ("lexical", {"colour": 1}, "lexical: no option 'colour'; there are threshold, held_out, weights, spans"),
         ("llm", {"pretrained": "x", "max_gen_tok": 9}, "llm: no option 'max_gen_tok'; did you mean 'max_gen_toks'?"),
         (
             "llm",
             {"pretrained": "x", "num_concurent": 9},
-            "llm, model local-chat-completions: no option 'num_concurent'; did you mean 'num_concurrent'?",
+            "llm, model local-chat-completions: no option 'num_concurent'; ",
         ),
         (
             "org/x",
@@ -137,34 +119,18 @@ def test_what_is_misspelt_is_said_before_any_library_is_asked_for(
             attempt()
 
 
-@pytest.mark.usefixtures("theirs")
-def test_a_name_that_a_model_could_have_stays_the_models() -> None:
-    assert "org/model" not in entry_points.names(entry_points.DETECTORS)
-    assert entry_points.find(entry_points.DETECTORS, "org/model") is None
-
-
 def test_two_packages_of_one_name_are_both_named(package: Package) -> None:
     package("one", "[lm_eval_grounded.detectors]\nshouting = somebodys_module:Shouting\n")
     package("other", DETECTORS)
-    with pytest.raises(UnusableDetector) as refused:
+    with pytest.raises(UnusableDetector, match=r": 2 installed packages .*: other 1\.5 \(.*\), one 1\.5 \(.*\)\. Unin"):
         load_detector("shouting")
-    assert re.fullmatch(
-        r"detector shouting: 2 installed packages give this name to one of theirs: "
-        r"other 1\.5 \(somebodys_module:Shouting\), one 1\.5 \(somebodys_module:Shouting\)\. Uninstall all but one",
-        str(refused.value),
-    )
     assert load_detector("served", model="m").name == "served:m"
-
-
-def test_ours_are_not_replaced_in_silence(package: Package) -> None:
     package(
         "eager",
         "[lm_eval_grounded.detectors]\nlexical = somebodys_module:Shouting\n"
         "[lm_eval_grounded.retrievers]\nbm25 = somebodys_module:ByLength\n",
     )
-    with pytest.raises(
-        UnusableDetector, match=r"^detector lexical: 2 .*eager 1\.5 .*lm-eval-grounded [\d.]+ \(detector_pl"
-    ):
+    with pytest.raises(UnusableDetector, match=r"^detector lexical: 2 .*eager 1\.5 .*lm-eval-grounded [\d.]+ \(det"):
         load_detector("lexical")
     with pytest.raises(UsageError, match=r"^retriever bm25: 2 installed packages .*eager 1\.5 .*lm-eval-grounded "):
         open_retriever("bm25", corpus=None)  # type: ignore[arg-type]
@@ -174,9 +140,7 @@ def test_a_stale_installation_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a checkout that is not installed, or was before it had entry points."""
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     monkeypatch.setattr(sys, "path", [*sys.path, "another"])
-    with pytest.raises(
-        UnusableDetector, match=r"^detector lexical: lm-eval-grounded is not installed, or .*Install it agai"
-    ):
+    with pytest.raises(UnusableDetector, match=r"^detector lexical: lm-eval-grounded is not installed, or .*Install"):
         load_detector("lexical")
 
 
@@ -184,7 +148,7 @@ def test_nothing_is_looked_up_before_it_is_asked_for(theirs: Path, tmp_path: Pat
     """And then the installed packages are read once."""
     code = (
         "import sys, detector_plugin, lm_eval_tasks.clapnq.retrieval\n"
-        "from custom_metrics import entry_points\nfrom detector_plugin import load_detector\n"
+        "from custom_metrics.usage import entry_points\nfrom detector_plugin import load_detector\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules)\n"
         "load_detector('shouting'); load_detector('lexical'); load_detector('shouting')\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules, 'torch' in sys.modules)"
@@ -232,9 +196,7 @@ def test_it_tags_the_answers_of_a_run() -> None:
         bootstrap_iters=0,
     )
     filtered = [json.loads(sample["filtered_resps"][0]) for sample in beside["samples"]["mfava_de"]]
-    assert {json.dumps(one["detector"]) for one in filtered} == {
-        '{"name": "shouting", "version": "7", "licence": "MIT"}'
-    }
+    assert all(one["detector"] == {"name": "shouting", "version": "7", "licence": "MIT"} for one in filtered)
     flagged = [one["answer"][start:end] for one in filtered for start, end, *_ in one["spans"]]
     assert len(flagged) > 20
     assert all(word[0].isupper() and len(word) >= 3 for word in flagged)
@@ -242,29 +204,6 @@ def test_it_tags_the_answers_of_a_run() -> None:
     tagged = evaluate([task], "hallucination-detector", "detector=shouting,least=1", metadata={"mirror": "sample"})
     assert 0 < tagged["results"][task]["recall,tags"] < 1
     assert tagged["results"][task]["precision,tags"] > 0
-
-
-def test_the_command_marks_with_it(theirs: Path, tmp_path: Path) -> None:
-    (tmp_path / "reference.txt").write_text("x", "utf-8")
-    (tmp_path / "answer.txt").write_text("it is SO GOOD", "utf-8")
-    done = run(
-        [
-            *(
-                command("lm-eval-grounded"),
-                "detect",
-                "--reference",
-                "reference.txt",
-                "--answer",
-                "answer.txt",
-                "--language",
-                "en",
-            ),
-            *("--detector", "shouting", "--detector_args", "least=3"),
-        ],
-        tmp_path,
-        PYTHONPATH=str(theirs),
-    )
-    assert done.stdout == "it is SO <entity>GOOD</entity>\n"
 
 
 def test_the_readme_shows_one_that_works(package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

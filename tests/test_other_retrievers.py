@@ -13,7 +13,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import load_task
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import read_run
-from lm_eval_tasks.commands.work.retrieving import retrieve
+from lm_eval_tasks.commands.retrieve import retrieve
 from lm_eval_tasks.harness.autoload import task_folder
 from tests.conftest import command, evaluate, run
 from tests.test_retrieval import asked, ids, write_corpus

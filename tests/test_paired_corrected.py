@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from custom_metrics import paired_rates
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, linearised
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
+from custom_metrics.statistics.linearisation import linearised
 from custom_metrics.statistics.paired_draws import draws
 from custom_metrics.statistics.paired_means import compare_mean_groups
 from custom_metrics.statistics.random_effects import Errors, detector_errors

@@ -10,9 +10,10 @@ import pytest
 from scipy import optimize, stats
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, linearised
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
 from custom_metrics.statistics import significance_ranks
 from custom_metrics.statistics.correlations import correlate
+from custom_metrics.statistics.linearisation import linearised
 from custom_metrics.statistics.multiple_comparisons import holm
 from custom_metrics.statistics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
 from custom_metrics.statistics.paired_means_of_many import p_of_means

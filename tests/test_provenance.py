@@ -219,7 +219,7 @@ def test_what_was_left_out_is_counted_by_reason(tmp_path: Path) -> None:
 
 
 def test_a_run_file_is_named_with_its_sum(tmp_path: Path) -> None:
-    from lm_eval_tasks.commands.work.retrieving import retrieve
+    from lm_eval_tasks.commands.retrieve import retrieve
 
     run = tmp_path / "mine.trec"
     retrieve("bm25", "dev", 10, run, {}, "sample")

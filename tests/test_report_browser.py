@@ -90,7 +90,12 @@ def test_documents_are_filtered(opened: Any, page: Path) -> None:  # noqa: F811
     assert tab.page.locator("details.task:not([hidden])").count() == 1
 
     tab.page.select_option("#by-kind", "hallucinated")
-    assert tab.shown() == []  # the detector finds nothing wrong in what both models quote
+    (document,) = tab.shown()
+    model = tab.page.locator(f"#{document} .answer[data-kinds~=hallucinated]").get_attribute("data-model")
+    tab.page.select_option("#by-model", model)
+    assert tab.shown() == [document]
+    tab.page.select_option("#by-model", "1" if model == "0" else "0")
+    assert tab.shown() == []  # the other model's answer to it is none of the most hallucinated
 
     tab.page.click("#clear")
     assert tab.shown() == everything
@@ -195,9 +200,10 @@ def test_hidden_marks_of_direction_stay_in_their_answer(opened: Any, hostile_pag
 
 def test_a_hallucinated_part_is_marked_without_colour(opened: Any, page: Path) -> None:  # noqa: F811
     tab = opened(page)
-    tab.page.evaluate("document.querySelector('#documents .answer').append(document.createElement('mark'))")
     mark = tab.page.locator("#documents .answer mark").first
     assert mark.evaluate("each => getComputedStyle(each).textDecorationLine") == "underline"
+    assert mark.text_content().startswith("[hallucinated, ")
+    assert mark.get_attribute("title").startswith("hallucinated: ")
 
 
 def test_it_prints_what_is_open(opened: Any, page: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -14,7 +14,7 @@ from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report.differences import Differences, differences
 from lm_eval_tasks.results.report.headlines import headlines
-from lm_eval_tasks.results.report.points import points
+from lm_eval_tasks.results.report.numbers import points
 from lm_eval_tasks.results.report.published import published_tables
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate
@@ -81,7 +81,7 @@ def test_where_the_corrected_rate_says_nothing_the_verdict_is_about_what_the_det
 def test_groups_stand_before_their_languages(found: Differences) -> None:
     first = found.metrics[0]
     assert (first.benchmark, first.metric, first.filter, first.better) == (
-        "nomiracl",
+        "NoMIRACL",
         "hallucination_rate",
         "robust",  # as the headline is read
         "lower",

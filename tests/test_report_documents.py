@@ -11,10 +11,17 @@ from custom_metrics.reading.spans import Span
 from lm_eval_tasks.results.report.answers import read_task
 from lm_eval_tasks.results.report.documents import TaskDocuments, read_documents
 from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
-from lm_eval_tasks.results.report.documents.document import Piece, Text, address_of, pieces_of, text_of
-from lm_eval_tasks.results.report.documents.nomiracl import passages_of
-from lm_eval_tasks.results.report.documents.reading import why_abstention, why_robust, why_strict
-from lm_eval_tasks.results.report.documents.tagged import spans_in, tagged
+from lm_eval_tasks.results.report.documents.document import (
+    Piece,
+    Text,
+    address_of,
+    pieces_of,
+    spans_in,
+    tagged,
+    text_of,
+)
+from lm_eval_tasks.results.report.documents.explanations import why_abstention, why_robust, why_strict
+from lm_eval_tasks.results.report.documents.readers import passages_of
 from lm_eval_tasks.runs import Run, labels, read_runs
 
 
@@ -188,11 +195,15 @@ def shown_of(run: Run, number: int | None) -> list[TaskDocuments]:
     return [task.shown(number) for task in read_documents({"lexical": run}, read_task)]
 
 
-@pytest.fixture(scope="module")
-def documents(two_models: Path) -> dict[str, TaskDocuments]:
-    runs = read_runs([two_models])
+def six_of_each(*places: Path) -> dict[str, TaskDocuments]:
+    runs = read_runs(places)
     asked = read_documents(dict(zip(labels(runs), runs, strict=True)), read_task)
     return {each.task: each for each in (task.shown(6) for task in asked)}
+
+
+@pytest.fixture(scope="module")
+def documents(two_models: Path) -> dict[str, TaskDocuments]:
+    return six_of_each(two_models)
 
 
 @pytest.mark.parametrize(
@@ -250,13 +261,20 @@ def test_a_clapnq_document_with_retrieval(two_models: Path) -> None:
     assert not any(passage.mark for passage in missed[0].passages)
 
 
-def test_an_mfava_document(documents: dict[str, TaskDocuments]) -> None:
-    found = next(each for each in documents["mfava_de"].shown if (each.address or "").endswith("/Elbe"))
+def test_an_mfava_document(two_models: Path, closed_book: Path) -> None:
+    task = six_of_each(two_models / "baseline-lexical", closed_book)["mfava_de"]
+    assert task.kinds == {"wrong": 0, "invalid": 0, "abstained": 0, "disagree": 4, "hallucinated": 1}
+    found = task.shown[0]  # the most hallucinated
 
-    assert found.address == "https://de.wikipedia.org/wiki/Elbe"
+    assert found.kinds == {"hallucinated", "disagree"}
+    assert found.address == "https://de.wikipedia.org/wiki/Lübeck"
     assert found.page is not None
-    assert not found.kinds  # both answers quote the page
-    assert [answer.verdict for answer in found.answers] == ["nothing flagged"] * 2
+    quoting, inventing = found.answers
+    assert (quoting.verdict, quoting.kinds, len(quoting.text.pieces)) == ("nothing flagged", set(), 1)
+    assert (inventing.verdict, inventing.kinds) == ("53.8 % of the words flagged", {"hallucinated"})
+    assert [piece.text for piece in inventing.text.pieces if piece.category] == [
+        "Winter 1893 ein Erdbeben seine Pfeiler beschädigte."
+    ]
 
 
 def test_answers_that_were_not_logged(two_models: Path, tmp_path: Path) -> None:

@@ -42,8 +42,9 @@ def _parsed(path: Path, *_: int) -> Any:
 
 
 @pytest.fixture(scope="session")
-def page(two_models: Path, shared_once: SharedOnce) -> Path:
-    folder = shared_once("report_page", lambda folder: write_report(read_runs([two_models]), folder / "report.html"))
+def page(two_models: Path, closed_book: Path, shared_once: SharedOnce) -> Path:
+    runs = [two_models, closed_book]
+    folder = shared_once("report_page", lambda folder: write_report(read_runs(runs), folder / "report.html"))
     return folder / "report.html"
 
 

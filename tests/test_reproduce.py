@@ -19,6 +19,7 @@ from lm_eval._cli.harness import HarnessCLI
 from lm_eval_tasks.clapnq.retrieval.encoder import named, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.provenance import command_line
 from lm_eval_tasks.results.reproduce import Compared, reproduce, table
 from lm_eval_tasks.results.reproduce.command_lines import _pairs
 from tests.conftest import command, run
@@ -27,14 +28,8 @@ TASKS = "nomiracl_de,clapnq_rag,mfava_de"
 # What is hard to say in a shell, or differs from what the harness takes when nothing is said.
 HARD = [
     *("--model_args", "strategy=lexical", "threshold=0.25"),
-    *(
-        "--metadata",
-        "mirror=my mirror",
-        "top_k=2",
-        "detector_args=threshold=0.5;spans=words",
-        "seed=42",
-        "bm25_split=true",
-    ),
+    *("--metadata", "mirror=my mirror", "top_k=2", "detector_args=threshold=0.5;spans=words", "seed=42"),
+    "bm25_split=true",
     *("--gen_kwargs", '{"max_gen_toks": 64, "until": ["\\n\\n", "it\'s"]}'),
     *("--system_instruction", 'Say "I don\'t know" $HOME;\nno more than `that`.'),
     *("--seed", "1,2,None,4", "--apply_chat_template", "--fewshot_as_multiturn", "false", "--limit", "6"),
@@ -62,6 +57,13 @@ def shell(line: str, cwd: Path) -> None:
     run([command(named), *arguments], cwd, **environment)
 
 
+def older(results: dict[str, Any]) -> dict[str, Any]:
+    """The same as releases wrote it that did not write down the command line."""
+    for config in results["configs"].values():
+        config["metadata"].pop("command_line", None)
+    return results
+
+
 def without_noise(value: Any) -> Any:
     """NaN is equal to itself here."""
     if isinstance(value, dict):
@@ -74,33 +76,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a mirror and one run over it."""
     folder = tmp_path_factory.mktemp("world")
     copy_of_sample(folder / "my mirror")
-    run(
-        [
-            command("lm_eval"),
-            "--model",
-            "grounded-baseline",
-            "--tasks",
-            TASKS,
-            *HARD,
-            "--output_path",
-            "out",
-            "--log_samples",
-        ],
-        folder,
-    )
+    words = ["--model", "grounded-baseline", "--tasks", TASKS, *HARD, "--output_path", "out", "--log_samples"]
+    run([command("lm_eval"), *words], folder)
     return folder
 
 
+@pytest.mark.parametrize("typed", [True, False])
 def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: bool, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, results = results_below(world / "out")
+    if not typed:
+        file = tmp_path / file.name
+        file.write_text(json.dumps(older(results)), "utf-8")
     monkeypatch.chdir(world)
+    shutil.rmtree(world / "reproduced", ignore_errors=True)
     assert main(["reproduce", str(file)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "# nomiracl_de, clapnq_rag, mfava_de"
     (line,) = reproduce(file).commands
     assert "\n".join(printed[1:]).startswith(line)
+    assert ("threshold=0.25 --tasks" in line) is not typed  # the tasks stood before the model's arguments
     assert printed[-1].endswith(" same")
     shell(line, world)
     _, again = results_below(world / "reproduced")
@@ -110,16 +106,7 @@ def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
         mine, theirs = (each["configs"][task] for each in (again, results))
         assert mine["metadata"]["provenance"] == theirs["metadata"]["provenance"]
         assert mine["generation_kwargs"] == theirs["generation_kwargs"]
-    for key in (
-        "model",
-        "model_args",
-        "limit",
-        "gen_kwargs",
-        "batch_size",
-        "random_seed",
-        "torch_seed",
-        "fewshot_seed",
-    ):
+    for key in "model model_args limit gen_kwargs batch_size random_seed torch_seed fewshot_seed".split():
         assert again["config"][key] == results["config"][key]
     assert again["system_instruction"] == results["system_instruction"]
     read = [entry["path"] for entry in results["configs"]["clapnq_rag"]["metadata"]["provenance"]["files"]]
@@ -153,6 +140,9 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     found = reproduce(file, "clapnq_rag", str(mirror))
     assert found.tasks == ["clapnq_rag"]
     assert f"mirror={mirror}" in found.commands[0]
+    assert (
+        reproduce(file, mirror=str(mirror)).commands[0].endswith(f"--metadata mirror={mirror} --output_path reproduced")
+    )
     assert "--tasks clapnq_rag " in found.commands[0]
     assert [one.what for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
     gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
@@ -175,25 +165,15 @@ def test_another_version_is_a_difference(world: Path, tmp_path: Path, monkeypatc
     assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
 
 
+ENVIRONMENT = {"LM_EVAL_GROUNDED_MIRROR": "sample"}
+
+
 def test_a_mirror_that_the_environment_named_stands_before_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(
-        [
-            *(
-                command("lm_eval"),
-                "--model",
-                "grounded-baseline",
-                "--model_args",
-                "strategy=abstain",
-                "--tasks",
-                "nomiracl_role",
-            ),
-            *("--output_path", "out", "--samples", json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})),
-        ],
-        tmp_path,
-        LM_EVAL_GROUNDED_MIRROR="sample",
-    )
+    words = ["--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", "nomiracl_role"]
+    samples = json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})
+    run([command("lm_eval"), *words, "--output_path", "out", "--samples", samples], tmp_path, **ENVIRONMENT)
     file, results = results_below(tmp_path / "out")
     found = reproduce(file)
     assert found.same
@@ -274,7 +254,7 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found.same, table(found)
     assert found.commands == [
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 --metadata "
-        "mirror=sample,top_k=2 --predict_only --output_path reproduced --log_samples",
+        "mirror=sample top_k=2 --predict_only --output_path reproduced",
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
     ]
     record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]
@@ -325,38 +305,9 @@ def test_a_detector_that_was_evaluated_is_compared(tmp_path: Path) -> None:
     assert [one.what for one in reproduce(file).compared if one.state == "differs"] == ["detector lexical"]
 
 
-def test_judged_samples_are_files_with_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    shell(
-        "lm_eval --model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --metadata mirror=sample "
-        "--log_samples --output_path answers",
-        tmp_path,
-    )
-    shell(
-        "lm_eval --model dummy --tasks clapnq_judge,clapnq_judge_pairs --limit 4 "
-        "--metadata samples=answers judge_reference=true --output_path out",
-        tmp_path,
-    )
-    (samples,) = (tmp_path / "answers").rglob("samples_*.jsonl")
-    file, results = results_below(tmp_path / "out")
-    for task in ("clapnq_judge", "clapnq_judge_pairs"):
-        record = results["configs"][task]["metadata"]["provenance"]
-        assert record["read_from"] == "samples"
-        if task == "clapnq_judge_pairs":
-            assert record["options"]["judge_seed"] == 1234
-            (entry,) = record["local_files"]
-            assert entry["name"] == samples.relative_to(tmp_path / "answers").as_posix()
-            assert entry["sha256"] == hashlib.sha256(samples.read_bytes()).hexdigest()
-    found = reproduce(file)
-    assert found.same, table(found)
-    assert "--metadata samples=answers,judge_reference=True" in found.commands[0]
-    samples.write_text(samples.read_text("utf-8") + "\n", "utf-8")
-    assert [one.state for one in reproduce(file).compared if one.what.startswith("samples")] == ["differs"]
-
-
 def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
     file, results = results_below(world / "out")
-    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
+    older(results)["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
     results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
     results["config"] |= {"model_sha": "c0ffee", "limit": 1234567.0}
     other = tmp_path / file.name
@@ -386,8 +337,9 @@ def with_foreign(value: Any, keep: tuple[str, ...] = ()) -> Any:
     return f"{value}{FOREIGN}" if isinstance(value, str) else value
 
 
+@pytest.mark.parametrize("typed", [True, False])
 def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: bool, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, results = results_below(world / "out")
     results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
@@ -398,6 +350,9 @@ def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
     hostile = with_foreign(results, keep=("read_from", "host"))
     for section in ("configs", "n-samples", "results"):
         hostile[section] = {f"{name}{FOREIGN}": part for name, part in hostile[section].items()}
+    if typed:
+        for config in hostile["configs"].values():
+            config["metadata"]["command_line"] = shlex.join(["lm_eval", "--model", FOREIGN, FOREIGN])
     changed = tmp_path / file.name
     changed.write_text(json.dumps(hostile), "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -419,33 +374,27 @@ def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
     assert not (tmp_path / "canary").exists()
 
 
-OF_ANOTHER = {"results": {}, "configs": {"hellaswag": {"metadata": {"version": 1.0}}}, "config": {"model": "hf"}}
-OLDER = {
-    "results": {},
-    "configs": {
-        "mfava_de": {"metadata": {"version": 1.0, "config_source": "x/lm_eval_tasks/mfava/wild/mfava_de.yaml"}}
-    },
-    "config": {},
-}
-FAILED = {
-    "results": {},
-    "configs": {"mfava_de": {"metadata": {"provenance": {"failed": "ZeroDivisionError()"}}}},
-    "config": {},
-}
+def with_metadata(task: str, **metadata: Any) -> str:
+    """A results file with one task."""
+    return json.dumps({"results": {}, "configs": {task: {"metadata": metadata}}, "config": {"model": "hf"}})
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is no results file, or a damaged one"),
         ('{"results": {', "is no results file, or a damaged one"),
         ("[" * 100_000, "is no results file, or a damaged one"),
-        ("[1]", "is no results file of `lm_eval`"),
         ('{"results": {}, "configs": []}', "is no results file of `lm_eval`"),
         ('{"results": {}, "configs": {"a": 1}, "config": {}}', "is damaged: configs holds something"),
-        (json.dumps(OF_ANOTHER), "has no results of lm-eval-grounded: its tasks are hellaswag"),
-        (json.dumps(OLDER), "did not yet say where its numbers come from; run the tasks again (mfava_de)"),
-        (json.dumps(FAILED), "could not be written down then: ZeroDivisionError()"),
+        (with_metadata("hellaswag"), "has no results of lm-eval-grounded: its tasks are hellaswag"),
+        (
+            with_metadata("mfava_de", config_source="x/lm_eval_tasks/mfava/wild/mfava_de.yaml"),
+            "did not yet say where its numbers come from; run the tasks again (mfava_de)",
+        ),
+        (
+            with_metadata("mfava_de", provenance={"failed": "ZeroDivisionError()"}),
+            "could not be written down then: ZeroDivisionError()",
+        ),
     ],
 )
 def test_a_file_that_is_none_of_ours_is_said_in_a_line(
@@ -470,6 +419,33 @@ def test_a_folder_a_missing_file_and_an_unknown_task(
     ):
         assert main(["reproduce", *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+KEYS = "pretrained=x,api_key=%s,pad_token=<pad>,max_gen_toks=3"
+HEADER = '{"api_key": "%s", "header": {"Authorization": "Bearer %s"}}'
+
+
+@pytest.mark.parametrize(
+    ("word", "recorded"),
+    [
+        (KEYS % "abc", KEYS % "<secret>"),
+        (HEADER % ("a b", "x"), HEADER % ("<secret>", "<secret>")),
+        ("detector_args=api_key=abc;model=y", "detector_args=api_key=<secret>;model=y"),
+        ("token=true", "token=true"),
+        ("hub_results_org=me,token=abc", "hub_results_org=me,token=<secret>"),
+        ("base_url=https://me:pass@host/v1", "base_url=https://<secret>@host/v1"),
+        ("hf_abcdefghijklmnopqrstuvwxyz", "<secret>"),
+    ],
+)
+def test_a_run_writes_down_its_command_line_without_secrets(
+    word: str, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in ("/bin/lm_eval", "lm-eval", "/x/lm_eval/__main__.py"):
+        monkeypatch.setattr("sys.argv", [program, "run", "--tasks", "t", word])
+        assert command_line() == shlex.join(["lm_eval", "--tasks", "t", recorded])
+    for argv in (["pytest", word], ["/x/other/__main__.py", word], ["lm_eval", "run", "--config", "run.yaml"]):
+        monkeypatch.setattr("sys.argv", argv)
+        assert command_line() is None
 
 
 def test_a_model_that_a_program_made_has_no_command(
@@ -506,10 +482,3 @@ def test_arguments_reach_the_harness_as_they_were(given: dict[str, Any]) -> None
     parsed = HarnessCLI()._parser.parse_args(shlex.split(line))
     for found in (parsed.model_args, parsed.metadata):
         assert json.dumps(found, sort_keys=True) == json.dumps(given, sort_keys=True)
-
-
-def test_values_that_look_alike_are_told_apart() -> None:
-    assert _pairs({"a": 1}) == "a=1"
-    assert _pairs({"a": True, "b": "x y"}) == "a=True,b=x y"
-    assert _pairs({"a": "1"}) == '{"a": "1"}'  # a text, which the command line would read as a number
-    assert _pairs({"a": ["x", 1]}) == "a=['x', 1]"

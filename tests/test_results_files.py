@@ -22,7 +22,6 @@ from custom_metrics.statistics.document_values import Carried
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
-from lm_eval_tasks.models.names import name_of
 from tests.conftest import command, evaluate, run
 from tests.shared_once import SharedOnce
 
@@ -36,6 +35,12 @@ for (const file of process.argv.slice(1)) {
 }
 console.log(lines);
 """
+
+
+def name_of(model: str, model_args: Any) -> str:
+    from lm_eval.api.registry import get_model
+
+    return str(get_model(model).results_name(model_args))
 
 
 def refuse(constant: str) -> NoReturn:
@@ -391,4 +396,9 @@ def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) ->
 
 @pytest.mark.parametrize("model", ["hf", "vllm", "dummy", "CUSTOM", None])
 def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
-    assert name_of(model, {"path": "x", "pretrained": "y"}) is None
+    from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
+
+    tracker = GeneralConfigTracker()
+    settings = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
+    tracker.log_experiment_args(model_source=model, model_args="path=x,pretrained=org/y", **settings)
+    assert tracker.model_name == "org/y"

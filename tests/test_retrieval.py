@@ -21,7 +21,7 @@ from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, Ranking, bm25, open_retriever
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, parts_of
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.work.retrieving import published, retrieve
+from lm_eval_tasks.commands.retrieve import published, retrieve
 from tests.conftest import command, run
 
 ROWS = [

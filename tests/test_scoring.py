@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.results.score import score
 from tests.conftest import results_of, run
 from tests.logged_runs import copied, generate, in_one_step, lines, only_predicted, sample, write_samples
+from tests.report_runs import changed
 from tests.shared_once import SharedOnce
 
 
@@ -41,7 +42,7 @@ def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_
     assert scored["results"].keys() == whole["results"].keys()
     for task in whole["results"]:
         assert scored["results"][task] == whole["results"][task]
-    assert scored["config"]["model"] == "grounded-baseline"
+    assert scored["config"]["model"] == "replay"
     assert scored["config"]["model_args"] == whole["config"]["model_args"]
     assert scored["model_source"] == whole["model_source"]
     assert scored["config"]["scored_from"]["mfava_de"].startswith("samples_mfava_de_")
@@ -83,7 +84,7 @@ def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) ->
         "        return super().detect(r, a, l, q)\n"
         "filters.load_detector = lambda name, **options: Slow(**options)\n"
         "from pathlib import Path\n"
-        "from lm_eval_tasks.commands.work.scoring import score\n"
+        "from lm_eval_tasks.results.score import score\n"
         "print(score(Path(sys.argv[1])))\n"
     )
     first = subprocess.Popen([sys.executable, "-c", slow, str(folder), "0.5"], stdout=subprocess.PIPE, text=True)
@@ -108,14 +109,17 @@ def test_a_killed_score_goes_on_where_it_was(predicted: Path, tmp_path: Path) ->
 @pytest.mark.slow("thirty languages are run and scored")
 def test_a_group_is_scored_as_a_group(tmp_path: Path) -> None:
     folder = generate(tmp_path / "out", "--predict_only", "--limit", "2", tasks="mfava")
+    # What the baseline quotes is right: words that stand in no article.
+    changed(folder, lambda path, number, row: {**row, "resps": [[f"{row['resps'][0][0]} Zobelin 8675309"]]})
     (written,) = score(folder)
     results = json.loads(written.read_text("utf-8"))
     assert len(results["results"]) == 31
     group = results["groups"]["mfava"]
     values = [r["estimated_rate,answer"] for task, r in results["results"].items() if task != "mfava"]
     assert len(values) == 30
+    assert min(values) > 0
     assert group["estimated_rate,answer"] == pytest.approx(sum(values) / 30)
-    assert group["estimated_rate_stderr,answer"] == 0  # nothing is flagged in what the baseline quotes
+    assert group["estimated_rate_stderr,answer"] > 0
     assert results["n-samples"]["mfava_de"] == {"original": 9, "effective": 2}
 
 
@@ -148,12 +152,9 @@ def test_a_cut_file_is_scored_and_its_number_of_documents_is_in_the_results(tmp_
     [
         (json.dumps(sample(0, resps=[])) + "\n" + json.dumps(sample(1)), "line 1: no sample .*IndexError"),
         (json.dumps(sample(0, doc=None)) + "\n" + json.dumps(sample(1)), "line 1: no sample .*TypeError"),
-        (json.dumps(sample(0, doc_id="x")) + "\n" + json.dumps(sample(1)), "line 1: no sample .*ValueError"),
         (json.dumps(sample(0, doc={"id": "1"})), "a document has no language, article, subset"),
-        ("{}\n" + json.dumps(sample(1)), "line 1: no sample .*KeyError"),
         ("nonsense\n" + json.dumps(sample(1)), "line 1: no sample"),
         ("\x80", "no UTF-8"),
-        ("", "no sample can be read"),
         ("{", "no sample can be read"),
     ],
 )
@@ -174,7 +175,7 @@ def test_what_is_no_estimation_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> None:
-    from lm_eval_tasks.commands.work.scoring import _move
+    from lm_eval_tasks.results.score import _move
 
     partial, folder = tmp_path / "partial", tmp_path / "folder"
     for made in (partial, folder):

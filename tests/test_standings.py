@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.statistics.figures import share_figure
+from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.mean_of_strata import mean_of_shares
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry, entry_of
 from lm_eval_tasks.results.leaderboard.numbers import numbers_of
@@ -35,6 +38,7 @@ def task(
         conditions=dict(ASKED if conditions is None else conditions),
         measured=(rate("error_rate", numbers),),
         figures={},
+        units={},
         doubts=(),
         **more,
     )
@@ -42,7 +46,8 @@ def task(
 
 def rate(metric: str, numbers: list[float | None]) -> Measured:
     figure = share_figure(numbers)
-    return Measured(metric, "robust", "share", False, *figure, True, np.array(numbers, float))
+    other = metric_of(metric).traded_against
+    return Measured(metric, "robust", "share", False, *figure, True, "share", other, np.array(numbers, float))
 
 
 def entry(model: str, *tasks: TaskEntry) -> Entry:
@@ -97,6 +102,28 @@ def test_the_bounds_of_a_mean_stay_on_its_scale(value: float) -> None:
     figure = section.tables[0].rows[0].cells[section.tables[0].columns[0]].figure
     assert 0 <= figure.low < figure.high <= 1
     assert figure == mean_of_shares([share_figure(one), share_figure(other)])
+
+
+def test_parallel_languages_are_no_strata_of_their_own() -> None:
+    """The same 40 passages in both languages: as sure as 40 documents, not as 80."""
+    worse = [*GOOD[:35], *[1.0] * 5]
+    for names, error, documents, rank in (
+        ([[f"p{n}" for n in range(40)]] * 2, share_figure(GOOD).standard_error, 39, 1),
+        ([[f"{code}{n}" for n in range(40)] for code in "ab"], share_figure(GOOD).standard_error / math.sqrt(2), 78, 2),
+    ):
+        (section,) = sections_of(
+            [
+                entry(
+                    model, *(task(*of, passages=tuple(p)) for of, p in zip([("de", n), ("fr", n)], names, strict=True))
+                )
+                for model, n in (("good", GOOD), ("worse", worse))
+            ]
+        )
+        first, second = section.tables[0].rows
+        mean = section.tables[0].columns[0]
+        found = first.cells[mean].figure
+        assert found == pytest.approx((0.05, *wilson(0.05 * documents, documents), error, 80))
+        assert (first.cells[mean].rank, second.cells[mean].rank) == (1, rank)
 
 
 def test_what_is_bought_with_each_other_stands_side_by_side() -> None:

@@ -89,7 +89,7 @@ import hashlib, os, sys
 if sys.argv[2] == "1":
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from pathlib import Path
-from lm_eval_tasks.commands.work.retrieving import retrieve
+from lm_eval_tasks.commands.retrieve import retrieve
 for split in (False, True):
     for k in (10, 20):
         found = retrieve("bm25", "dev", k, Path("run"), {"bm25_split": split} if split else {}, sys.argv[1])

@@ -95,10 +95,8 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     assert max(float(abs(first[name] - second[name]).max()) for name in first) < 1e-3
-    rows = [
-        json.loads((tmp_path / name / "calibration.json").read_text("utf-8"))["languages"] for name in ("one", "two")
-    ]
-    assert rows[0] == rows[1]
+    ours, theirs = (json.loads((tmp_path / name / "calibration.json").read_text("utf-8")) for name in ("one", "two"))
+    assert ours["languages"] == theirs["languages"]
 
 
 def test_a_full_disk_while_a_checkpoint_is_written(tmp_path: Path) -> None:

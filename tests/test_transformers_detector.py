@@ -18,14 +18,8 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from detector_plugin.detector import Detector, UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.readings import spans_of
-from detector_plugin.transformers.windows import number_of_windows, windows
-from tests.tiny_models import (
-    BINARY,
-    llama_tokenizer,
-    word_tokenizer,
-    write_lexicon,
-)
+from detector_plugin.transformers.windows import number_of_windows, spans_of, windows
+from tests.tiny_models import BINARY, llama_tokenizer, word_tokenizer, write_lexicon
 
 
 def found(detector: TransformersDetector, reference: str, answer: str, question: str | None = None) -> list[str]:
@@ -52,23 +46,18 @@ def test_words_that_the_reference_lacks(lookup: Path) -> None:
     expected = [[Span(14, 22)], [], [], [], [Span(0, 3)]]
     assert detector.detect(references, answers, ["en"] * 5) == expected
     assert detector.detect([], [], []) == []
+    assert detector.detect(["the moon."], ["the sun."], ["en"], ["the sun?"]) == [[Span(4, 7)]]  # in pairs no evidence
     with pytest.raises(ValueError, match="2 answers, but 1 references"):
         detector.detect(["a"], ["a", "b"], ["en", "en"])
-
-
-def test_question_is_no_evidence_in_pairs(lookup: Path) -> None:
-    detector = TransformersDetector(str(lookup))
-    assert found(detector, "the moon.", "the sun.", question="the sun?") == ["sun"]
 
 
 def test_a_word_that_only_the_third_window_has(lookup: Path) -> None:
     detector = TransformersDetector(str(lookup), max_length=32)
     reference = "the moon is cold. " * 10 + "a red rock."
-    number = number_of_windows(43, 6, 29)
-    assert number == 3
     assert [window.reference for window in windows(43, 6, 29)] == [(0, 23), (10, 33), (20, 43)]
     assert found(detector, reference, "the rock is a star.") == ["star"]
     assert found(detector, "sun " + reference, "the sun, the rock") == [","]
+    assert found(detector, "rock " + reference, "the moon is cold. " * 30 + "a hot rock") == ["hot"]  # both are long
 
 
 def test_windows_cover_every_pair_of_tokens() -> None:
@@ -96,12 +85,6 @@ def test_long_answer(tmp_path: Path) -> None:
     spans = detector.detect(["the moon"], [" ".join(words)], [None])[0]
     at = 5 * 300 - 1  # the first word is one letter shorter
     assert spans == [Span(0, 3), Span(at, at + 7), Span(5 * 99_999 - 3, 5 * 99_999)]
-
-
-def test_long_answer_with_a_long_reference(lookup: Path) -> None:
-    detector = TransformersDetector(str(lookup))
-    answer = "the moon is cold. " * 30 + "a hot rock"
-    assert found(detector, "rock " + "the moon is cold. " * 30 + "a", answer) == ["hot"]
 
 
 def test_batches_change_nothing(lookup: Path, llama_classifier: Path) -> None:
@@ -197,29 +180,19 @@ def test_other_decoders_see_both_ways(tmp_path: Path, kind: str) -> None:
     if kind == "GPT2" and not hasattr(transformers, "ModernBertConfig"):
         pytest.skip("refused: GPT-2 took no such masks before transformers 4.48")
     torch.manual_seed(0)
-    sizes = (
-        {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 64}
-        if kind == "GPT2"
-        else {
-            **{"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2},
-            **{"num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 64},
-        }
-    )
-    config = getattr(transformers, f"{kind}Config")(
-        vocab_size=20, initializer_range=0.5, pad_token_id=0, bos_token_id=0, eos_token_id=1, **sizes
-    )
+    sizes = {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 64}
+    if kind != "GPT2":
+        sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+        sizes |= {"num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 64}
+    sizes |= {"vocab_size": 20, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 1}
+    config = getattr(transformers, f"{kind}Config")(initializer_range=0.5, **sizes)
     getattr(transformers, f"{kind}ForTokenClassification")(config).save_pretrained(tmp_path)
     llama_tokenizer().save_pretrained(tmp_path)
     detector = TransformersDetector(str(tmp_path))
     assert detector.engine.bidirectional
-    one, other, alone = (
-        probabilities(detector, texts)[0]
-        for texts in (
-            [("the moon", "a red sun"), ("the moon " * 4, "a")],
-            [("the moon", "a red mars")],
-            [("the moon", "a red sun")],
-        )
-    )
+    text = ("the moon", "a red sun")
+    one = probabilities(detector, [text, ("the moon " * 4, "a")])[0]
+    alone, other = (probabilities(detector, [each])[0] for each in (text, ("the moon", "a red mars")))
     assert (one[0] != other[0]).any()
     np.testing.assert_allclose(one, alone, atol=1e-5)
 

@@ -7,7 +7,6 @@ What a test changes it writes for itself, with the functions ``write_*``, or cop
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import math
 import os
@@ -29,49 +28,6 @@ CHAT_TEMPLATE = (
 )
 
 
-class TinyModels:
-    """The models of a test run, each in a folder that is known by what makes it.
-
-    Args:
-        folder: one for all workers of the run.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def llama(self) -> Path:
-        """See :func:`write_llama`."""
-        return self._made("tiny-llama", write_llama)
-
-    def llama_classifier(self) -> Path:
-        """See :func:`write_llama_classifier`."""
-        return self._made("llama", write_llama_classifier)
-
-    def lookup(self) -> Path:
-        """See :func:`write_lookup`."""
-        return self._made("lookup", write_lookup)
-
-    def lexicon(self, classes: dict[str, int], labels: dict[int, str], longest: int = 64) -> Path:
-        """See :func:`write_lexicon`."""
-        return self._made("lexicon", write_lexicon, classes, labels, longest)
-
-    def encoder(self) -> Path:
-        """See :func:`write_encoder`."""
-        return self._made("tiny-encoder", write_encoder)
-
-    def _made(self, name: str, write: Callable[..., Path], *arguments: Any) -> Path:
-        from filelock import FileLock
-
-        what = f"{write.__name__}{arguments!r}".encode() + Path(__file__).read_bytes()
-        place = self.folder / hashlib.sha256(what).hexdigest()[:16]
-        with FileLock(place.with_suffix(".lock")):
-            if not (place / name).is_dir():
-                shutil.rmtree(place, ignore_errors=True)
-                write(place / "half", *arguments)
-                (place / "half").rename(place / name)
-        return place / name
-
-
 def needed(*packages: str) -> None:
     """Skip the test where a package is not installed."""
     for name in packages:
@@ -80,38 +36,49 @@ def needed(*packages: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
-    """The models of this run; its workers have folders of their own below that of the run."""
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], Path], str], Path]:
+    """Makes a model by a function `write_*`, in a folder of a name that all workers of the run share."""
     needed("torch", "transformers")
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "tiny models"
-    folder.mkdir(exist_ok=True)
-    return TinyModels(folder)
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "tiny models"
+
+    def made(write: Callable[[Path], Path], name: str) -> Path:
+        from filelock import FileLock
+
+        shared.mkdir(exist_ok=True)
+        with FileLock(shared / f"{name}.lock"):
+            if not (shared / name).is_dir():
+                shutil.rmtree(shared / f"half {name}", ignore_errors=True)
+                write(shared / f"half {name}")
+                (shared / f"half {name}").rename(shared / name)
+        return shared / name
+
+    return made
 
 
 @pytest.fixture(scope="session")
-def llama(tiny_models: TinyModels) -> Path:
+def llama(tiny_models: Callable[..., Path]) -> Path:
     """A language model."""
-    return tiny_models.llama()
+    return tiny_models(write_llama, "tiny-llama")
 
 
 @pytest.fixture(scope="session")
-def lookup(tiny_models: TinyModels) -> Path:
+def lookup(tiny_models: Callable[..., Path]) -> Path:
     """A token classifier, an encoder that flags words which the reference lacks."""
-    return tiny_models.lookup()
+    return tiny_models(write_lookup, "lookup")
 
 
 @pytest.fixture(scope="session")
-def llama_classifier(tiny_models: TinyModels) -> Path:
+def llama_classifier(tiny_models: Callable[..., Path]) -> Path:
     """A token classifier, a decoder of random weights."""
-    return tiny_models.llama_classifier()
+    return tiny_models(write_llama_classifier, "llama")
 
 
 @pytest.fixture(scope="session")
-def tiny_encoder(tiny_models: TinyModels) -> Path:
+def tiny_encoder(tiny_models: Callable[..., Path]) -> Path:
     """A sentence-transformers model of random weights."""
     needed("sentence_transformers")
-    return tiny_models.encoder()
+    return tiny_models(write_encoder, "tiny-encoder")
 
 
 @pytest.fixture(scope="session")
@@ -308,17 +275,6 @@ def write_llama_classifier(folder: Path) -> Path:
 
     torch.manual_seed(0)
     transformers.LlamaForTokenClassification(llama_config(num_labels=2)).save_pretrained(folder)
-    llama_tokenizer().save_pretrained(folder)
-    return folder
-
-
-def write_llama_base(folder: Path) -> Path:
-    """A Llama for adapters to be put on, and its tokenizer; random weights, the same every time."""
-    import torch
-    import transformers
-
-    torch.manual_seed(0)
-    transformers.LlamaForCausalLM(llama_config()).save_pretrained(folder)
     llama_tokenizer().save_pretrained(folder)
     return folder
 

@@ -1,4 +1,4 @@
-"""Two models' runs on the bundled sample, made once a session: what reports and comparisons are tested on."""
+"""Models' runs on the bundled sample, made once a session: what reports and comparisons are tested on."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ MODELS = ("lexical", "answer")
 def two_models(shared_once: SharedOnce) -> Path:
     """A folder with the runs of ``baseline-lexical`` and ``baseline-answer``, a folder each. Nobody writes into it."""
     return shared_once("two_models", _make)
+
+
+@pytest.fixture(scope="session")
+def closed_book(shared_once: SharedOnce) -> Path:
+    """The run of ``sample/closed-book`` on ``mfava_de`` and ``mfava_zh``: words of its answers are flagged."""
+    from tests.logged_runs import in_one_step
+
+    return in_one_step(shared_once)
 
 
 def _make(folder: Path) -> None:

@@ -7,9 +7,12 @@ with an empty denominator is ``nan``, never 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.statistics.figures import Figure, mean_figure, rows_of_mean, share_figure
+
+if TYPE_CHECKING:
+    from custom_metrics.statistics.linearisation import Rows
 
 __all__ = ["Aggregation", "defined_mean", "defined_share"]
 
@@ -20,11 +23,15 @@ class Aggregation:
     Args:
         name: as task YAMLs know it.
         figure: from one value a document to the figure, ``nan`` where it is not defined.
+        rows: from the same values to the figure's linearised ones; ``None``: it has none.
     """
 
-    def __init__(self, name: str, figure: Callable[[Sequence[Any]], Figure]) -> None:
+    def __init__(
+        self, name: str, figure: Callable[[Sequence[Any]], Figure], rows: Callable[[Sequence[Any]], Rows] | None = None
+    ) -> None:
         self.name = name
         self.figure = figure
+        self.rows = rows
 
     def __call__(self, values: Sequence[Any]) -> float:
         return float(self.figure(values).value)
@@ -40,8 +47,8 @@ class Aggregation:
         return self
 
 
-defined_mean = Aggregation("defined_mean", mean_figure)
+defined_mean = Aggregation("defined_mean", mean_figure, rows_of_mean)
 """Mean over the documents in the denominator; bounds by bootstrap."""
 
-defined_share = Aggregation("defined_share", share_figure)
+defined_share = Aggregation("defined_share", share_figure, rows_of_mean)
 """Share of the documents in the denominator, of values 1.0 and 0.0; Wilson bounds."""

@@ -21,6 +21,7 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.document_values import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
+from custom_metrics.statistics.linearisation import Rows, linearised
 
 __all__ = [
     "WordCounts",
@@ -169,12 +170,17 @@ def _faithful(kind: str, doc: Mapping[str, Any]) -> dict[str, float]:
     return {name: Clustered(value, doc.get("passage", "")) for name, value in said.items()}
 
 
+def _above_and_below(metric: str, counts: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """What is above and below the line in a metric of counts (..., 4)."""
+    tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
+    return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
+
+
 def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     """The metric of summed counts (..., 4)."""
 
     def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
-        top, bottom = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
+        top, bottom = _above_and_below(metric, counts)
         with np.errstate(invalid="ignore"):  # 0/0
             return np.asarray(top / bottom)
 
@@ -217,8 +223,18 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
     return Figure(float(of_counts(counts.sum(axis=0))), *spread(of_counts(resampled)), n=len(counts))
 
 
+def _rows(values: Sequence[Any], metric: str) -> Rows:
+    """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
+    carried = [value.of if isinstance(value, Carried) else value for value in values]
+    counts = np.asarray(carried, dtype=float)
+    linear = linearised(*_above_and_below(metric, counts))
+    if counts.ndim == 3:
+        linear = np.nan_to_num(linear)[:, counts[..., [0, 2]].sum(axis=(0, 2)) > 0].mean(axis=1)
+    return Rows(linear, [cluster_of(value) for value in carried])
+
+
 def _aggregation(metric: str) -> Aggregation:
-    return Aggregation(metric, lambda values: _figure(*_frozen(values), metric))
+    return Aggregation(metric, lambda values: _figure(*_frozen(values), metric), lambda values: _rows(values, metric))
 
 
 f1, precision, recall = (_aggregation(metric) for metric in _METRICS)

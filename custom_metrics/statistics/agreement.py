@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, percentile_bounds, resampled_sums
 
 __all__ = [
     "Estimate",
@@ -120,7 +120,7 @@ def kendall_tau_b(tables: Table) -> Table:
     return _ratio(excess, np.sqrt(untied[0] * untied[1]))
 
 
-def estimate(tables: Table, statistic: Statistic, iterations: int = 2000, seed: int = 1234) -> Estimate:
+def estimate(tables: Table, statistic: Statistic, iterations: int = RESAMPLES, seed: int = SEED) -> Estimate:
     """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
 
     Args:

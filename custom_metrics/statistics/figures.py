@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.statistics.document_values import cluster_of, clusters_of
 
-__all__ = ["UNDEFINED", "Figure", "counted", "mean_figure", "share_figure"]
+if TYPE_CHECKING:
+    from custom_metrics.statistics.linearisation import Rows
+
+__all__ = ["UNDEFINED", "Figure", "counted", "mean_figure", "rows_of_mean", "share_figure"]
 
 
 class Figure(NamedTuple):
@@ -93,6 +96,15 @@ def share_figure(values: Sequence[float | None]) -> Figure:
         documents = min(len(found), share * (1 - share) / error**2) if error > 0 else len(sums)
         return Figure(share, *wilson(share * documents, documents), error, len(found))
     return Figure(fmean(found), *wilson(sum(found), len(found)), _standard_error(found), len(found))
+
+
+def rows_of_mean(values: Sequence[float | None]) -> Rows:
+    """The values of :func:`mean_figure` or :func:`share_figure`, and their clusters."""
+    import numpy as np
+
+    from custom_metrics.statistics.linearisation import Rows
+
+    return Rows(np.array(values, dtype=float), [cluster_of(value) for value in values])
 
 
 def _standard_error(values: Sequence[float]) -> float:

@@ -8,9 +8,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Spread", "bootstrap_mean", "percentile_bounds", "resampled_sums", "spread", "sums_by_cluster", "wilson"]
+__all__ = [
+    "RESAMPLES",
+    "SEED",
+    "Spread",
+    "bootstrap_mean",
+    "percentile_bounds",
+    "resampled_sums",
+    "spread",
+    "sums_by_cluster",
+    "wilson",
+]
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
+
+RESAMPLES = 2000
+"""Resamples of a bootstrap whose bounds stand beside a figure."""
+
+SEED = 1234
+"""Of every resampling: the same answers have the same bounds."""
 
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
 
@@ -42,7 +58,7 @@ def wilson(successes: float, trials: float, z: float = Z95) -> tuple[float, floa
     return low, high
 
 
-def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 1234) -> tuple[float, float]:
+def bootstrap_mean(values: Sequence[float], iterations: int = RESAMPLES, seed: int = SEED) -> tuple[float, float]:
     """95 % percentile bootstrap interval of the mean over documents.
 
     Args:
@@ -61,7 +77,7 @@ def bootstrap_mean(values: Sequence[float], iterations: int = 2000, seed: int = 
 
 
 def resampled_sums(
-    clusters: np.ndarray[Any, Any], iterations: int = 2000, seed: int = 1234
+    clusters: np.ndarray[Any, Any], iterations: int = RESAMPLES, seed: int = SEED
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn with replacement.
 

@@ -1,4 +1,8 @@
-"""The mean of figures over independent strata, such as languages, in which each stratum counts the same."""
+"""The mean of figures over strata, such as languages, in which each stratum counts the same.
+
+Strata are independent, unless the standard error of their mean is given: where they have clusters in common, such as a
+passage and its translations, it is that of :func:`custom_metrics.statistics.linearisation.error_across`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,12 @@ from custom_metrics.statistics.units import is_wide
 __all__ = ["mean_of", "mean_of_shares", "mean_of_strata"]
 
 
-def mean_of(figures: Sequence[Figure], are_shares: bool) -> Figure:
+def mean_of(figures: Sequence[Figure], are_shares: bool, error: float = math.nan) -> Figure:
     """The mean of the strata's figures: of shares of documents :func:`mean_of_shares`, else :func:`mean_of_strata`."""
-    return (mean_of_shares if are_shares else mean_of_strata)(figures)
+    return (mean_of_shares if are_shares else mean_of_strata)(figures, error)
 
 
-def mean_of_shares(figures: Sequence[Figure]) -> Figure:
+def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure:
     """The mean of the strata's shares, with Wilson's interval for a stratified sample.
 
     The variance of the mean of k independent shares is the sum of theirs over k squared; each is estimated without bias as
@@ -29,6 +33,8 @@ def mean_of_shares(figures: Sequence[Figure]) -> Figure:
 
     Args:
         figures: of the strata: a share, and ``n`` documents in its denominator. Undefined ones are left out.
+        error: standard error of the mean; default that of independent strata. Where it is 0, which says nothing, the bounds
+            are the means of the strata's.
 
     Returns:
         A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Without bounds where a stratum has
@@ -36,20 +42,23 @@ def mean_of_shares(figures: Sequence[Figure]) -> Figure:
     """
     defined = _defined(figures)
     if len(defined) <= 1 or not all(figure.n for figure in defined):
-        return mean_of_strata(figures)
+        return mean_of_strata(figures, error)
     number, mean = len(defined), fmean(figure.value for figure in defined)
     alike = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
     of_strata = math.fsum(
         (figure.value * (1 - figure.value) / (figure.n - 1)) if figure.n > 1 else mean * (1 - mean)
         for figure in defined
     )
-    variance = of_strata / number**2
+    if error == 0:
+        low, high = (fmean(side) for side in zip(*((figure.low, figure.high) for figure in defined), strict=True))
+        return Figure(mean, low, high, error, sum(figure.n for figure in defined))
+    variance = of_strata / number**2 if math.isnan(error) else error**2
     documents = mean * (1 - mean) / variance if variance else 1 / alike
     low, high = wilson(mean * documents, documents)
     return Figure(mean, low, high, math.sqrt(variance), sum(figure.n for figure in defined))
 
 
-def mean_of_strata(figures: Sequence[Figure]) -> Figure:
+def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure:
     """The mean of the strata's values: means of documents, or rates that are corrected.
 
     The variance is the sum of the strata's over k squared, and the bounds are those of a normal distribution. Where a
@@ -62,6 +71,7 @@ def mean_of_strata(figures: Sequence[Figure]) -> Figure:
 
     Args:
         figures: of the strata. Undefined ones are left out.
+        error: standard error of the mean; default that of independent strata.
 
     Returns:
         A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Bounds, or the standard error, are
@@ -73,7 +83,8 @@ def mean_of_strata(figures: Sequence[Figure]) -> Figure:
     if len(defined) == 1:
         return defined[0]
     number, mean = len(defined), fmean(figure.value for figure in defined)
-    error = math.hypot(*(figure.standard_error for figure in defined)) / number
+    if math.isnan(error):
+        error = math.hypot(*(figure.standard_error for figure in defined)) / number
     below = above = Z95 * error
     if math.isnan(error):
         unknown = [

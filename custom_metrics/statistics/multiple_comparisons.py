@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["holm"]
+__all__ = ["SIGNIFICANCE", "holm"]
+
+SIGNIFICANCE = 0.05
+"""Below this p, or adjusted p, a difference is called significant; bounds are for one less this: 95 %."""
 
 
 def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     """Adjusted p values (Holm 1979, "A simple sequentially rejective multiple test procedure").
 
-    With those under 0.05 called significant, the chance that any true hypothesis of the family is among them is at most
-    5 %, however the comparisons depend on each other.
+    With those under :data:`SIGNIFICANCE` called significant, the chance that any true hypothesis of the family is among
+    them is at most 5 %, however the comparisons depend on each other.
 
     Args:
         p_values: of a family of comparisons. ``nan`` (a comparison without data) stays ``nan``, and does not count.

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from custom_metrics.statistics.intervals import RESAMPLES, SEED
 from custom_metrics.statistics.paired_difference import Floats
 
 __all__ = ["ITERATIONS", "SEED", "draws"]
 
-ITERATIONS = 1999  # with the observed one 2,000, of which 2.5 % are a whole number
-SEED = 1234
+ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
 

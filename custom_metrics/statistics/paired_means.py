@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 from custom_metrics.statistics.paired_draws import ITERATIONS, SEED, draws
 from custom_metrics.statistics.paired_shares import normal_tail
@@ -172,7 +173,9 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     Bounds are ``nan`` where resamples tell nothing: one row, or all differences alike. p is then that of the sign test.
     """
     iterations = pivots.squares.shape[1]
-    outside = max(0, math.ceil(0.05 * (iterations + 1)) - 2)  # pivots beyond the bounds; with one more p is 0.05
+    outside = max(
+        0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2
+    )  # pivots beyond the bounds; with one more p is 0.05
     tenth = min(TAIL, iterations) - 1
     places = [iterations - 1 - place for place in (tenth, outside)]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from custom_metrics.statistics.multiple_comparisons import holm
+from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE, holm
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.paired_draws import ITERATIONS, SEED
 from custom_metrics.statistics.paired_means_of_many import p_of_means
@@ -34,8 +34,8 @@ def all_pairs(
     Args:
         strata: one language, or several for their mean: (documents, models) values, ``nan`` where a document does not
             count for a model. For a ratio of sums the values are those of
-            :func:`custom_metrics.paired_rates.linearised`, a row for each cluster. The corrected rates of one detector have
-            the p of the detected rate.
+            :func:`custom_metrics.statistics.linearisation.linearised`, a row for each cluster. The corrected rates of
+            one detector have the p of the detected rate.
         share: whether the values are 1.0 or 0.0; default what they are.
         iterations, seed: of the bootstrap of means.
 
@@ -86,7 +86,7 @@ def ranks(values: Sequence[float], p: Floats, higher_is_better: bool, corrected:
     found = np.asarray(values)
     if not higher_is_better:
         found = -found
-    better = (found[:, None] > found[None, :]) & (table < 0.05)  # the row's model than the column's
+    better = (found[:, None] > found[None, :]) & (table < SIGNIFICANCE)  # the row's model than the column's
     return [
         None if np.isnan(value) else int(1 + number) for value, number in zip(found, better.sum(axis=0), strict=True)
     ]

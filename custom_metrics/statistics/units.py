@@ -12,7 +12,7 @@ from typing import Literal
 
 from custom_metrics.statistics.figures import Figure
 
-__all__ = ["MAX_USEFUL_CI_WIDTH", "NOT_MEASURABLE", "Unit", "is_measurable", "is_wide", "unit_of", "without_point"]
+__all__ = ["MAX_USEFUL_CI_WIDTH", "NOT_MEASURABLE", "Unit", "is_measurable", "is_wide", "without_point"]
 
 Unit = Literal["share", "score", "correlation", "characters", "words", "rating"]
 
@@ -24,23 +24,6 @@ NOT_MEASURABLE = "not measurable"
 
 _SPANS: dict[Unit, float] = {"share": 1.0, "score": 1.0, "correlation": 2.0, "rating": 3.0}
 """Unit to the length of its scale; lengths in characters and words have no end."""
-
-_SCORES = ("rougeL", "recall", "rougeLp", "k_precision", "iou", "f1", "precision", "ndcg")
-_RATINGS = ("f_plus_a", "faithfulness", "appropriateness")
-
-
-def unit_of(metric: str) -> Unit:
-    """The unit of a metric's values, by its name; a share where the name says nothing else."""
-    if metric in _RATINGS:
-        return "rating"
-    if metric.startswith("length"):
-        return "characters"
-    if metric.endswith("_words"):
-        return "words"
-    if metric == "rho":
-        return "correlation"
-    name = metric.partition("@")[0]
-    return "score" if any(name == score or name.startswith(f"{score}_") for score in _SCORES) else "share"
 
 
 def is_wide(low: float, high: float, scale: float = 1.0) -> bool:

@@ -17,7 +17,7 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import bare
-from detector_plugin.lexical.features import Layout, layout
+from detector_plugin.lexical.layout import Layout
 from detector_plugin.lexical.normalisation import TOKEN, normalise
 
 __all__ = [
@@ -50,7 +50,7 @@ def drawing(seeds: Sequence[int], *content: str) -> np.random.Generator:
 def _cut(text: str, language: str) -> tuple[list[tuple[int, int]], Layout | None]:
     """The words of a text, and its sentences where it has words."""
     places = words(text, language)
-    return places, layout(text, places) if places else None
+    return places, Layout(text, places) if places else None
 
 
 def _within_sentences(text: str, language: str) -> list[tuple[int, int]]:

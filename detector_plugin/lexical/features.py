@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
+from detector_plugin.lexical.layout import Layout
 from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
-from detector_plugin.lexical.segments import segment_starts
 
-__all__ = ["CASE", "FEATURE_NAMES", "MISSING", "SIGNALS", "Layout", "Matrix", "answer_features", "features", "layout"]
+__all__ = ["CASE", "FEATURE_NAMES", "MISSING", "SIGNALS", "Matrix", "answer_features", "features"]
 
 MISSING = -9.0
 """Stands for a value that does not exist: of the question's words without a question, of capitals in Arabic."""
@@ -148,41 +148,6 @@ def _columns(names: tuple[str, ...]) -> list[int]:
 _BY_AT, _INSIDE_AT, _CLAUSE_AT, _BESIDE_AT, _DOCUMENT_AT = map(_columns, (_BY, _INSIDE, _CLAUSE, _BESIDE, _DOCUMENT))
 
 
-_ITEM_NUMBER = re.compile(r"^[*_(]*\d{1,2}[.):][*_]*$")
-
-
-class Layout:
-    """Words, sentences and clauses of an answer.
-
-    Attributes:
-        n_words: of the answer; 0 only for an empty one.
-        sentence_of: (n_words,) number of each word's sentence.
-        clause_of: (n_words,) number of each word's clause.
-        sentence_starts: first word of each sentence; rising, begins with 0.
-        clause_starts: first word of each clause.
-        item_numbers: (n_words,) whether a word numbers the item of a list, and states nothing.
-    """
-
-    def __init__(self, answer: str, places: list[tuple[int, int]]) -> None:
-        self.texts = [answer[start:end] for start, end in places]
-        self.n_words = len(places)
-        new_lines = [False] + ["\n" in answer[before:after] for (_, before), (after, _) in pairwise(places)]
-        self.item_numbers = np.array(
-            [_ITEM_NUMBER.match(text) is not None and fresh for text, fresh in zip(self.texts, new_lines, strict=True)],
-            np.bool_,
-        )
-        self.sentence_starts, self.clause_starts = segment_starts(self.texts, new_lines)
-        self.sentence_of = _numbers(self.sentence_starts, self.n_words)
-        self.clause_of = _numbers(self.clause_starts, self.n_words)
-        self.sentence_words = np.diff(self.sentence_starts, append=self.n_words)
-        self.clause_words = np.diff(self.clause_starts, append=self.n_words)
-
-
-def layout(answer: str, places: list[tuple[int, int]]) -> Layout:
-    """Sentences and clauses of an answer with at least one word, given as (start, end) in characters."""
-    return Layout(answer, places)
-
-
 def answer_features(
     reference: str, answer: str, language: str | None, question: str = "", cases: bool = True
 ) -> Matrix:
@@ -198,13 +163,7 @@ def answer_features(
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
-    return features(layout(answer, places), index_reference(reference), question, cases)
-
-
-def _numbers(starts: NDArray[np.intp], length: int) -> NDArray[np.intp]:
-    first = np.zeros(length, np.intp)
-    first[starts[1:]] = 1
-    return np.cumsum(first)
+    return features(Layout(answer, places), index_reference(reference), question, cases)
 
 
 def window_mean(sums: Values, low: NDArray[np.intp], high: NDArray[np.intp]) -> Values:

@@ -101,7 +101,7 @@ class Forest:
         calibration: slope and offset of the log odds on the trees' sum (Platt scaling), without and with a question.
         asked: column that tells whether there is a question: negative without.
         threshold: probability above which a word is flagged.
-        spread: see :func:`detector_plugin.lexical.expected_overlap.most_overlap`.
+        spread: see :func:`detector_plugin.lexical.most_overlap`.
         feature_names: columns, in order, the trees were trained on.
         version: of the bytes they were read from.
         training: what they were trained on, for people.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from custom_metrics.reading.surrogates import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
 __all__ = ["FORMS", "Encoded", "Encoder", "prompt"]
@@ -22,7 +23,6 @@ FORMS = {
     "pair": "reference, paired with the answer",
     "paper": "one sequence of reference, separator and answer, as the mFAVA paper's detector",
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # Of the input, so that reference and answer keep most of it; no benchmark's question comes near.
 _QUESTION_SHARE = 4
 
@@ -45,6 +45,24 @@ class Encoded(NamedTuple):
     reference: NDArray[np.int64]
     answer: NDArray[np.int64]
     offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[int],
+        types: NDArray[np.int64],
+        is_reference: NDArray[np.bool_],
+        is_answer: NDArray[np.bool_],
+        offsets: NDArray[np.int64],
+    ) -> Encoded:
+        """From what each token is; all others are fixed."""
+        reference, answer = np.flatnonzero(is_reference), np.flatnonzero(is_answer)
+        fixed = np.flatnonzero(~is_reference & ~is_answer)
+        return cls(np.array(ids, np.int64), types, fixed, reference, answer, offsets.reshape(-1, 2))
+
+    def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> NDArray[np.int64]:
+        """Places of the tokens of a window, in order, which has some of the reference's tokens and of the answer's."""
+        return np.sort(np.concatenate([self.fixed, self.reference[slice(*reference)], self.answer[slice(*answer)]]))
 
 
 def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
@@ -108,7 +126,8 @@ class Encoder:
         for each."""
         if not documents:
             return []
-        mended = [tuple(_SURROGATE.sub("\ufffd", text) for text in document[:2]) for document in documents]
+        # one character for one: the offsets are those of the answer as it is
+        mended = [tuple(SURROGATE.sub("\ufffd", text) for text in document[:2]) for document in documents]
         references, answers = (list(texts) for texts in zip(*mended, strict=True))
         if self.form == "paper":
             return self._sequences(references, answers)
@@ -120,24 +139,13 @@ class Encoder:
         read = self.tokenizer(first, answers, return_offsets_mapping=True, return_token_type_ids=True, verbose=False)
         found = []
         for index, (reference, (before, _)) in enumerate(zip(references, prompts, strict=True)):
-            # -1 for special tokens, 0 for the prompt, 1 for the answer.
-            text = np.array([-1 if of is None else of for of in read.sequence_ids(index)], np.int64)
+            text = np.array(read.sequence_ids(index), float)  # 0: prompt, 1: answer; special tokens have none
             offsets = np.array(read["offset_mapping"][index], np.int64).reshape(-1, 2)
             # Prompt and reference are tokenised as one text; a token is the reference's where any of its characters is.
             start, end = len(before), len(before) + len(reference)
             within = (text == 0) & (np.maximum(offsets[:, 1], offsets[:, 0] + 1) > start) & (offsets[:, 0] < end)
-            places = np.arange(len(text))
-            answer_places = places[text == 1]
-            found.append(
-                Encoded(
-                    ids=np.array(read["input_ids"][index], np.int64),
-                    types=np.array(read["token_type_ids"][index], np.int64),
-                    fixed=places[(text != 1) & ~within],
-                    reference=places[within],
-                    answer=answer_places,
-                    offsets=offsets[answer_places],
-                )
-            )
+            types = np.array(read["token_type_ids"][index], np.int64)
+            found.append(Encoded.of(read["input_ids"][index], types, within, text == 1, offsets[text == 1]))
         return found
 
     def _sequences(self, references: list[str], answers: list[str]) -> list[Encoded]:
@@ -150,22 +158,13 @@ class Encoder:
             firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True
         ):
             parts = [self._before, first, self._separator, second, self._after]
-            of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-            places = np.arange(len(of))
-            found.append(
-                Encoded(
-                    ids=np.array([number for part in parts for number in part], np.int64),
-                    types=np.zeros(len(of), np.int64),
-                    fixed=places[(of != 1) & (of != 3)],
-                    reference=places[of == 1],
-                    answer=places[of == 3],
-                    offsets=np.array(offsets, np.int64).reshape(-1, 2),
-                )
-            )
+            part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+            types = np.zeros(len(part_of), np.int64)
+            found.append(Encoded.of([*chain(*parts)], types, part_of == 1, part_of == 3, np.array(offsets, np.int64)))
         return found
 
     def _question(self, question: str | None) -> str | None:
-        question = _SURROGATE.sub("\ufffd", (question or "").strip())
+        question = SURROGATE.sub("\ufffd", (question or "").strip())
         if not question:
             return question
         offsets = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[

@@ -35,13 +35,10 @@ def meanings(
     Raises:
         UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
     """
-    told = _told(names, given or {}, model)
-    read = [told[name] if name in told else _by_name(name) for name in names]
-    if not told and [_plain(name) for name in names] == [
-        "label 0",
-        "label 1",
-    ]:  # what transformers calls unnamed classes
-        read = ["O", HALLUCINATION]
+    named = _named(names, given or {}, model)
+    read = [named[name] if name in named else _by_name(name) for name in names]
+    if not named and [_plain(name) for name in names] == ["label 0", "label 1"]:
+        read = ["O", HALLUCINATION]  # what transformers calls unnamed classes
     elif len(read) == 2 and None in read and HALLUCINATION in read and "O" not in read:
         read = [meaning or "O" for meaning in read]  # two classes, one is hallucinated: the other is not
     hallucinated = [meaning for meaning in read if meaning not in (None, "O")]
@@ -66,8 +63,10 @@ def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | 
     Raises:
         UnusableDetector: it is neither.
     """
-    if value is None or isinstance(value, Mapping):
-        return None if value is None else {str(label): str(meaning) for label, meaning in value.items()}
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {str(label): str(meaning) for label, meaning in value.items()}
     found: dict[str, str] = {}
     for part in str(value).split(";"):
         label, equals, meaning = part.rpartition("=")
@@ -79,21 +78,20 @@ def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | 
     return found
 
 
-def _told(names: Sequence[str], given: Mapping[str, str], model: str) -> dict[str, str]:
-    told = {}
+def _named(names: Sequence[str], given: Mapping[str, str], model: str) -> dict[str, str]:
+    known = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
+    named = {}
     for label, meaning in given.items():
-        name = label
-        if label not in names and label.isdecimal() and int(label) < len(names):
-            name = names[int(label)]
+        by_number = label not in names and label.isdecimal() and int(label) < len(names)
+        name = names[int(label)] if by_number else label
         if name not in names:
             raise UnusableDetector(f"{model}: option labels names {label!r}, but the model's labels are {_list(names)}")
-        known = {"o": "O", **{word: word for word in (HALLUCINATION, *CATEGORIES)}}
         if meaning.casefold() not in known:
             raise UnusableDetector(
                 f"{model}: option labels says {label}={meaning}; a meaning is O, {HALLUCINATION}, {', '.join(CATEGORIES)}"
             )
-        told[name] = known[meaning.casefold()]
-    return told
+        named[name] = known[meaning.casefold()]
+    return named
 
 
 def _by_name(name: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +11,31 @@ from typing import Any
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines.stored import FILE, Stored
-from detector_plugin.transformers.repository import Repository, first_line, library, require
+from detector_plugin.transformers.repository import DETECTOR_FILE, Repository, Stored, first_line, library, require
 
-__all__ = ["Described", "describe", "fast_tokenizer", "find", "is_decoder", "load", "version_of"]
+__all__ = [
+    "LONGEST",
+    "Described",
+    "describe",
+    "fast_tokenizer",
+    "find",
+    "from_pretrained",
+    "is_decoder",
+    "learned_positions",
+    "length_of",
+    "load",
+    "positions_of",
+    "version_of",
+]
+
+LONGEST = 4096
+"""Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
+documents are read in windows."""
+
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
+_FROM_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "roberta-prelayernorm"}
+"""RoBERTa and its kin count positions from after the padding token's."""
 _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PROMPT_TUNING", "CPT"}
 
 
@@ -93,7 +112,7 @@ def describe(name: str, *, revision: str | None, base_model: str | None, trust_r
         config = transformers.AutoConfig.from_pretrained(
             repository.source, revision=repository.revision, trust_remote_code=trust_remote_code
         )
-    stored = Stored.of(own.json(FILE), name)
+    stored = Stored.of(own.json(DETECTOR_FILE), name)
     if not adapter:
         _check_architecture(name, config)
     head = _head_size(own) if adapter else None
@@ -125,11 +144,11 @@ def describe(name: str, *, revision: str | None, base_model: str | None, trust_r
     )
 
 
-def load(told: Described, device: str, dtype: str) -> Any:
+def load(described: Described, device: str, dtype: str) -> Any:
     """The model, in evaluation mode, on its device.
 
     Args:
-        told: what :func:`describe` found.
+        described: as :func:`describe` returns it.
         device: ``auto`` or one of torch's.
         dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
 
@@ -137,22 +156,84 @@ def load(told: Described, device: str, dtype: str) -> Any:
         UnusableDetector: any of it cannot be done, or the files lack weights.
     """
     torch, transformers = library("torch"), library("transformers")
-    name, repository = told.name, told.weights
+    name, repository = described.name, described.weights
     device_, dtype_ = _place(torch, device, dtype)
-    common = {"revision": repository.revision, "trust_remote_code": told.trust_remote_code}
-    model, missing = _classifier(transformers, repository, told.config, dtype_, common, told.decoder, name)
-    if missing and not told.head:
+    release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
+    options = {
+        "config": described.config,
+        "dtype" if release >= (4, 56) else "torch_dtype": dtype_,
+        "revision": repository.revision,
+        "trust_remote_code": described.trust_remote_code,
+        "output_loading_info": True,
+    }
+    what = f"detector {name}: {repository.source}"
+    # not every encoder has an attention to choose
+    model, info = from_pretrained(repository, options, ("sdpa", "eager" if described.decoder else None), what)
+    missing = _missing(model, info)
+    if missing and not described.head:
         raise UnusableDetector(
             f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
             "Name a model whose card says token classification, or an adapter with such a head."
         )
-    if told.adapter:
+    if described.adapter:
         with _failing(name, f"its adapter cannot be put on {repository.source}"):
-            model = library("peft").PeftModel.from_pretrained(model, told.own.source, revision=told.own.revision)
+            model = library("peft").PeftModel.from_pretrained(
+                model, described.own.source, revision=described.own.revision
+            )
     with _failing(name, f"it cannot be brought onto {device_} in {dtype_}"):
-        if not getattr(told.config, "quantization_config", None):
+        if not getattr(described.config, "quantization_config", None):
             model = model.to(device=device_, dtype=dtype_)
     return model.eval()
+
+
+def from_pretrained(
+    repository: Repository, options: Mapping[str, Any], attentions: Sequence[str | None], what: str
+) -> Any:
+    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns.
+
+    Args:
+        repository: of the weights.
+        options: of that function.
+        attentions: implementations, of which the first is taken that the model has; ``None``: the model's own. Flash
+            attention takes no mask of ours.
+        what: cannot be loaded, for the message.
+
+    Raises:
+        UnusableDetector: it cannot be loaded.
+    """
+    transformers, quiet = library("transformers"), library("transformers.utils.logging")
+    level = quiet.get_verbosity()
+    quiet.set_verbosity_error()  # it warns of heads without weights, which the callers know
+    try:
+        for attention in attentions:
+            try:
+                return transformers.AutoModelForTokenClassification.from_pretrained(
+                    repository.source,
+                    **options,
+                    **({"attn_implementation": attention} if attention else {}),
+                    ignore_mismatched_sizes=True,  # a head of other classes
+                    use_safetensors=True,  # pickled weights can run code
+                )
+            except ValueError as error:
+                if attention == attentions[-1] or "attention" not in str(error):
+                    raise
+    except Exception as error:
+        why = first_line(error)
+        if isinstance(error, ValueError) and "Unrecognized configuration class" in str(error):
+            kind = options["config"].model_type
+            why = f"transformers {transformers.__version__} has no token classifier of the kind {kind}"
+        raise UnusableDetector(f"{what} cannot be loaded: {why}") from error
+    finally:
+        quiet.set_verbosity(level)
+
+
+def _missing(model: Any, info: Mapping[str, Any]) -> list[str]:
+    """The weights outside its base model, or of another size, that a model's files lack."""
+    prefix = f"{model.base_model_prefix}."
+    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
+    return sorted(
+        key for key in {*info["missing_keys"], *mismatched} if not key.startswith(prefix) or key in mismatched
+    )
 
 
 def version_of(own: Repository, weights: Repository) -> str:
@@ -208,50 +289,6 @@ def _check_architecture(name: str, config: Any) -> None:
         )
 
 
-def _classifier(
-    transformers: Any, repository: Repository, config: Any, dtype: Any, common: dict[str, Any], decoder: bool, name: str
-) -> tuple[Any, list[str]]:
-    """The model, and which weights outside its base model the files lack."""
-    release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
-    options = {
-        **common,
-        "config": config,
-        "dtype" if release >= (4, 56) else "torch_dtype": dtype,
-        "output_loading_info": True,
-        "ignore_mismatched_sizes": True,  # an adapter's head of another size; checked below
-        "use_safetensors": True,  # pickled weights can run code
-    }
-    make = transformers.AutoModelForTokenClassification.from_pretrained
-    quiet = library("transformers.utils.logging")
-    level = quiet.get_verbosity()
-    quiet.set_verbosity_error()  # it warns of heads without weights; we say so ourselves
-    try:
-        # Flash attention takes no mask of ours, and not every model has sdpa.
-        for attention in ("sdpa", "eager" if decoder else None):
-            try:
-                model, info = make(
-                    repository.source, **options, **({"attn_implementation": attention} if attention else {})
-                )
-                break
-            except ValueError as error:
-                if attention != "sdpa" or "attention" not in str(error):
-                    raise
-    except Exception as error:
-        unknown = isinstance(error, ValueError) and "Unrecognized configuration class" in str(error)
-        why = (
-            f"transformers {transformers.__version__} has no token classifier of the kind {config.model_type}"
-            if unknown
-            else first_line(error)
-        )
-        raise UnusableDetector(f"detector {name}: {repository.source} cannot be loaded: {why}") from error
-    finally:
-        quiet.set_verbosity(level)
-    prefix = f"{model.base_model_prefix}."
-    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
-    missing = [key for key in {*info["missing_keys"], *mismatched} if not key.startswith(prefix) or key in mismatched]
-    return model, sorted(missing)
-
-
 def _head_size(own: Repository) -> int | None:
     """Number of classes of the head that came with an adapter; ``None`` where none did."""
     file = own.file("adapter_model.safetensors")
@@ -297,3 +334,38 @@ def _failing(name: str, what: str) -> Iterator[None]:
     except Exception as error:
         hint = " (its code may run only with trust_remote_code=True)" if "trust_remote_code" in str(error) else ""
         raise UnusableDetector(f"detector {name}: {what}: {first_line(error)}{hint}") from error
+
+
+def positions_of(config: Any) -> int | None:
+    """Tokens of an input by a model's configuration; ``None`` where it does not say."""
+    stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if not isinstance(stated, int) or stated <= 0:
+        return None
+    return stated - (config.pad_token_id or 0) - 1 if config.model_type in _FROM_PADDING else stated
+
+
+def learned_positions(model: Any) -> int | None:
+    """Positions that were learned: there are no more. Others can be had, at the user's risk."""
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
+            padding = getattr(module, "padding_idx", None)  # as in positions_of
+            return int(module.num_embeddings - (0 if padding is None else padding + 1))
+    return None
+
+
+def length_of(described: Described, limit: int | None, wanted: int | None) -> int:
+    """Tokens of an input: what was asked for, or what model and tokenizer can read, at most `LONGEST`.
+
+    Args:
+        described: the model.
+        limit: what the engine can read; ``None`` where there is no such limit.
+        wanted: what was asked for.
+
+    Raises:
+        UnusableDetector: more was asked for than the engine can read."""
+    if limit is not None and wanted is not None and wanted > limit:
+        raise UnusableDetector(
+            f"detector {described.name}: max_length={wanted}, but the model reads {limit} tokens at most"
+        )
+    stated = positions_of(described.config) or LONGEST
+    return wanted or min(stated, limit or stated, described.tokenizer.model_max_length, LONGEST)

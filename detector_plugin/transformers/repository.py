@@ -7,7 +7,8 @@ import importlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ import yaml
 from custom_metrics.usage.entry_points import DETECTORS, names
 from detector_plugin.detector import UnusableDetector
 
-__all__ = ["Repository", "first_line", "library", "require"]
+__all__ = ["DETECTOR_FILE", "Repository", "Stored", "first_line", "library", "require"]
 
 
-def library(name: str) -> Any:
-    """A library that only the extra ``hf`` brings.
+def library(name: str, extra: str = "hf") -> Any:
+    """A library that only an extra of this package brings.
 
     Raises:
         UnusableDetector: it is not installed.
@@ -29,7 +30,8 @@ def library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise UnusableDetector(
-            f"detectors of Hugging Face need {name}, which cannot be imported ({error}): pip install 'lm-eval-grounded[hf]'"
+            f"detectors of Hugging Face need {name}, which cannot be imported ({error}): pip install "
+            f"'lm-eval-grounded[{extra}]'"
         ) from error
 
 
@@ -74,7 +76,7 @@ class Repository:
             return file.parent.name if file else "unknown"  # the hub's cache has snapshots/<commit>/config.json
         names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
         weights = [name for name in names if name.endswith(".safetensors")]
-        others = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "detector.json")
+        others = ("config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", DETECTOR_FILE)
         digest = hashlib.sha256()
         for name in [*(name for name in others if name in names), *weights]:
             digest.update(name.encode() + b"\0")
@@ -84,17 +86,11 @@ class Repository:
         return digest.hexdigest()[:16]
 
     def licence(self) -> str:
+        """As the model card has it, else ``unknown``."""
         card = self.file("README.md")
-        front = (
-            re.match(r"\ufeff?---\s*\n(.*?)\n---\s*(?:\n|$)", card.read_text("utf-8", "replace"), re.S)
-            if card
-            else None
-        )
         try:
-            stated = yaml.safe_load(front[1]) if front else None
-        except yaml.YAMLError:
-            stated = None
-        if not isinstance(stated, dict):
+            stated = (library("huggingface_hub").metadata_load(card) if card else None) or {}
+        except (ValueError, yaml.YAMLError):  # no text, or no table
             return "unknown"
         licence = stated.get("license")
         if licence == "other":
@@ -102,17 +98,64 @@ class Repository:
         return ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence or "unknown")
 
 
+DETECTOR_FILE = "detector.json"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with.
+
+    Every part may be missing. Options of the user are stronger.
+
+    Attributes:
+        form: what the model reads, one of :data:`detector_plugin.transformers.forms.FORMS`.
+        attention: of a decoder, ``bidirectional`` or ``causal``.
+        threshold: a token is flagged from this probability on.
+        max_length: of an input in tokens.
+        labels: names of the classes in their order; an adapter has no ``config.json`` to hold them.
+    """
+
+    form: str | None = None
+    attention: str | None = None
+    threshold: float | None = None
+    max_length: int | None = None
+    labels: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], name: str) -> Stored:
+        """From the file's content; keys that are not known here are passed over.
+
+        Raises:
+            UnusableDetector: a value is of the wrong kind; `name` is the detector's, for the message.
+        """
+        kinds = {"form": str, "attention": str, "threshold": float, "max_length": int, "labels": list}
+        values = {key: content[key] for key in kinds if content.get(key) is not None}
+        for key, value in values.items():
+            kind = kinds[key]
+            if not isinstance(value, (float, int) if kind is float else kind) or isinstance(value, bool):
+                raise UnusableDetector(
+                    f"detector {name}: {DETECTOR_FILE} has {key}={value!r}, which is no {kind.__name__}"
+                )
+        if "labels" in values:
+            values["labels"] = tuple(map(str, values["labels"]))
+        return cls(**values)
+
+    def write(self, folder: Path) -> None:
+        """Write the file."""
+        content = {key: value for key, value in asdict(self).items() if value is not None}
+        (folder / DETECTOR_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
 def require(repository: Repository, adapter: Repository | None) -> None:
     """Check that a model's configuration can be had.
 
     Raises:
         UnusableDetector: it cannot; the message says why."""
-    name = repository.name if adapter is None else adapter.name
-    what = (
-        f"detector {name}:"
-        if adapter is None
-        else f"detector {name}, base model {repository.name} (of adapter_config.json, or the option base_model):"
-    )
+    what = f"detector {repository.name}:"
+    if adapter is not None:
+        what = (
+            f"detector {adapter.name}, base model {repository.name} (of adapter_config.json, or the option base_model):"
+        )
     if repository.folder:
         if not (repository.folder / "config.json").is_file():
             raise UnusableDetector(
@@ -138,7 +181,7 @@ def require(repository: Repository, adapter: Repository | None) -> None:
     except errors.RepositoryNotFoundError as error:
         raise UnusableDetector(
             f"{what} there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name "
-            f"here, and the detectors with a name of their own are {_others()}"
+            f"here, and the detectors with a name of their own are {', '.join(names(DETECTORS))}"
         ) from error
     except errors.RevisionNotFoundError as error:
         raise UnusableDetector(f"{what} has no revision {repository.revision!r}; see {page}/commits/main") from error
@@ -149,7 +192,7 @@ def require(repository: Repository, adapter: Repository | None) -> None:
             f"{what} is no folder here, is not in the cache {constants.HF_HUB_CACHE}, and cannot be fetched "
             f"({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a connection, run "
             f"'hf download {repository.name}' and copy it here, or name its folder. "
-            f"Detectors with a name of their own are {_others()}."
+            f"Detectors with a name of their own are {', '.join(names(DETECTORS))}."
         ) from error
     except errors.EntryNotFoundError as error:
         raise UnusableDetector(f"{what} has no config.json at {page}: it is no model of transformers") from error
@@ -157,10 +200,7 @@ def require(repository: Repository, adapter: Repository | None) -> None:
         raise UnusableDetector(f"{what} cannot be fetched from {page}: {first_line(error)}") from error
 
 
-def _others() -> str:
-    return ", ".join(names(DETECTORS))
-
-
 def first_line(error: BaseException) -> str:
+    """Kind and message of an error, in one line of at most 400 characters."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:400] if lines else ''}"

@@ -15,21 +15,24 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span
-from detector_plugin.detector import UnusableDetector, same_length
-from detector_plugin.transformers.engines import engine_of
-from detector_plugin.transformers.engines.engine import Engine, FailingInput, Setup
-from detector_plugin.transformers.engines.lengths import length_of
+from custom_metrics.usage.options import known_instead, misspelt
+from detector_plugin.detector import UnusableDetector, flag, number, one_of, same_length
+from detector_plugin.transformers.engines import Engine, FailingInput, Setup
+from detector_plugin.transformers.engines.runner import Runner
+from detector_plugin.transformers.engines.server import Server
+from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.model import describe, find
-from detector_plugin.transformers.options import flag, number, one_of
-from detector_plugin.transformers.readings import Document, Reading, spans_of
+from detector_plugin.transformers.model import describe, find, length_of
 from detector_plugin.transformers.repository import library
-from detector_plugin.transformers.windows import SMALLEST_ROOM, windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
 
-__all__ = ["TransformersDetector", "check"]
+__all__ = ["ENGINES", "TransformersDetector", "check"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM, "server": Server}
+"""The engines, by the name that the option ``engine`` gives. A new engine is a line here."""
 
 _CHUNK = 32  # documents that the tokenizer reads at once
 
@@ -52,7 +55,7 @@ class TransformersDetector:
             in the form ``paper``, else the model's own; of a model trained here, what it was trained with.
         threshold: a token is flagged from this probability on; default that of a model trained here, else 0.5.
         max_length: of an input in tokens; by default what the model can read, at most 4096.
-        engine: what computes the probabilities, one of :data:`detector_plugin.transformers.engines.ENGINES`.
+        engine: what computes the probabilities, one of :data:`ENGINES`.
         batch_size: inputs at once, at most, over all cores of a CPU; by default what suits the engine.
         batch_tokens: tokens at once, at most, padding included, over all cores of a CPU; a single input may have more.
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``: bfloat16 on a GPU, float16 on one without it, float32 on
@@ -63,7 +66,7 @@ class TransformersDetector:
         base_model: of an adapter, where it is not at the place that the adapter names.
         trust_remote_code: run code of the model's repository.
         progress: show a progress bar on a terminal.
-        of_engine: options that the engine alone has.
+        engine_options: options that the engine alone has.
 
     Raises:
         UnusableDetector: the model or an option cannot be used; the message says what was wrong and what to do.
@@ -97,40 +100,40 @@ class TransformersDetector:
         base_model: str | None = None,
         trust_remote_code: bool | str = False,
         progress: bool | str = True,
-        **of_engine: Any,
+        **engine_options: Any,
     ) -> None:
-        kind = engine_of(name, engine, of_engine, _options())
+        kind = _engine_of(name, engine, engine_options)
         self.name = name.rstrip("/") or name
         one_of("form", form, ("auto", *FORMS))
         one_of("attention", attention, ("auto", "bidirectional", "causal"))
         one_of("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
-        wanted: float | None = None if threshold is None else number("threshold", threshold, float, 0, 1)
+        wanted: float | None = number("threshold", threshold, float, 0, 1)
         self.progress = flag("progress", progress)
-        size = None if batch_size is None else number("batch_size", batch_size, int, 1)
-        tokens = None if batch_tokens is None else number("batch_tokens", batch_tokens, int, 1)
-        longest = None if max_length is None else number("max_length", max_length, int, 1)
-        told = mapping_of(labels)
-        loaded = describe(
+        size = number("batch_size", batch_size, int, 1)
+        tokens = number("batch_tokens", batch_tokens, int, 1)
+        longest = number("max_length", max_length, int, 1)
+        given_labels = mapping_of(labels)
+        model = describe(
             self.name,
             revision=revision,
             base_model=base_model,
             trust_remote_code=flag("trust_remote_code", trust_remote_code),
         )
-        stored = loaded.stored
-        best = 0.5 if stored.threshold is None else stored.threshold
-        self.threshold: float = best if wanted is None else wanted
-        by_itself = stored.form or self._usual_form(loaded.decoder)
-        one_of("form", by_itself, tuple(FORMS))
-        self.form = by_itself if form == "auto" else form
-        usually = loaded.decoder and (
+        stored = model.stored
+        usual_threshold = 0.5 if stored.threshold is None else stored.threshold
+        self.threshold: float = usual_threshold if wanted is None else wanted
+        usual_form = stored.form or self._usual_form(model.decoder)
+        one_of("form", usual_form, tuple(FORMS))
+        self.form = usual_form if form == "auto" else form
+        usual_direction = model.decoder and (
             self.form == "paper" if stored.attention is None else stored.attention == "bidirectional"
         )
-        bidirectional = usually if attention == "auto" else attention == "bidirectional" and loaded.decoder
-        if attention == "causal" and not loaded.decoder:
+        bidirectional = usual_direction if attention == "auto" else attention == "bidirectional" and model.decoder
+        if attention == "causal" and not model.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
-        self.categories = meanings(loaded.labels, told, f"detector {name}")
+        self.categories = meanings(model.labels, given_labels, f"detector {name}")
         setup = Setup(
-            model=loaded,
+            model=model,
             bidirectional=bidirectional,
             pairs=self.form != "paper",
             max_length=longest or stored.max_length,
@@ -138,26 +141,24 @@ class TransformersDetector:
             batch_tokens=tokens,
             dtype=dtype,
             device=device,
-            options=of_engine,
+            options=engine_options,
         )
         self.engine: Engine = kind(setup)
-        self.max_length = length_of(loaded, self.engine.longest, longest or stored.max_length)
-        self.encoder = Encoder(loaded.tokenizer, self.form, self.max_length, separator)
+        self.max_length = length_of(model, self.engine.longest, longest or stored.max_length)
+        self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
-        self.licence = loaded.licence
+        self.licence = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
-            "form": None if self.form == by_itself else self.form,
-            "attention": None if bidirectional == usually else attention,
-            "threshold": None if self.threshold == best else self.threshold,
+            "form": None if self.form == usual_form else self.form,
+            "attention": None if bidirectional == usual_direction else attention,
+            "threshold": None if self.threshold == usual_threshold else self.threshold,
             "max_length": longest,
-            "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((told or {}).items())) or None,
+            "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
             "separator": None if separator is None else repr(separator),
-            "quantization": of_engine.get("quantization"),
+            "quantization": engine_options.get("quantization"),
         }
-        self.version = loaded.version + "".join(
-            f";{key}={value}" for key, value in changes.items() if value is not None
-        )
+        self.version = model.version + "".join(f";{key}={value}" for key, value in changes.items() if value is not None)
 
     def detect(
         self,
@@ -170,10 +171,8 @@ class TransformersDetector:
 
         Spans are of tokens: a span may begin or end within a word, which counts as hallucinated all the same.
         """
-        found: list[list[Span] | None] = [[] for _ in answers]
-        for index, spans in self.detect_each(references, answers, languages, questions):
-            found[index] = spans
-        return found
+        spans = dict(self.detect_each(references, answers, languages, questions))
+        return [spans[index] for index in range(len(answers))]
 
     def detect_each(
         self,
@@ -216,17 +215,15 @@ class TransformersDetector:
 
             def to_read() -> Iterator[Reading]:
                 for index, tokens in _ahead(encoded, wanted):
-                    document = Document(index, tokens, len(self.categories), self._room(tokens))
-                    for window in windows(len(tokens.reference), len(tokens.answer), document.room):
-                        yield Reading(document, window, document.tokens(window))
+                    yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
                 if isinstance(probabilities, FailingInput):
                     self._pass_over(answers[document.index], probabilities)
                     document.failed = True
-                    document.left -= 1
                 else:
-                    document.take(window, row, probabilities, self.categories)
+                    document.take(window, row, probabilities)
+                document.left -= 1
                 if document.left == 0:
                     bar.update()
                     yield document
@@ -290,21 +287,43 @@ def check(
     engine: str = "transformers",
     **options: Any,
 ) -> None:
-    """Raise the errors of a detector that can be found before its weights are loaded.
+    """Raise the errors of a detector that can be found before its weights are model.
 
     Raises:
         UnusableDetector: there is no such model, no such option, or the engine cannot be had.
     """
-    of_engine = {key: value for key, value in options.items() if key not in _options()}
-    kind = engine_of(name, engine, of_engine, _options())
+    engine_options = {key: value for key, value in options.items() if key not in _options()}
+    kind = _engine_of(name, engine, engine_options)
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
             library(needed)  # which says what to install
     find(name.rstrip("/") or name, revision, base_model)
-    kind.check(name.rstrip("/") or name, of_engine)
+    kind.check(name.rstrip("/") or name, engine_options)
 
 
 def _options() -> list[str]:
     """The options of every engine."""
     parameters = inspect.signature(TransformersDetector).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+
+
+def _engine_of(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
+    """The engine of a name.
+
+    Args:
+        detector: its name, for messages.
+        name: of the engine.
+        options: that are not those of every engine.
+
+    Raises:
+        UnusableDetector: there is no such engine, or it has no such option.
+    """
+    one_of("engine", name, tuple(ENGINES))
+    engine = ENGINES[name]
+    known = sorted([*_options(), *(engine.OPTIONS or ())])
+    for option in sorted(options.keys() - (engine.OPTIONS or ())):
+        if engine.OPTIONS is not None:
+            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")
+        if meant := misspelt(option, known):
+            raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")
+    return engine

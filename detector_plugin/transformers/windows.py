@@ -1,12 +1,29 @@
-"""Texts longer than a model reads: overlapping windows over the reference and over the answer."""
+"""Texts longer than a model reads: overlapping windows over the reference and over the answer, the readings of each token
+of the answer combined, and the spans that follow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["SMALLEST_ROOM", "Window", "cuts", "number_of_windows", "windows"]
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.reading.spans import Span
+from detector_plugin.transformers.forms import Encoded
+
+__all__ = [
+    "SMALLEST_ROOM",
+    "Document",
+    "Reading",
+    "Window",
+    "cuts",
+    "number_of_windows",
+    "spans_of",
+    "windows",
+    "without_space",
+]
 
 SMALLEST_ROOM = 16
 """Tokens of reference and answer that a window must hold at the least."""
@@ -39,30 +56,26 @@ def windows(reference: int, answer: int, room: int) -> Iterator[Window]:
         room: tokens a window may hold of both together; at least `SMALLEST_ROOM`.
     """
     reference_cuts, answer_parts = cuts(reference, answer, room)
-    for part, core in answer_parts:
+    for part, decided in answer_parts:
         for cut in reference_cuts:
-            yield Window(cut, part, core)
+            yield Window(cut, part, decided)
 
 
 def cuts(
     reference: int, answer: int, room: int
 ) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides."""
-    reference_cuts, answer_cuts = _both(reference, answer, room)
+    size = min(answer, max(room // 2, room - reference))
+    answer_cuts = _cuts(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
     decided = zip([0, *middles], [*middles, answer], strict=True)
-    return reference_cuts, list(zip(answer_cuts, decided, strict=True))
+    return _cuts(reference, room - size), list(zip(answer_cuts, decided, strict=True))
 
 
 def number_of_windows(reference: int, answer: int, room: int) -> int:
     """The number of windows that :func:`windows` yields."""
-    reference_cuts, answer_cuts = _both(reference, answer, room)
-    return len(reference_cuts) * len(answer_cuts)
-
-
-def _both(reference: int, answer: int, room: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    size = min(answer, max(room // 2, room - reference))
-    return _cuts(reference, room - size), _cuts(answer, size)
+    reference_cuts, answer_parts = cuts(reference, answer, room)
+    return len(reference_cuts) * len(answer_parts)
 
 
 def _cuts(length: int, size: int) -> list[tuple[int, int]]:
@@ -73,3 +86,121 @@ def _cuts(length: int, size: int) -> list[tuple[int, int]]:
     number = -(-(length - overlap) // (size - overlap))
     starts = [index * (length - size) // (number - 1) for index in range(number)]
     return [(start, start + size) for start in starts]
+
+
+class Document:
+    """One answer on its way: its tokens, and the most favourable reading of each so far.
+
+    Attributes:
+        index: number of the answer.
+        encoded: its tokens, and those of its reference.
+        best: (tokens of the answer, classes) probabilities.
+        left: windows that are not read yet.
+        failed: whether one of them can never be read.
+    """
+
+    def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], room: int) -> None:
+        self.index = index
+        self.encoded = encoded
+        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)
+        self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)
+        self.failed = False
+        self._room = room
+        self._supported = [category is None for category in categories]
+        self._borne_out = np.full(len(encoded.answer), -1, np.float32)
+
+    def readings(self) -> Iterator[Reading]:
+        """The windows that are to be read."""
+        for window in windows(len(self.encoded.reference), len(self.encoded.answer), self._room):
+            yield Reading(self, window, self.encoded.window(window.reference, window.answer))
+
+    def take(self, window: Window, row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
+        """For each token that the window decides, keep the reading in which it is most likely borne out.
+
+        Args:
+            window: what was read.
+            row: places of its tokens.
+            probabilities: of each of these tokens' classes.
+        """
+        first, end = window.decided
+        probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
+        borne_out = probabilities[:, self._supported].sum(1)
+        better = borne_out > self._borne_out[first:end]
+        self._borne_out[first:end][better] = borne_out[better]
+        self.best[first:end][better] = probabilities[better]
+
+
+class Reading(NamedTuple):
+    """One window of a document, to be read.
+
+    Attributes:
+        document: on its way.
+        window: of it.
+        row: places of the window's tokens in the document, in order.
+    """
+
+    document: Document
+    window: Window
+    row: NDArray[np.int64]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        return self.document.encoded.ids[self.row]
+
+    @property
+    def types(self) -> NDArray[np.int64]:
+        """0 for tokens of the first text, 1 for those of the second."""
+        return self.document.encoded.types[self.row]
+
+
+def without_space(text: str, start: int, end: int) -> tuple[int, int]:
+    """A token's characters without the white space at its ends."""
+    token = text[start:end]
+    start += len(token) - len(token.lstrip())
+    return start, start + len(token.strip())
+
+
+def spans_of(
+    answer: str,
+    offsets: NDArray[np.int64],
+    probabilities: NDArray[np.float32],
+    categories: Sequence[str | None],
+    threshold: float,
+) -> list[Span]:
+    """Spans of neighbouring tokens of one category, without white space at their ends.
+
+    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals.
+
+    Args:
+        answer: the text.
+        offsets: first and end character of each token, in order.
+        probabilities: of each token's classes.
+        categories: of the classes; ``None`` for borne out. Classes may share one.
+        threshold: a token is flagged where the categories together have this probability.
+    """
+    kinds = sorted({category for category in categories if category is not None})
+    by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
+    spans: list[Span] = []
+    weights: list[float] = []  # of each span: the sum of its characters' probabilities, and how many they are
+    sizes: list[int] = []
+    flagged = by_kind.sum(1)
+    for place in np.flatnonzero(flagged >= threshold):
+        start, end = without_space(answer, *map(int, offsets[place]))
+        last = spans[-1] if spans else None
+        if last:
+            start = max(start, last.end)  # several tokens of one character
+        if start >= end:
+            continue
+        kind = kinds[int(by_kind[place].argmax())]
+        if last and last.category == kind and not answer[last.end : start].strip():
+            spans[-1] = last._replace(end=end)
+        else:
+            spans.append(Span(start, end, kind))
+            weights.append(0.0)
+            sizes.append(0)
+        weights[-1] += float(flagged[place]) * (end - start)
+        sizes[-1] += end - start
+    return [
+        span._replace(probability=min(1.0, round(weight / size, 4)))
+        for span, weight, size in zip(spans, weights, sizes, strict=True)
+    ]

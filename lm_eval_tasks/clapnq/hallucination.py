@@ -19,12 +19,13 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.document_values import Carried
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from detector_plugin import calibration as calibrations
+from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
+    CalibrationKey,
     estimated,
     figure_of,
     in_force,
-    key_of,
     say_what_it_rests_on,
 )
 from lm_eval_tasks.detection.detector_settings import settings_of
@@ -43,7 +44,7 @@ class TaggedAnswer(NamedTuple):
     Attributes:
         flagged: words that the detector says are hallucinated.
         words: of the answer.
-        calibration: see :func:`lm_eval_tasks.detection.calibrated.key_of`.
+        calibration: text of a :class:`lm_eval_tasks.detection.calibrated.CalibrationKey`.
     """
 
     flagged: float
@@ -92,12 +93,13 @@ def metric_list(corrected: bool) -> list[dict[str, Any]]:
     """
     return [
         {
-            "metric": name,
-            "aggregation": AGGREGATIONS[name],
-            "higher_is_better": False,
-            "denominator": "answers that do not abstain and that the detector has read; counted in words",
+            "metric": metric.name,
+            "aggregation": AGGREGATIONS[metric.name],
+            "higher_is_better": metric.higher_is_better,
+            "denominator": metric.denominator,
         }
-        for name in (SHARE, *((CORRECTED,) if corrected else ()))
+        for metric in OF_A_DETECTOR
+        if corrected or metric.name != CORRECTED
     ]
 
 
@@ -116,7 +118,7 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
     """
     flagged, total = flagged_words(tagged["answer"], tagged["spans"], LANGUAGE)
     counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)
-    value = TaggedAnswer(flagged, total, key_of(doc, tagged["detector"]))
+    value = TaggedAnswer(flagged, total, str(CalibrationKey.of(doc, tagged["detector"])))
     corrected = {CORRECTED: value._asdict() if counts else None} if is_named(doc["calibration"]) else {}
     return {SHARE: Carried(flagged / total, value) if counts else None, **corrected}
 
@@ -138,7 +140,7 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> Estimates:
 
 @lru_cache(maxsize=32)
 def _calibration(key: str) -> calibrations.LanguageCalibration | None:
-    return in_force(key, "clapnq")
+    return in_force(CalibrationKey.parse(key), "clapnq")
 
 
 def _answer(value: Any) -> TaggedAnswer:

@@ -1,14 +1,16 @@
-"""The commands of ``lm-eval-grounded``: each file in this folder is one.
+"""The commands of ``lm-eval-grounded``: each module in this folder is one.
 
 A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks for:
 
 - its docstring: the first line is the line in ``lm-eval-grounded --help``, the rest the description in the command's own;
 - ``add_arguments(parser)``: its options;
-- ``run(arguments) -> int``: calls its work, prints by :func:`say`, and returns the exit status.
+- ``run(arguments) -> int``: does the work, prints by :func:`say`, and returns the exit status.
 
-The name of the file is the name of the command (``_`` is typed ``-``). A new command is a new file; no list names it.
-``add_arguments`` imports nothing heavy: shells ask for it at every ``--help``. ``run`` imports the work, which stands apart
-in :mod:`lm_eval_tasks.commands.work`: functions of paths and values that print nothing.
+The name of the module is the name of the command (``_`` is typed ``-``). A new command is a new file; no list names it.
+Work that only the command does stands below ``run``, as functions of paths and values that print nothing; ``check`` and
+``train`` are folders. Work that others need, too, is in the rooms below: ``results``, ``making``.
+
+Shells ask for ``--help`` often, so a command imports what is heavy (numpy and all that needs it) within its functions.
 
 The options that several commands have are here.
 """
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.usage.printable import printable
+from detector_plugin.detector import DEFAULT_DETECTOR
 
 __all__ = [
     "add_detector",
@@ -28,6 +31,7 @@ __all__ = [
     "add_output",
     "add_retriever_options",
     "check_output",
+    "names_in",
     "put",
     "retriever_options",
     "say",
@@ -41,6 +45,11 @@ def say(*lines: object, error: bool = False) -> None:
     in many (:mod:`custom_metrics.usage.printable`)."""
     for line in lines:
         print(printable(str(line)), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def names_in(listed: str | None) -> list[str]:
+    """Names with commas between."""
+    return [name.strip() for name in (listed or "").split(",") if name.strip()]
 
 
 def put(text: str, output: Path | None) -> None:
@@ -63,8 +72,8 @@ def add_detector(parser: argparse.ArgumentParser) -> None:
     """``--detector`` and ``--detector_args``: who tags answers, and how."""
     parser.add_argument(
         "--detector",
-        default="lexical",
-        help="lexical, llm, one of another package, or a Hugging Face model (default: lexical)",
+        default=DEFAULT_DETECTOR,
+        help=f"lexical, llm, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 

@@ -25,13 +25,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.language and known(arguments.language) is None:
         raise ValueError(f"no phrase table for {arguments.language!r}; there are {', '.join(LANGUAGES)}")
-    text = sys.stdin.read() if arguments.text == "-" else arguments.text
-    if not text.strip():
+    answer = sys.stdin.read() if arguments.text == "-" else arguments.text
+    if not answer.strip():
         raise ValueError("the answer is empty; an empty answer does not abstain")
-    explanations = explain(text, arguments.language)
+    explanations = explain(answer, arguments.language)
     if not arguments.language:
-        abstaining = [one.language for one in explanations if one.abstains]
-        read = " and ".join(one.language for one in explanations)
+        abstaining = [explanation.language for explanation in explanations if explanation.abstains]
+        read = " and ".join(explanation.language for explanation in explanations)
         why = f"{abstaining[0]} reads it as one, and one is enough" if abstaining else "neither reads it as one"
         verdict = "an abstention" if abstaining else "no abstention"
         say(f"{verdict}: it looks most like {read}, and {why} (--language reads it as another)")
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{explanation.verdict} (tables: {', '.join(tables)})")
         for sentence in explanation.sentences:
             say(f"  {sentence.text.strip()!r}: {sentence.reading}")
-            for kind, pattern, found, words in sentence.matches:
+            for kind, pattern, text, words in sentence.matches:
                 by = "; ".join(f"{part}: {item}" for part, item in words)
-                say(f"    {kind:10} {pattern!r} reads {found!r}" + (f" ({by})" if by else ""))
+                say(f"    {kind:10} {pattern!r} reads {text!r}" + (f" ({by})" if by else ""))
     return 0

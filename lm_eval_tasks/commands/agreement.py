@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.agreement import compare, table
 
-    found = compare(arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language)
-    say(table(found))
+    comparison = compare(
+        arguments.files, arguments.kind, arguments.column, arguments.id, arguments.text, arguments.language
+    )
+    say(table(comparison))
     return 0

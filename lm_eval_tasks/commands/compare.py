@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lm_eval_tasks.commands import add_output, put
+from lm_eval_tasks.commands import add_output, names_in, put
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.calibration is not None:
         calibration.load(str(arguments.calibration))
     runs = read_runs(arguments.runs)
-    tasks, metrics = _names(arguments.tasks), _names(arguments.metrics)
+    tasks, metrics = names_in(arguments.tasks) or None, names_in(arguments.metrics) or None
     comparison = None
     if not (arguments.paper and len(runs) == 1):
         comparison = compare_runs(
@@ -69,7 +69,3 @@ def run(arguments: argparse.Namespace) -> int:
         text = render(comparison, arguments.format)
     put(text, arguments.output)
     return 0
-
-
-def _names(listed: str | None) -> list[str] | None:
-    return [name.strip() for name in listed.split(",") if name.strip()] if listed else None

@@ -64,13 +64,13 @@ def _language(tag: str | None, answer: str, reference: str) -> str | None:
 
     if tag is not None:
         return code_of(tag)
-    found = guess(answer, reference)
-    if found.code is None:
-        said = f"cannot be guessed from {found.of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
+    code, probability, of = guess(answer, reference)
+    if code is None:
+        outcome = f"cannot be guessed from {of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
     else:
-        said = f"guessed from {found.of}: {found.code} ({found.probability:.0%} sure)"
-    say(f"lm-eval-grounded: language {said}; --language TAG says it", error=True)
-    return found.code
+        outcome = f"guessed from {of}: {code} ({probability:.0%} sure)"
+    say(f"lm-eval-grounded: language {outcome}; --language TAG says it", error=True)
+    return code
 
 
 def _text(path: Path) -> str:

@@ -21,6 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.results.reproduce import reproduce, table
 
-    found = reproduce(arguments.results, arguments.task, arguments.mirror)
-    say(table(found))
-    return 0 if found.same else 1
+    reproduction = reproduce(arguments.results, arguments.task, arguments.mirror)
+    say(table(reproduction))
+    return 0 if reproduction.same else 1

@@ -7,8 +7,13 @@ and used by `lm_eval` afterwards; `clapnq_rag_run --metadata run=FILE` reads the
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say
+
+_WHO = "lm-eval-grounded retrieve"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +28,122 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.commands.work.retrieving import retrieve, table
-
     options = retriever_options(arguments)
-    found = retrieve(arguments.retriever, arguments.split, arguments.k, arguments.output, options, arguments.mirror)
-    say(table(found, arguments.split))
+    retrieved = retrieve(arguments.retriever, arguments.split, arguments.k, arguments.output, options, arguments.mirror)
+    say(table(retrieved, arguments.split))
     if arguments.output is not None:
         say(arguments.output)
     return 0
+
+
+class Figure(NamedTuple):
+    """A mean over questions with its 95 % bootstrap bounds; all ``nan`` where no question counts."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Retrieved(NamedTuple):
+    """The figures of a retriever.
+
+    Attributes:
+        figures: metric to its value over the answerable questions that have a gold passage in the corpus.
+        scored: how many these are.
+        questions: how many there are in all, unanswerable ones too.
+        passages: the size of the corpus.
+        described: what the retriever says of itself.
+    """
+
+    figures: dict[str, Figure]
+    scored: int
+    questions: int
+    passages: int
+    described: dict[str, Any]
+
+
+def retrieve(
+    name: str, split: str, k: int, output: Path | None, options: Mapping[str, Any], mirror: str | None = None
+) -> Retrieved:
+    """Rank the passages for every question of a split, write them as a TREC run, and score them.
+
+    Args:
+        name: one of ``retrieval.names()``.
+        split: ``"validation"`` (or ``"dev"``) or ``"train"``.
+        k: passages a question in the file; the figures look at the first ten whatever it is.
+        output: where the run goes; ``None``: nowhere.
+        options: keys of ``retrieval.OPTIONS``.
+        mirror: folder with copies of the public files.
+
+    Raises:
+        ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
+        MissingSource, CorruptSource: a file or model is not to be had, or damaged.
+    """
+    from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
+    from custom_metrics.statistics.intervals import bootstrap_mean
+    from lm_eval_tasks.clapnq import retrieval
+    from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
+    from lm_eval_tasks.clapnq.gold import gold_ids
+    from lm_eval_tasks.clapnq.retrieval.run import write_run
+    from lm_eval_tasks.data import sources
+    from lm_eval_tasks.definition import metadata
+
+    metadata.choice("retriever", name, retrieval.names(), _WHO)
+    metadata.choice("split", split, FILE_SPLIT, _WHO)
+    metadata.positive("k", k, _WHO)
+    retrieval.refuse_unfitting(name, options, _WHO)
+    located = sources.mirror_folder(mirror)
+    folder = str(located) if located else None
+    rows = questions_of(split, folder, _WHO)
+    corpus = open_corpus(folder)
+    if k > len(corpus):
+        raise ValueError(f"{_WHO}: k={k} is larger than the corpus ({len(corpus)} passages)")
+    gold = gold_ids(rows, FILE_SPLIT[split], corpus, folder, _WHO)
+    retriever = retrieval.open_retriever(name, corpus, options)
+    depth = min(max(k, *CUTOFFS), len(corpus))
+    rankings = retriever.search([retrieval.Question(row["id"], row["question"]) for row in rows], depth)
+    if output is not None:
+        write_run(output, ((row["id"], ranking[:k]) for row, ranking in zip(rows, rankings, strict=True)), name)
+    values = [
+        retrieval_quality([passage for passage, _ in ranking], gold[row["id"]])
+        for row, ranking in zip(rows, rankings, strict=True)
+        if row["answerable"] and gold.get(row["id"])
+    ]
+    figures = {}
+    for metric in retrieval_quality((), ()):
+        of_questions = [value[metric] for value in values]
+        mean = sum(of_questions) / len(of_questions) if of_questions else float("nan")
+        figures[metric] = Figure(mean, *bootstrap_mean(of_questions))
+    return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
+
+
+def published(name: str) -> dict[str, float] | None:
+    """The paper's row for a retriever (Table 4, dev, whole corpus), as shares; ``None`` where it has none."""
+    from lm_eval_tasks.published import all_rows
+
+    task = "clapnq_rag" if name == "bm25" else f"clapnq_rag_{name}"
+    figures = {
+        row.metric: row.value
+        for row in all_rows()
+        if row.source.name == "clapnq_table4" and (row.task, row.split) == (task, "validation")
+    }
+    return figures or None
+
+
+def table(retrieved: Retrieved, split: str) -> str:
+    """The figures as text, times 100 as the paper prints them."""
+    from lm_eval_tasks.clapnq.dataset import FILE_SPLIT
+
+    name = retrieved.described["retriever"]
+    paper = published(name) if FILE_SPLIT[split] == "dev" else None
+    lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if paper else "")]
+    for metric, (value, low, high) in retrieved.figures.items():
+        bounds = f"[{100 * low:.1f}, {100 * high:.1f}]"
+        lines.append(
+            f"{metric:10} {100 * value:7.1f} {bounds:>16}" + (f"   {100 * paper[metric]:.0f}" if paper else "")
+        )
+    lines.append(
+        f"over {retrieved.scored} answerable questions with a gold passage in the corpus, of {retrieved.questions} "
+        f"questions; {retrieved.passages:,} passages"
+    )
+    return "\n".join(lines)

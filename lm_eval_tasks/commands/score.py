@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval.utils import make_table
 
-    from lm_eval_tasks.commands.work.scoring import score
     from lm_eval_tasks.harness.harness_results import as_written
+    from lm_eval_tasks.results.score import score
 
     for written in score(
         arguments.path,

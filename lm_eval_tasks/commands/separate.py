@@ -4,12 +4,31 @@ Writes below DIR/tasks one folder a task and run, with its results and samples a
 groups, which have no samples. The files of the run stay as they are.
 """
 
+# `every_eval_ever convert lm_eval --include_samples` takes the last file that `samples_<task>_*.jsonl` matches. Of
+# `clapnq_gold` that may be `clapnq_gold_gpt`'s, and of the group `nomiracl` it is one language's. A folder that holds one
+# task, and one run of it, leaves it no choice.
+
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from lm_eval_tasks.commands import add_output, say
+
+_BY_NAME = (
+    *("results", "groups", "group_subtasks", "configs", "versions"),
+    *("n-shot", "higher_is_better", "n-samples", "task_hashes"),
+)
+"""Parts of a results file that have an entry a task or group."""
+_NOT_METRICS = ("alias", "name", "sample_len", "sample_count", "samples", "bypass")
+"""Keys of a task's results that are no score; ``bypass`` is the harness's metric of ``--predict_only``, always 999."""
+_DATE = re.compile(r"_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json$")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +37,95 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.commands.work.separating import separate
-
     say(*separate(arguments.path, arguments.output))
     return 0
+
+
+def separate(place: Path, into: Path) -> list[Path]:
+    """Lay results out as ``into/tasks/<folder>/<date>/<task>/`` and ``into/groups/<folder>/<date>/<group>/``.
+
+    Each folder has a results file with that task alone; beside it its samples of the same run, as a hard link where the
+    file system has them. A group's results file describes it with what the configurations of its tasks share, among it
+    their data set. Results of ``--predict_only`` have no score and are passed over.
+
+    Args:
+        place: results file, or a folder of them.
+        into: not below `place`; what is there of the same runs is replaced.
+
+    Returns:
+        The results files that were written.
+
+    Raises:
+        MissingSource: there is no results file, or none with a score.
+        ValueError: a results file cannot be read, or holds ``NaN``; or `into` is below `place`, where the next run of this
+            would take it for results.
+    """
+    from lm_eval_tasks.data.atomic import finished
+    from lm_eval_tasks.data.source_errors import MissingSource
+
+    if place.is_dir() and place.resolve() in (into.resolve(), *into.resolve().parents):
+        raise ValueError(f"{into}: lies in {place}; name a folder beside it (-o)")
+    files = [place] if place.is_file() else finished(place, "results_*.json") if place.is_dir() else []
+    written = [path for file in files for path in _separate_file(file, into)]
+    if not written:
+        what = "no score in its results (--predict_only?)" if files else "no results file (results_<date>.json)"
+        raise MissingSource(f"{place.resolve()}: {what}")
+    return written
+
+
+def _separate_file(file: Path, into: Path) -> Iterator[Path]:
+    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.runs.results_file import leaves_of, read_results
+
+    results = read_results(file)
+    for name in results["results"]:
+        if Path(name).name != name:
+            raise ValueError(f"{file}: no name of a task: {name!r}")
+    try:
+        json.dumps(results, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{file}: it holds NaN, which is no JSON; score the run again with this release") from error
+    match = _DATE.search(file.name)
+    date = match["date"] if match else file.stem
+    for name, scores in results["results"].items():
+        if not any(_is_score(key, value) for key, value in scores.items()):
+            continue
+        is_task = name in results["configs"]
+        alone = {part: _only(value, name) if part in _BY_NAME else value for part, value in results.items()}
+        if not is_task:
+            tasks = leaves_of(name, results.get("group_subtasks") or {})
+            alone["configs"] = {
+                name: _shared([results["configs"][task] for task in tasks if task in results["configs"]])
+            }
+        folder = into / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
+        samples = file.with_name(f"samples_{name}_{date}.jsonl")
+        if is_task and samples.is_file():
+            with whole_file(folder / samples.name) as partial:
+                _link(samples, partial)
+        written = folder / f"results_{date}.json"
+        with whole_file(written) as partial:
+            partial.write_text(json.dumps(alone, indent=2, ensure_ascii=False), "utf-8")
+        yield written
+
+
+def _is_score(key: str, value: Any) -> bool:
+    metric = key.partition(",")[0]
+    return isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
+
+
+def _only(part: Any, name: str) -> Any:
+    return {key: value for key, value in part.items() if key == name} if isinstance(part, Mapping) else part
+
+
+def _shared(configs: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all of these have, with the same value."""
+    first, *others = configs or [{}]
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
+
+
+def _link(file: Path, place: Path) -> None:
+    """A hard link, or a copy on another file system, or one without links."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)

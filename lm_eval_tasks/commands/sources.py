@@ -58,10 +58,10 @@ def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
         pattern: [f for f in sources.files() if fnmatch.fnmatchcase(f"{f.repository}/{f.path}", pattern)]
         for pattern in patterns
     }
-    for pattern, found in matching.items():
-        if not found:
+    for pattern, files in matching.items():
+        if not files:
             raise ValueError(f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all")
-    wanted = list(dict.fromkeys(file for found in matching.values() for file in found))
+    wanted = list(dict.fromkeys(file for files in matching.values() for file in files))
     failed = 0
     for file in tqdm(wanted, unit="file", disable=len(wanted) < 2):
         try:

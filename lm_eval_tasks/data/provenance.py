@@ -5,7 +5,7 @@ A loader makes a :class:`Record` of what it read and left out. It travels with t
 of the run the harness does not write down (:func:`of_task`). ``lm-eval-grounded reproduce`` reads it back.
 
 Everything in it is strict JSON. Public files are named as their source names them, the user's files by their name; no path
-of this machine is in it.
+of this machine is in it. Beside it stands the command line, as it was typed (:func:`command_line`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import json
 import logging
 import math
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import digests_of, sha256_of
 from lm_eval_tasks.data.unanswered import LEFT_OUT, UNTAGGED
 
@@ -30,8 +33,11 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 __all__ = [
+    "BLANK",
+    "COMMAND_LINE",
     "PACKAGE",
     "Record",
+    "command_line",
     "documents_of",
     "is_predicted",
     "local_file",
@@ -40,7 +46,9 @@ __all__ = [
     "of_scored",
     "of_task",
     "public_file",
+    "sidecar_of",
     "versions",
+    "write_with_sidecar",
 ]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -50,6 +58,20 @@ _NEEDED = (PACKAGE, "bm25s", "janome", "jieba", "rouge-score")
 """Distributions that decide prompts and scores."""
 _WHERE_USED = {"sentence_transformers": "sentence-transformers", "vllm": "vllm"}
 """Modules that decide numbers where they are imported; of ``lm_eval`` and ``transformers`` the harness has the version."""
+
+COMMAND_LINE = "command_line"
+"""Key of ``configs.<task>.metadata``: the command line that was typed."""
+BLANK = "<secret>"
+"""Stands for a secret in it."""
+_SECRET = re.compile(
+    r"""(?<![\w-])
+    ((?:\w+[_-])?(?:api[_-]?key|authorization|credentials?|password|secret)
+      |(?:(?:access|api|auth|bearer|hf|hub|use_auth)_)?token)  # bos_token, pad_token and such are none
+    (["']?\s*[=:]\s*["']?(?:Bearer\s+)?)
+    (?!(?:true|false|none)\b)[^,;"'}]+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SECRET_VALUE = re.compile(r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,})|(?<=://)[^/\s@]+(?=@)")
 
 _TEMPLATE = ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix")
 
@@ -174,6 +196,19 @@ def versions() -> dict[str, str]:
     return found
 
 
+def command_line() -> str | None:
+    """The command line that started this process, with secrets blanked; ``None`` where that is not ``lm_eval``, or where a
+    file has the settings (``--config``)."""
+    program, *words = sys.argv or [""]
+    if Path(program).name not in ("lm_eval", "lm-eval") and Path(program).parts[-2:] != ("lm_eval", "__main__.py"):
+        return None
+    if any(word.startswith(("--config", "-C")) for word in words):
+        return None
+    if words[:1] == ["run"]:  # which the harness adds where nobody said it
+        del words[0]
+    return shlex.join(["lm_eval", *(_SECRET_VALUE.sub(BLANK, _SECRET.sub(rf"\1\2{BLANK}", word)) for word in words)])
+
+
 def of_task(task: Any) -> dict[str, Any]:
     """The provenance of a task's numbers.
 
@@ -239,11 +274,31 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
     return scored
 
 
+def sidecar_of(output: Path) -> Path:
+    """The file beside made data that says where it comes from."""
+    return output.with_name(f"{output.name}.provenance.json")
+
+
+def write_with_sidecar(output: Path, rows: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) -> None:
+    """Write rows as JSON lines, and beside them where they come from (:func:`sidecar_of`): both files whole, or neither.
+
+    Args:
+        output: the file.
+        rows: one a line.
+        record: what the rows were made of; the versions of the libraries are added.
+    """
+    said = json.dumps(plain({"versions": versions(), **record}), indent=2, ensure_ascii=False)
+    with whole_file(sidecar_of(output)) as partial_sidecar, whole_file(output) as partial:
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        partial_sidecar.write_text(f"{said}\n", "utf-8")
+
+
 def _left_out(why: str, number: int | str) -> str:
     return f"{number} documents left out: {why}"
 
 
-_NOT_GIVEN = ("version", "config_source", "provenance", "figures", LEFT_OUT)
+_NOT_GIVEN = ("version", "config_source", "provenance", "figures", COMMAND_LINE, LEFT_OUT)
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def read_json_lines(
             _count_blank(seen)
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(line.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
             raise CorruptSource(f"{path}, line {number}: no JSON ({error.msg} at column {error.colno})") from error
         except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets

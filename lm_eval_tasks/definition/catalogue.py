@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition.schema import Base, Benchmark
+from lm_eval_tasks.definition.schema import Base, Benchmark, Metric
 
-__all__ = ["TABLE", "base_of", "benchmark_of", "benchmarks", "folders", "groups", "languages"]
+__all__ = [
+    "TABLE",
+    "base_of",
+    "benchmark_of",
+    "benchmarks",
+    "folders",
+    "groups",
+    "languages",
+    "metric_of",
+    "table_elsewhere",
+    "table_named",
+]
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).parents[1]
@@ -47,9 +59,53 @@ def benchmark_of(folder: Path) -> Benchmark:
 
 
 @lru_cache(maxsize=1)
+def _tables() -> dict[str, Benchmark]:
+    return {folder.name: benchmark_of(folder) for folder in folders()}
+
+
 def benchmarks() -> tuple[Benchmark, ...]:
     """The table of every benchmark of this package."""
-    return tuple(map(benchmark_of, folders()))
+    return tuple(_tables().values())
+
+
+def table_named(folder: str) -> Benchmark | None:
+    """The table of this package's folder of that name; ``None`` where there is none."""
+    return _tables().get(folder)
+
+
+def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
+    """Name and table of a folder outside of this package; ``None`` for one of ours, and for one without a table."""
+    folder = folder.resolve()
+    if _HERE.resolve() in folder.parents or not (folder / TABLE).is_file():
+        return None
+    return folder.name, benchmark_of(folder)
+
+
+def metric_of(name: str, table: Benchmark | None = None) -> Metric:
+    """What a reader needs to know of a metric.
+
+    Args:
+        name: as in a results file.
+        table: of its benchmark, which is asked first; then every other of this package is.
+
+    Returns:
+        The entry of that name, or of a name that ends in ``_`` and begins so. A finer figure, such as ``rougeL_missed`` or
+        ``ndcg@3``, has the unit of its metric. Where no table knows the name: a share without a sentence.
+    """
+    known = {**_all_metrics(), **table.metrics} if table else _all_metrics()
+    if name in known:
+        return known[name]
+    starts = [start for start in known if start.endswith("_") and name.startswith(start)]
+    if starts:
+        return replace(known[starts[0]], name=name, rest=name.removeprefix(starts[0]))
+    stem = name.partition("@")[0]
+    units = (metric.unit for other, metric in known.items() if f"{stem}_".startswith(f"{other.partition('@')[0]}_"))
+    return Metric(name, unit=next(units, "share"))
+
+
+@lru_cache(maxsize=1)
+def _all_metrics() -> dict[str, Metric]:
+    return {name: metric for table in reversed(benchmarks()) for name, metric in table.metrics.items()}
 
 
 @lru_cache(maxsize=1)

@@ -52,7 +52,9 @@ class TaskLoader:
         self._parameters = [each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD]
         self.known = (*(name for name in self._parameters if name not in set(of_task)), *more)
         """The options that a user may give with ``--metadata``."""
-        sources.know(Path(inspect.getfile(load)).parent)
+        self.folder = Path(inspect.getfile(load)).parent
+        """The folder of the benchmark."""
+        sources.know(self.folder)
 
     def options(self, given: Options) -> dict[str, Any]:
         """The arguments for `load`."""

@@ -7,11 +7,14 @@ YAML files from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, get_args
 
-__all__ = ["DEFINED_MEAN", "DEFINED_SHARE", "Base", "Benchmark", "Group", "Metric", "Step", "Task"]
+from custom_metrics.statistics.units import Unit
+
+__all__ = ["DEFINED_MEAN", "DEFINED_SHARE", "Base", "Benchmark", "Group", "Metric", "Step", "Task", "preferred_first"]
 
 DEFINED_MEAN, DEFINED_SHARE = "defined_mean", "defined_share"
 """Aggregations that the harness knows by name: the mean, or the share, of the documents in the denominator."""
@@ -22,19 +25,83 @@ Step = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Metric:
-    """A row of the harness's table.
+    """A metric: a row of the harness's table, and all that comparisons, reports, leaderboards and model cards know of it.
 
     Attributes:
-        name: of the metric.
+        name: of the metric. One that ends in ``_`` stands for every metric whose name begins so, such as
+            ``win_rate_<system>``.
         aggregation: its name, or where it is (``package.module.name``).
         higher_is_better: ``None`` where neither is better: the harness's table then has no arrow.
         denominator: the documents that count, in words, for ``figures`` in the results file.
+        definition: what it is, in a few words or as a formula, for tables of metrics.
+        unit: of its values; decides how they are written, and which bounds are too wide for a value to be shown.
+        label: its name in prose; default the name with spaces.
+        title: what it is about, in a reader's words, as a heading; default the name.
+        sentence: what a value means, without its full stop. ``{value}`` is the value, ``{<metric>}`` that of another
+            metric, ``{rest}`` what follows a name that ends in ``_``. A report shows the metrics that have a sentence.
+        counted: what the denominator counts, in the plural.
+        headline: whether it is among those that a comparison, and a leaderboard, show first. Where a benchmark marks none,
+            all of its metrics are.
+        prominence: of a task's metrics, the one with the highest stands on the first screen of a report; of equals the
+            first.
+        filter: whose reading of the answers counts; empty for the task's first filter.
+        traded_against: the metric that gets worse when this one is gamed.
+        cost: a sentence about the model that is better here and worse there, without its full stop.
+        verdict: how the better model is said to stand to the other.
+        fallback_for: the metric that is preferred to this one, wherever that is defined.
+        is_raw: whether it counts what a detector flags, with nothing that corrects the detector's errors. Such metrics are
+            compared, and have no rank.
+        rest: what follows a name that ends in ``_``, in an entry that was looked up by a longer name.
     """
 
     name: str
-    aggregation: str
-    higher_is_better: bool | None
-    denominator: str
+    aggregation: str = ""
+    higher_is_better: bool | None = None
+    denominator: str = ""
+    definition: str = ""
+    unit: Unit = "share"
+    label: str = ""
+    title: str = ""
+    sentence: str = ""
+    counted: str = "questions"
+    headline: bool = False
+    prominence: int = 0
+    filter: str = ""
+    traded_against: str = ""
+    cost: str = ""
+    verdict: str = "is better than"
+    fallback_for: str = ""
+    is_raw: bool = False
+    rest: str = ""
+
+    @property
+    def in_prose(self) -> str:
+        """Its name in a sentence."""
+        return self.label or self.name.replace("_", " ")
+
+    @property
+    def heading(self) -> str:
+        """What it is about, in a reader's words."""
+        return self.title or self.name
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of its documents, not a mean of numbers or a rate of its own."""
+        return self.aggregation == DEFINED_SHARE
+
+
+def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
+    """Metrics in their order, but for those that stand in for others: these follow what they stand in for."""
+    by_name = {metric.name: metric for metric in metrics}
+
+    def steps(metric: Metric) -> int:
+        """How many metrics are preferred to this one."""
+        chain = [metric]
+        while (above := by_name.get(chain[-1].fallback_for)) and above not in chain:
+            chain.append(above)
+        return len(chain)
+
+    return sorted(metrics, key=steps)
 
 
 @dataclass(frozen=True)
@@ -110,15 +177,84 @@ class Benchmark:
         version: of its tasks and groups, in results files. It rises where scores can differ.
         tasks, groups: what the YAML files are written from.
         languages: code to English name, of those that the tasks are in.
+        title: its name, as its paper has it.
+        questions: beginning of a task's or group's name to the question that it answers; the longest beginning counts.
+        task_type: of model cards on the Hugging Face hub.
+        more_metrics: those that tasks add themselves, or that YAML files written by hand have.
     """
 
     version: float
     tasks: tuple[Task, ...]
     groups: tuple[Group, ...] = ()
     languages: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    questions: Mapping[str, str] = field(default_factory=dict)
+    task_type: str = "text-generation"
+    more_metrics: tuple[Metric, ...] = ()
 
     @property
     def bases(self) -> tuple[Base, ...]:
         """The bases of the tasks, each once."""
         found = {task.base.file: task.base for task in self.tasks}
         return tuple(found.values())
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Name to metric, of all tasks."""
+        metrics: dict[str, Metric] = {}
+        for metric in (*(metric for base in self.bases for metric in base.metrics), *self.more_metrics):
+            metrics.setdefault(metric.name, metric)
+        return metrics
+
+    def question(self, name: str) -> str:
+        """The question that a task or group answers; empty where the table has none."""
+        starts = [start for start in self.questions if name.startswith(start)]
+        return self.questions[max(starts, key=len)] if starts else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What a reader of results needs of the table: without its tasks."""
+        return {
+            "title": self.title,
+            "questions": dict(self.questions),
+            "task_type": self.task_type,
+            "metrics": [asdict(metric) for metric in self.metrics.values()],
+        }
+
+    @classmethod
+    def from_json(cls, found: Any) -> Benchmark:
+        """The opposite of :meth:`as_json`; what has another form in a damaged file is left out."""
+        record = _mapping(found)
+        questions, metrics = _mapping(record.get("questions")), record.get("metrics")
+        return cls(
+            version=0,
+            tasks=(),
+            title=_text(record.get("title")),
+            questions={_text(key): _text(value) for key, value in questions.items()},
+            task_type=_text(record.get("task_type")) or cls.task_type,
+            more_metrics=tuple(_metric(entry) for entry in metrics if isinstance(entry, Mapping))
+            if isinstance(metrics, list)
+            else (),
+        )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _metric(entry: Mapping[str, Any]) -> Metric:
+    """A metric from its fields, without those of another type than the table has."""
+    metric = Metric("")
+    kept = {
+        each.name: entry[each.name]
+        for each in fields(Metric)
+        if isinstance(getattr(metric, each.name), (str, bool, int))
+        and type(entry.get(each.name)) is type(getattr(metric, each.name))
+    }
+    if kept.get("unit", metric.unit) not in get_args(Unit):
+        kept.pop("unit")
+    higher = entry.get("higher_is_better")
+    return replace(metric, **kept, higher_is_better=higher if isinstance(higher, bool) else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from detector_plugin.filters import FAILED
 __all__ = [
     "KINDS_OF_CALIBRATION",
     "NO_CALIBRATION",
+    "CalibrationKey",
     "described",
     "estimated",
     "figure_of",
     "in_force",
-    "key_of",
     "rates_of",
     "say_what_it_rests_on",
 ]
@@ -33,28 +33,49 @@ NO_CALIBRATION = "none"
 """`--metadata calibration=none`: leave the corrected rates out, without a warning."""
 
 
-def key_of(doc: Mapping[str, Any], detector: Mapping[str, str]) -> str:
-    """The key of a calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
+class CalibrationKey(NamedTuple):
+    """What finds the calibration of an answer's rates.
 
-    Args:
-        doc: a document with the columns ``language``, ``calibration`` and ``calibration_annotations``.
-        detector: as the filter ``hallucination_spans`` writes it.
+    Attributes:
+        calibration: identity; empty where there is none, ``none`` where none is wanted.
+        language: ISO 639 code.
+        annotations: one of :data:`detector_plugin.calibration.KINDS`; empty where any will do.
+        detector, version: that are in use.
     """
-    in_use = [str(detector[part]).replace("|", "/") for part in ("name", "version")]
-    return "|".join((doc["calibration"], doc["language"], doc["calibration_annotations"], *in_use))
+
+    calibration: str
+    language: str
+    annotations: str
+    detector: str
+    version: str
+
+    @classmethod
+    def of(cls, doc: Mapping[str, Any], detector: Mapping[str, str]) -> CalibrationKey:
+        """From a document's columns, and the detector as the filter ``hallucination_spans`` writes it."""
+        in_use = [str(detector[part]).replace("|", "/") for part in ("name", "version")]
+        return cls(doc["calibration"], doc["language"], doc["calibration_annotations"], *in_use)
+
+    @classmethod
+    def parse(cls, text: str) -> CalibrationKey:
+        """From what :meth:`__str__` wrote."""
+        return cls(*text.rsplit("|", 4))
+
+    def __str__(self) -> str:
+        """As the values of a metric carry it from rank to rank and into samples, which have room for plain texts alone."""
+        return "|".join(self)
 
 
-def in_force(key: str, task: str) -> calibrations.LanguageCalibration | None:
+def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key; logs why there is none, or why it may not fit.
 
     Args:
-        key: of :func:`key_of`.
+        key: what finds it.
         task: for messages.
 
     Returns:
         The calibration. ``None`` where none is wanted or known, or it lacks the language, or is of another detector.
     """
-    path, language, annotations, name, version = key.rsplit("|", 4)
+    path, language, annotations, name, version = key
     if path == NO_CALIBRATION:
         return None
     if not path:

@@ -5,17 +5,57 @@ Used by the tables of mFAVA (``mfava_detection_*``) and Mu-SHROOM.
 
 from __future__ import annotations
 
-from detector_plugin.prompt import template_text
+from dataclasses import replace
+
+from detector_plugin.llm import template_text
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Metric, Step
 
 __all__ = ["detection_base"]
 
+_WORDS = "all answers; counted in words"
+_F1 = Metric(
+    "f1",
+    "custom_metrics.scores.detection.f1",
+    True,
+    _WORDS,
+    definition="harmonic mean of precision and recall of the hallucinated words",
+    unit="score",
+    label="F1",
+    title="Finds hallucinated words",
+    sentence="It finds {recall} of the hallucinated words, and {precision} of what it flags is hallucinated: F1 is {value}",
+    counted="answers",
+)
 _METRICS = (
-    *(
-        Metric(score, f"custom_metrics.scores.detection.{score}", True, "all answers; counted in words")
-        for score in ("f1", "precision", "recall")
+    Metric(
+        "precision",
+        "custom_metrics.scores.detection.precision",
+        True,
+        _WORDS,
+        definition="share of the flagged words that are hallucinated",
+        unit="score",
     ),
-    *(Metric(share, DEFINED_SHARE, False, "all answers") for share in ("altered_rate", "lost_rate")),
+    Metric(
+        "recall",
+        "custom_metrics.scores.detection.recall",
+        True,
+        _WORDS,
+        definition="share of the hallucinated words that are flagged",
+        unit="score",
+    ),
+    Metric(
+        "altered_rate",
+        DEFINED_SHARE,
+        False,
+        "all answers",
+        definition="share of replies with other characters than the answer, white space aside",
+    ),
+    Metric(
+        "lost_rate",
+        DEFINED_SHARE,
+        False,
+        "all answers",
+        definition="share of replies that are not the answer with tags; they flag no word",
+    ),
 )
 
 
@@ -34,7 +74,7 @@ def detection_base(
     Args:
         file, says, documents, dataset_path, process_results, task: see :class:`lm_eval_tasks.definition.schema.Base`.
         reply: the filter that finds the tagged answer in a model's reply.
-        metrics: those that come before the ones over words.
+        metrics: those that come before the ones over words, and are the headlines in their place.
     """
     return Base(
         file=file,
@@ -51,5 +91,5 @@ def detection_base(
         },
         filters={"tags": (reply, "take_first")},
         process_results=process_results,
-        metrics=(*metrics, *_METRICS),
+        metrics=(*metrics, replace(_F1, headline=not metrics), *_METRICS),
     )

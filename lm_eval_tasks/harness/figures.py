@@ -13,6 +13,7 @@ from typing import Any
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.linearisation import Rows
 from lm_eval_tasks.harness.harness_results import NotDefined, ordered, reports
 
 __all__ = ["Finer", "RunFigures", "reported"]
@@ -32,6 +33,7 @@ class RunFigures:
     def __init__(self) -> None:
         # Metric to all documents' values and their figure, for each filter in turn.
         self._seen: dict[str, list[tuple[Sequence[Any], Figure]]] = {}
+        self._rows_of: dict[str, Callable[[Sequence[Any]], Rows] | None] = {}
 
     def forget(self) -> None:
         """Keep nothing of an earlier run."""
@@ -39,12 +41,19 @@ class RunFigures:
 
     def remembering(self, aggregations: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics' aggregations; those of ours remember what they are given."""
+        self._rows_of = {name: one.rows for name, one in aggregations.items() if isinstance(one, Aggregation)}
         return {
             name: _Remembering(function, self._seen.setdefault(name, []))
             if isinstance(function, Aggregation)
             else function
             for name, function in aggregations.items()
         }
+
+    def rows(self, metric: str, filter_place: int) -> Rows | None:
+        """The linearised values of a metric, read by one of the task's filters; ``None`` where there are none."""
+        seen = self._seen.get(metric, [])[filter_place : filter_place + 1]
+        rows_of = self._rows_of.get(metric)
+        return rows_of(seen[0][0]) if seen and rows_of is not None else None
 
     def as_json(
         self, filters: Sequence[str], denominator_of: Callable[[str], str], finer: Finer
@@ -95,7 +104,7 @@ class _Remembering(Aggregation):
     """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds."""
 
     def __init__(self, aggregation: Aggregation, seen: list[tuple[Sequence[Any], Figure]]) -> None:
-        super().__init__(aggregation.name, aggregation.figure)
+        super().__init__(aggregation.name, aggregation.figure, aggregation.rows)
         self._seen = seen
 
     def __call__(self, values: Sequence[Any]) -> Any:

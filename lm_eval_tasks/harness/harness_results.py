@@ -7,7 +7,8 @@
   harness knows those of its own aggregations only.
 - ``_compute_task_aggregations`` hands the metrics of a :class:`SelfReporting` task to it, which all of ours are: rates that
   are not defined go, and the headline comes first.
-- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML.
+- ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks have passages in
+  common, a group's standard error is over passages. The harness takes its tasks for independent.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models
   (:class:`NamesItsResults`). The harness finds no name in their arguments, and invents one.
 - ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
@@ -19,14 +20,16 @@ A harness without these functions stays as it is: standard errors and undefined 
 from __future__ import annotations
 
 import logging
+import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.scores.aggregations import Aggregation
+from custom_metrics.statistics.linearisation import Rows, error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 
@@ -55,6 +58,9 @@ class SelfReporting(Protocol):
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics that the harness computed, as the results file has them."""
+
+    def rows_of(self, metric: str, filter_name: str) -> Rows | None:
+        """The linearised values of a metric; ``None`` where there are none."""
 
 
 class NamesItsResults(Protocol):
@@ -125,6 +131,21 @@ def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
     return {**results, **sections}
 
 
+def _errors_across(
+    metrics: Mapping[str, Any], means: Sequence[str], tasks: Sequence[SelfReporting]
+) -> Iterator[tuple[str, float]]:
+    """The standard errors of a group's metrics that are means over its tasks, where these have clusters in common."""
+    for metric in means:
+        for key, error in metrics.items():
+            name, _, filter_name = key.partition(",")
+            if name != f"{metric}_stderr" or not isinstance(error, float):
+                continue
+            rows = [task.rows_of(metric, filter_name) for task in tasks]
+            known = [one for one in rows if one is not None]
+            if len(known) == len(rows) and not math.isnan(across := error_across(known)):
+                yield key, across
+
+
 class NotDefined:
     """Stands for an undefined figure in a harness that needs one: it averages to itself, and is written as text."""
 
@@ -174,9 +195,12 @@ def extend(evaluator_utils: ModuleType) -> None:
     def aggregate_groups(results: Any) -> Any:
         found = aggregate(results)
         for group in found.groups.values():
-            if all(isinstance(task, SelfReporting) for task in group.get_all_tasks()):
+            tasks = group.get_all_tasks()
+            if all(isinstance(task, SelfReporting) for task in tasks):
                 listed = [entry.metric for entry in group.aggregate_metric_list or ()]
-                found.metrics[group.name] = ordered(found.metrics[group.name], listed)
+                means = [entry.metric for entry in group.aggregate_metric_list or () if not entry.weight_by_size]
+                metrics = found.metrics[group.name]
+                found.metrics[group.name] = ordered({**metrics, **dict(_errors_across(metrics, means, tasks))}, listed)
         return found
 
     setattr(_compute_task_aggregations, _MARK, True)

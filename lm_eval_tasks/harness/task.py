@@ -10,10 +10,12 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.linearisation import Rows
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.unanswered import LEFT_OUT, unanswered
-from lm_eval_tasks.definition import needed_files
+from lm_eval_tasks.definition import catalogue, needed_files
+from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.harness import autoload, harness_results, request_cache
 from lm_eval_tasks.harness import run_warnings as outcome
 from lm_eval_tasks.harness.figures import RunFigures, reported
@@ -47,6 +49,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
       (:mod:`lm_eval_tasks.data.provenance`).
     - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``
       (:mod:`lm_eval_tasks.harness.figures`). The harness's table has the metrics alone.
+    - Of a benchmark outside of this package, the results file holds what its table says of the metrics:
+      ``configs.<task>.metadata.benchmark``. Reports and comparisons read it there.
     - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
 
     Attributes:
@@ -69,6 +73,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
             )
         self._figures = RunFigures()
+        loader = self.config.custom_dataset
+        self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """The documents, as the harness loads them; files that are missing are said all at once.
@@ -182,6 +188,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         """The harness's metrics of this task as they are reported; see :func:`lm_eval_tasks.harness.figures.reported`."""
         return reported(self.config.task, metrics, list(super().aggregation()))
 
+    def rows_of(self, metric: str, filter_name: str) -> Rows | None:
+        """The linearised values of a metric in the last run; ``None`` where there are none."""
+        names = [pipeline.name for pipeline in self._filters]
+        return self._figures.rows(metric, names.index(filter_name)) if filter_name in names else None
+
     def denominator_of(self, metric: str) -> str:
         """The documents that a metric counts, in words, from its YAML's ``metric_list``; empty where it says nothing."""
         said = (entry.get("denominator") for entry in self.config.metric_list or () if entry["metric"] == metric)
@@ -200,10 +211,15 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         config: dict[str, Any] = dict(super().dump_config())
         found = provenance.of_task(self)
         config["metadata"] = {**(config.get("metadata") or {}), "provenance": found}
+        if typed := provenance.command_line():
+            config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
         config["test_split"] = found.get("split")
         filters = [pipeline.name for pipeline in self._filters]
         figures = self._figures.as_json(filters, self.denominator_of, self.finer_figures)
         if figures:
             config["metadata"]["figures"] = figures
+        if self._table_elsewhere:
+            name, table = self._table_elsewhere
+            config["metadata"]["benchmark"] = {"name": name, **table.as_json()}
         return config

@@ -46,23 +46,23 @@ def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[dict[st
             seen["rows left out, with a field that is no text"] += 1
             continue
         texts = {name: without_surrogates(row.get(name) or "").strip() for name in TEXTS}
-        answer, spans = without_surrogates(row.get("answer") or ""), row.get("spans") or []
-        found = spans_in(answer, spans)
-        if found is None:
+        answer = without_surrogates(row.get("answer") or "")
+        spans = spans_in(answer, row.get("spans") or [])
+        if spans is None:
             seen["rows left out, with spans that do not fit their answer"] += 1
             continue
         id = str(row.get("id") or number)
         if id in ids:
             raise UsageError(f"{path}: lines {ids[id]} and {number} have the same id {id!r}; an id names one row")
         ids[id] = number
-        yield {**texts, "answer": answer, "id": id, "language": row.get("language") or language, "spans": found}
+        yield {**texts, "answer": answer, "id": id, "language": row.get("language") or language, "spans": spans}
 
 
 def spans_in(answer: str, spans: Any) -> list[Span] | None:
     """Spans of a row (``[start, end, category]``); ``None`` where one is none, or lies outside of the answer."""
     try:
-        found = sorted(span_of(span) for span in spans)
+        ordered = sorted(span_of(span) for span in spans)
     except (TypeError, ValueError):
         return None
-    fitting = all(span.start < span.end <= len(answer) and span.category in CATEGORIES for span in found)
-    return found if fitting else None
+    fitting = all(span.start < span.end <= len(answer) and span.category in CATEGORIES for span in ordered)
+    return ordered if fitting else None

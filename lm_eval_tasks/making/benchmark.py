@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
+
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 from lm_eval_tasks.making import steps
-from lm_eval_tasks.making.languages import LANGUAGES
-from lm_eval_tasks.making.prompting import prompt_of
+from lm_eval_tasks.making.steps import LANGUAGES
 
 __all__ = ["BENCHMARK"]
 _KEPT = Metric("kept_rate", DEFINED_SHARE, True, "all replies")
+_COMMENT = re.compile(r"\A\{#.*?-#\}\s*", re.DOTALL)
+
+
+def _prompt(step: str) -> str:
+    """The Jinja template ``prompts/<step>.jinja``, without the comment that says where it comes from."""
+    text = resources.files("lm_eval_tasks.making").joinpath(f"prompts/{step}.jinja").read_text("utf-8")
+    return _COMMENT.sub("", text).rstrip("\n")
 
 
 def _base(step: str, says: str, most_tokens: int, *metrics: Metric) -> Base:
@@ -20,7 +29,7 @@ def _base(step: str, says: str, most_tokens: int, *metrics: Metric) -> Base:
         documents="lm_eval_tasks.making.dataset.load_task",
         dataset_path="articles",
         prompt={
-            "doc_to_text": prompt_of(step),
+            "doc_to_text": _prompt(step),
             "doc_to_target": "",
             "target_delimiter": "",
             "generation_kwargs": {"until": [], "do_sample": False, "max_gen_toks": most_tokens},

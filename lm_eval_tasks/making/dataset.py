@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,7 @@ from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.articles import read_rows
-from lm_eval_tasks.making.languages import LANGUAGES
-from lm_eval_tasks.making.translation import PARTS
+from lm_eval_tasks.making.steps import LANGUAGES, PARTS
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -84,30 +83,25 @@ def load(
     path = Path(articles).expanduser()
     seen: Counter[str] = Counter()
 
-    def fitting() -> Iterator[Row]:
-        for row in read_rows(path, language, seen):
-            reason = _unfit(row, step, language, min_characters, source_language)
-            if reason:
-                seen[f"rows left out, {reason}"] += 1
-            else:
-                yield row
-
-    of_step: dict[str, Callable[[Row], list[Row]]] = {
-        steps.QUERIES: lambda row: [row],
-        steps.ANSWERS: lambda row: [row],
-        steps.SILVER: lambda row: [{**_passage_of(row, seen), "categories": kinds}],
-        steps.TRANSLATE: lambda row: _parts(row, chosen, translation_prompt == CHAT, translation_prefix),
-    }
     common = {"step": step, "language": language, "language_name": LANGUAGES[language]}
-    documents = [
-        {"row": row["id"], **document, "spans": _columns(document["spans"]), **common}
-        for row in fitting()
-        for document in of_step[step](row)
-    ]
-    said = "; ".join(f"{what}: {number}" for what, number in seen.items())
+    documents: list[Row] = []
+    for row in read_rows(path, language, seen):
+        reason = _unfit(row, step, language, min_characters, source_language)
+        if reason:
+            seen[f"rows left out, {reason}"] += 1
+            continue
+        of_row = [row]
+        if step == steps.SILVER:
+            of_row = [{**_passage_of(row, seen), "categories": kinds}]
+        elif step == steps.TRANSLATE:
+            of_row = _parts(row, chosen, translation_prompt == CHAT, translation_prefix)
+        for document in of_row:
+            spans = [{"start": span.start, "end": span.end, "category": span.category} for span in document["spans"]]
+            documents.append({"row": row["id"], **document, "spans": spans, **common})
+    left_out = "; ".join(f"{reason}: {number}" for reason, number in seen.items())
     if not documents:
-        raise UsageError(f"{task}: {path} holds nothing to work on ({said or 'it is empty'})")
-    log.info("%s: %d documents from %s%s", task, len(documents), path, f"; {said}" if said else "")
+        raise UsageError(f"{task}: {path} holds nothing to work on ({left_out or 'it is empty'})")
+    log.info("%s: %d documents from %s%s", task, len(documents), path, f"; {left_out}" if left_out else "")
     record = provenance.Record(
         "articles",
         local_files=[provenance.local_file("articles", path)],
@@ -186,7 +180,3 @@ def _parts(row: Row, chosen: Sequence[str], chat: bool, prefix: str) -> list[Row
         }
         for part, text in texts.items()
     ]
-
-
-def _columns(spans: Sequence[Any]) -> list[dict[str, Any]]:
-    return [{"start": span.start, "end": span.end, "category": span.category} for span in spans]

@@ -13,10 +13,9 @@ from rapidfuzz import fuzz
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
 from custom_metrics.reading.no_answer import no_answer
-from lm_eval_tasks.making.language_check import other_language
-from lm_eval_tasks.making.replies import Reading
+from lm_eval_tasks.making.replies import NO_TEXT, OTHER_LANGUAGE, Reading, other_language
 
-__all__ = ["ALIKE", "ASKED", "answerable", "read"]
+__all__ = ["ALIKE", "ASKED", "answerable", "read_queries"]
 
 ASKED = 2
 """Questions that the prompt asks for (mFAVA paper, Table 6)."""
@@ -38,7 +37,7 @@ _PAIRED = re.compile(f"{NO_SPACES.pattern}|[\uac00-\ud7a3]+")  # also Korean, wh
 _SHARE, _SHARE_OF_PAIRS = 0.25, 0.1
 
 
-def read(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_queries(reply: str, doc: Mapping[str, Any]) -> Reading:
     """The questions of a reply, as rows with ``question``.
 
     A line that ends with a colon is none ("Here are two questions:"). Where there are more lines than were asked for, those
@@ -74,11 +73,11 @@ def _wrong(question: str, earlier: list[str], doc: Mapping[str, Any]) -> str | N
     if len(question) > LONGEST:
         return "too long"
     if no_answer(question) is not None:
-        return "no text (a loop, markup, code, noise)"
+        return NO_TEXT
     if is_abstention(question, language) or is_abstention(question, "en"):
         return "a refusal"
     if other_language(question, language, reference):
-        return "another language"
+        return OTHER_LANGUAGE
     if not _MARK.search(question[-_LAST:]) and fold(question).strip(EDGE) in fold(reference):
         return "copied from the article"
     if any(fuzz.ratio(fold(question), fold(other)) >= ALIKE for other in earlier):
@@ -95,11 +94,11 @@ def answerable(question: str, reference: str) -> bool:
     Korean, two neighbouring characters do, of which the text holds a tenth. That refuses questions about something else.
     Whether the answer is in the text is for a model to say (the task ``mfava_make_answers_<language>``).
     """
-    asked, said = _units(question), _units(reference)
+    asked, held = _units(question), _units(reference)
     if not asked:
         return False
     share = _SHARE_OF_PAIRS if _PAIRED.search(question) else _SHARE
-    return len(asked & said) >= share * len(asked)
+    return len(asked & held) >= share * len(asked)
 
 
 def _units(text: str) -> set[str]:

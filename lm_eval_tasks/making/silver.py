@@ -13,7 +13,7 @@ from custom_metrics.reading.tagged_text import merged
 from lm_eval_tasks.making.replies import Reading, kept, left_out
 from lm_eval_tasks.mfava.annotations import ParseReport, parse
 
-__all__ = ["BROKEN", "read"]
+__all__ = ["BROKEN", "read_silver"]
 
 BROKEN = frozenset(
     (
@@ -35,7 +35,7 @@ _DELETED = re.compile(
 )  # FAVA's mark of the words that an error takes the place of
 
 
-def read(reply: str, doc: Mapping[str, Any]) -> Reading:
+def read_silver(reply: str, doc: Mapping[str, Any]) -> Reading:
     """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``).
 
     Args:
@@ -82,12 +82,12 @@ def _changed(text: str, inserted: Sequence[Span], original: str) -> str | None:
     if not whole.startswith(first):
         return "changed outside of the tags"
     for number, ((start, end), part) in enumerate(zip(places, parts, strict=True), 1):
-        found = len(whole) - len(part) if number == len(parts) else whole.find(part, at)
-        if found < at or not whole.startswith(part, found):
+        place = len(whole) - len(part) if number == len(parts) else whole.find(part, at)
+        if place < at or not whole.startswith(part, place):
             return "changed outside of the tags"
-        if _solid(text[start:end]) == whole[at:found]:
+        if _solid(text[start:end]) == whole[at:place]:
             return "a tag around words that were not changed"
-        at = found + len(part)
+        at = place + len(part)
     return None
 
 

@@ -26,6 +26,8 @@ class MakingTask(GroundedTask):
                 reading = steps.read(response, request.doc)
                 made += len(reading.rows)
                 reasons += reading.reasons
-        said = "; ".join(f"{reason}: {number}" for reason, number in reasons.most_common()) or "nothing"
-        log.info("%s: %d made of %d replies; left out: %s", self.config.task, made, len(self._instances or ()), said)
+        left_out = "; ".join(f"{reason}: {number}" for reason, number in reasons.most_common()) or "nothing"
+        log.info(
+            "%s: %d made of %d replies; left out: %s", self.config.task, made, len(self._instances or ()), left_out
+        )
         return filtered

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import detection_base
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
 __all__ = ["BENCHMARK"]
+
+
+def _rate(name: str, verdict: str = "makes up less than", **text: Any) -> Metric:
+    """A rate of hallucinated words, from the answers that a detector has read."""
+    return Metric(
+        name,
+        f"lm_eval_tasks.mfava.estimation.{name}",
+        False,
+        "answers with a word that the detector has read; counted in words",
+        counted="answers",
+        headline=True,
+        verdict=verdict,
+        **text,
+    )
+
 
 _ESTIMATION = Base(
     "_mfava_base",
@@ -26,18 +43,44 @@ Which figures of the paper's Table 8 fit which family of models: README.md.""",
     filters={"answer": ("final_answer", "hallucination_spans", "take_first")},
     process_results="lm_eval_tasks.mfava.estimation.process_results",
     metrics=(
-        *(
-            Metric(
-                rate,
-                f"lm_eval_tasks.mfava.estimation.{rate}",
-                False,
-                "answers with a word that the detector has read; counted in words",
-            )
-            for rate in ("detected_rate", "estimated_rate", "rogan_gladen_rate")
+        _rate(
+            "detected_rate",
+            definition="share of words that the detector flags: H / N",
+            title="Words that a detector flags",
+            sentence="The detector flags {value} of the words that it writes; nothing corrects this for the detector's "
+            "errors",
+            verdict="has fewer words flagged than",
+            fallback_for="estimated_rate",
+            is_raw=True,
         ),
-        Metric("response_words", DEFINED_MEAN, None, "all answers"),
-        Metric("hallucinated_words", DEFINED_MEAN, False, "answers that the detector has read"),
-        *(Metric(share, DEFINED_SHARE, False, "all answers") for share in ("abstention_rate", "repetition_rate")),
+        _rate(
+            "estimated_rate",
+            definition="P·H / (R·N), the paper's Equation 1, with the detector's precision and recall",
+            title="Words that are made up, estimated",
+            sentence="About {value} of the words that it writes are made up, by the mFAVA paper's Equation 1; the detector "
+            "flagged {detected_rate}",
+            fallback_for="rogan_gladen_rate",
+        ),
+        _rate(
+            "rogan_gladen_rate",
+            definition="(H/N - FPR) / (TPR - FPR): the estimate that holds where answers are less, or more, hallucinated "
+            "than the calibration texts",
+            label="Rogan-Gladen rate",
+            title="Words that are made up, corrected",
+            sentence="About {value} of the words that it writes are made up, as corrected for the detector's errors "
+            "(Rogan-Gladen); the detector flagged {detected_rate}",
+        ),
+        Metric("response_words", DEFINED_MEAN, None, "all answers", definition="words of an answer", unit="words"),
+        Metric(
+            "hallucinated_words",
+            DEFINED_MEAN,
+            False,
+            "answers that the detector has read",
+            definition="flagged words of an answer",
+            unit="words",
+        ),
+        Metric("abstention_rate", DEFINED_SHARE, False, "all answers", definition="share that abstains"),
+        Metric("repetition_rate", DEFINED_SHARE, False, "all answers", definition="share that runs in circles"),
     ),
 )
 
@@ -86,4 +129,9 @@ BENCHMARK = Benchmark(
     tasks=(*_WILD.values(), *(task for group in _DETECTION for task in group.tasks)),
     groups=(Group("mfava", _IN_PAPER, folder="wild"), *_DETECTION),
     languages={code: language.name for code, language in LANGUAGES.items()},
+    title="mFAVA",
+    questions={
+        "mfava": "How much of what it says without a source is made up?",
+        "mfava_detection": "Does it find what is made up?",
+    },
 )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.data.tables import read_csv
@@ -40,7 +41,7 @@ SUBSETS = 5  # the paper splits the articles in five, one random seed each, and 
 
 def load(
     language: str,
-    detector: str = "lexical",
+    detector: str = DEFAULT_DETECTOR,
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
     calibration_annotations: str | None = None,

@@ -21,10 +21,10 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
+    CalibrationKey,
     estimated,
     figure_of,
     in_force,
-    key_of,
     rates_of,
     say_what_it_rests_on,
 )
@@ -44,7 +44,7 @@ class TaggedAnswer(NamedTuple):
         words: of the answer.
         article: answers about one article depend on each other, and are resampled together.
         subset: of the five.
-        calibration: ``identity|language|annotations|name|version``, the last two of the detector in use.
+        calibration: text of a :class:`lm_eval_tasks.detection.calibrated.CalibrationKey`.
     """
 
     flagged: float
@@ -71,7 +71,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     answer, language = found["answer"], doc["language"]
     flagged, total = flagged_words(answer, found["spans"], language)
     failed = math.isnan(flagged)
-    tagged = TaggedAnswer(flagged, total, doc["article"], doc["subset"], key_of(doc, found["detector"]))
+    tagged = TaggedAnswer(flagged, total, doc["article"], doc["subset"], str(CalibrationKey.of(doc, found["detector"])))
     counts = total and not failed
     return {
         "detected_rate": Carried(flagged / total, tagged) if counts else None,
@@ -96,9 +96,9 @@ def _say_how_to_calibrate() -> None:
 @lru_cache(maxsize=128)
 def _calibration(key: str) -> calibrations.LanguageCalibration | None:
     """The calibration of a key; says once why there is none, or why it may not fit, and what to do."""
-    path, language, *_ = key.rsplit("|", 4)
-    found = in_force(key, f"mfava_{language}")
-    if found is None and path != NO_CALIBRATION:
+    parsed = CalibrationKey.parse(key)
+    found = in_force(parsed, f"mfava_{parsed.language}")
+    if found is None and parsed.calibration != NO_CALIBRATION:
         _say_how_to_calibrate()
     return found
 
@@ -117,7 +117,7 @@ def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[floa
         for values in ([part[index] for part in parts] for index in range(len(RATES)))
     ]
     counts = calibration.counts if calibration else None
-    language = answers[0].calibration.rsplit("|", 4)[1]
+    language = CalibrationKey.parse(answers[0].calibration).language
     if calibration is not None:
         say_what_it_rests_on(f"mfava_{language}", whole, calibration)
     if counts is not None and not math.isnan(whole.detected.value):

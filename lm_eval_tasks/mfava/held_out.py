@@ -25,9 +25,8 @@ from custom_metrics.scores.character_labels import iou, rho
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
 from detector_plugin import lexical
-from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
+from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_groups
 from detector_plugin.lexical.training import weights_name
-from detector_plugin.texts import text_groups
 from lm_eval_tasks.mfava.reliability import bins, calibration_error, draw
 
 __all__ = ["Reading", "read", "readings", "summary"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
@@ -15,13 +18,16 @@ from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import processes
-from lm_eval_tasks.models.names import TO_EVERY_MODEL, name_of
+from lm_eval_tasks.data.provenance import PACKAGE
 
-__all__ = ["DocumentAnswerer"]
+__all__ = ["DocumentAnswerer", "digest_of", "options_of"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _TABLE = "answers that follow from documents"
+_TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")
+"""Options that the harness gives to whatever model."""
+_UNFIT = re.compile(r"[^\w.-]+")
 
 
 class DocumentAnswerer(LM):  # type: ignore[misc]
@@ -35,10 +41,12 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     Attributes:
         NAME: as in ``--model``.
+        NAMED_BY: the first word of its name in results, the option that follows, and the option's default.
         SHARED: whether processes of a launch share the documents. Otherwise each answers all of its own.
     """
 
     NAME = ""
+    NAMED_BY = ("", "", "")
     SHARED = True
     tokenizer_name = ""  # part of the harness's key for cached requests
 
@@ -49,12 +57,21 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
-        """See :class:`~lm_eval_tasks.harness.harness_results.NamesItsResults`."""
-        return name_of(cls.NAME, model_args)
+        """The model's name in results: that of its settings, such as ``lm-eval-grounded/baseline-lexical``.
+
+        A digest of the other options follows where there are any, so that no two settings share a name.
+        """
+        options = options_of(model_args)
+        prefix, option, default = cls.NAMED_BY
+        chosen = shown = str(options.pop(option, default))
+        if "/" in chosen:  # a path, or a name on the hub
+            shown, options = chosen.rstrip("/").rsplit("/", 1)[-1], {**options, option: chosen}
+        ending = f"-{digest_of(options)}" if options else ""
+        return f"{PACKAGE}/{prefix}-{_UNFIT.sub('_', shown)[:60].strip('_.-') or 'unnamed'}{ending}"
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-        """As above; the plain name, unless a model says otherwise."""
+        """The folder of the results: the plain name, unless a model says otherwise."""
         return plain
 
     @classmethod
@@ -69,7 +86,9 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         taken = signature(cls).parameters
         of_harness = {key: value for key, value in (additional_config or {}).items() if value is not None}
         given = {
-            key: value for key, value in {**arg_dict, **of_harness}.items() if key in taken or key not in TO_EVERY_MODEL
+            key: value
+            for key, value in {**arg_dict, **of_harness}.items()
+            if key in taken or key not in _TO_EVERY_MODEL
         }
         refuse_unknown(cls.NAME, given, cls)
         return cls(**given)
@@ -147,3 +166,15 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     def loglikelihood_rolling(self, requests: Sequence[Any]) -> NoReturn:
         self.loglikelihood(requests)
+
+
+def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """``--model_args`` by name, without what the harness gives to every model."""
+    options = simple_parse_args_string(model_args) if isinstance(model_args, str) else model_args or {}
+    return {key: value for key, value in options.items() if key not in _TO_EVERY_MODEL}
+
+
+def digest_of(options: Mapping[str, Any]) -> str:
+    """Six hexadecimal digits that differ where options differ."""
+    content = json.dumps(options, sort_keys=True, default=str)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -50,6 +50,7 @@ class GroundedBaseline(DocumentAnswerer):
     """
 
     NAME = "grounded-baseline"
+    NAMED_BY = ("baseline", "strategy", "lexical")
 
     def __init__(
         self,
@@ -157,11 +158,11 @@ def split_sentences(text: str) -> list[str]:
 def terms(text: str) -> set[str]:
     """Words by their first five letters, and pairs of characters where a script has no spaces."""
     text = unicodedata.normalize("NFKC", text).casefold()
-    found: set[str] = set()
+    beginnings = {word[:5] for word in _WORD.findall(NO_SPACES.sub(" ", text))}
+    pairs: set[str] = set()
     for run in NO_SPACES.findall(text):
-        found.update(run[i : i + 2] for i in range(max(1, len(run) - 1)))
-    found.update(word[:5] for word in _WORD.findall(NO_SPACES.sub(" ", text)))
-    return found
+        pairs.update(run[i : i + 2] for i in range(max(1, len(run) - 1)))
+    return beginnings | pairs
 
 
 def _short(term: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.detector import Detector, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.filters import as_text
 from detector_plugin.loading import load_detector, takes
 from detector_plugin.span_store import StoredDetector
@@ -40,10 +40,11 @@ class HallucinationDetector(DocumentAnswerer):
     """
 
     NAME = "hallucination-detector"
+    NAMED_BY = ("detector", "detector", DEFAULT_DETECTOR)
 
     def __init__(
         self,
-        detector: str = "lexical",
+        detector: str = DEFAULT_DETECTOR,
         device: Any = None,
         batch_size: Any = None,
         max_batch_size: Any = None,
@@ -100,6 +101,6 @@ class HallucinationDetector(DocumentAnswerer):
             [str(doc.get("query") or "") for doc in docs],
         )
         return [
-            Unanswered() if found is None else render(answer, found)
-            for answer, found in zip(answers, spans, strict=True)
+            Unanswered() if of_answer is None else render(answer, of_answer)
+            for answer, of_answer in zip(answers, spans, strict=True)
         ]

@@ -2,8 +2,8 @@
 
 ``--model replay --model_args path=FILE[,model=NAME][,name=NAME]``
 
-The results have the name of the model that gave the answers, where it is known (:mod:`lm_eval_tasks.models.names`);
-``name=`` sets another. The results file says which files the answers came from.
+The results have the name of the model that gave the answers, where it is known (:meth:`Replay.results_name`); ``name=``
+sets another. The results file says which files the answers came from.
 
 Reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 
@@ -32,24 +32,23 @@ from typing import Any
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.provenance import local_file
+from lm_eval_tasks.data.samples import dated_task, task_of
 from lm_eval_tasks.data.source_errors import MissingSource
 from lm_eval_tasks.data.tables import read_lines
 from lm_eval_tasks.data.unanswered import Unanswered
-from lm_eval_tasks.models.answering import DocumentAnswerer
-from lm_eval_tasks.models.names import digest_of, options_of
+from lm_eval_tasks.models.answering import DocumentAnswerer, digest_of, options_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.runs.finding import find_files
 from lm_eval_tasks.runs.results_file import read_results
 
 __all__ = ["Replay", "answers_from"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl(?:\.gz)?$")
 _UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")
 REFUSE, SKIP, EMPTY = "refuse", "skip", "empty"  # what to do with documents that have no stored answer
 
 _ID_COLUMNS = ("query_id", "id")
-_SAID_OF_ITSELF = ("task", "language", "subset")
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,9 @@ class StoredAnswer:
     subset: str | None = None
 
     def fits(self, task: str | None, doc: dict[str, Any]) -> bool:
-        asked = {"task": task, "language": doc.get("language"), "subset": doc.get("subset")}
-        return all(
-            mine is None or asked[name] is None or mine == asked[name]
-            for name in _SAID_OF_ITSELF
-            for mine in (getattr(self, name),)
-        )
+        """Whether nothing of what is known contradicts the document."""
+        known, asked = (self.task, self.language, self.subset), (task, doc.get("language"), doc.get("subset"))
+        return all(a is None or b is None or a == b for a, b in zip(known, asked, strict=True))
 
 
 class Replay(DocumentAnswerer):
@@ -77,7 +73,7 @@ class Replay(DocumentAnswerer):
     Args:
         path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
         model: which model's answers, where the files hold those of several.
-        name: of the model in the results; see :mod:`lm_eval_tasks.models.names`.
+        name: of the model in the results; see :meth:`results_name`.
         missing: what to do with documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
             no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
             as ``"empty"`` answers.
@@ -108,6 +104,14 @@ class Replay(DocumentAnswerer):
         self.answers, self.broken = _load(self.paths, model)
         if self.broken:
             log.warning("replay: %d lines of %s could not be read and were passed over", self.broken, path)
+
+    @classmethod
+    def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
+        """The option ``name``; else the model that the answers are of, as the option ``model``, the results file beside
+        logged samples, or the answers themselves name it; else the name of their file or folder."""
+        options = options_of(model_args)
+        place = Path(str(options.get("path") or "")).expanduser()
+        return str(options.get("name") or options.get("model") or _model_of(place) or _stem_of(place))
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
@@ -143,21 +147,21 @@ class Replay(DocumentAnswerer):
         answers = [self._answer(request) for request in requests]
         if requests and all(answer is None for answer in answers):
             raise UsageError(self._nothing_fits(requests))
-        found: dict[str, dict[int, bool]] = {}
+        answered: dict[str, dict[int, bool]] = {}  # task to document to whether it has an answer
         for request, answer in zip(requests, answers, strict=True):
-            found.setdefault(request.task_name, {})[request.doc_id] = answer is not None
-        incomplete = {task: docs for task, docs in sorted(found.items()) if not all(docs.values())}
+            answered.setdefault(request.task_name, {})[request.doc_id] = answer is not None
+        incomplete = {task: docs for task, docs in sorted(answered.items()) if not all(docs.values())}
         untouched = [task for task, docs in incomplete.items() if not any(docs.values())]
         if incomplete and self.missing == REFUSE:
-            raise UsageError(self._refusal(found, incomplete, untouched))
+            raise UsageError(self._refusal(answered, incomplete, untouched))
         if untouched and self.missing == SKIP:
             raise UsageError(
                 f"replay: no document of {', '.join(untouched)} has a stored answer in {self.path}, which leaves nothing "
                 f"to score; leave it out of --tasks"
             )
+        outcome = "count as empty" if self.missing == EMPTY else "are left out of its figures"
         for task, docs in incomplete.items():
             number = list(docs.values()).count(False)
-            outcome = "count as empty" if self.missing == EMPTY else "are left out of its figures"
             log.warning(
                 "replay: %d of %d documents of %s found no stored answer and %s", number, len(docs), task, outcome
             )
@@ -175,32 +179,33 @@ class Replay(DocumentAnswerer):
 
     def _refusal(
         self,
-        found: Mapping[str, Mapping[int, bool]],
+        answered: Mapping[str, Mapping[int, bool]],
         incomplete: Mapping[str, Mapping[int, bool]],
         untouched: Sequence[str],
     ) -> str:
-        counted = [f"{list(docs.values()).count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
-        said = [f"replay: documents without a stored answer in {self.path}: {', '.join(counted)}."]
+        """Which documents have no answer, and the ways out."""
+        counts = [f"{list(docs.values()).count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
+        parts = [f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}."]
         if untouched:
-            said.append(f"Leave {', '.join(untouched)} out of --tasks.")
-        firsts = {task: first_of(docs) for task, docs in incomplete.items() if task not in untouched}
-        limits = {n for n in firsts.values() if n}
-        others = [len(docs) for task, docs in found.items() if task not in incomplete]
-        if len(limits) == 1 and all(firsts.values()) and all(number <= min(limits) for number in others):
-            (limit,) = limits
-            said.append(
+            parts.append(f"Leave {', '.join(untouched)} out of --tasks.")
+        limits = {task: first_of(docs) for task, docs in incomplete.items() if task not in untouched}
+        known = {limit for limit in limits.values() if limit}
+        whole = [len(docs) for task, docs in answered.items() if task not in incomplete]
+        if len(known) == 1 and all(limits.values()) and all(number <= min(known) for number in whole):
+            (limit,) = known
+            parts.append(
                 f"Stored are the answers to the first {limit}, as of a run with --limit {limit}: say so here too."
             )
-        elif limits:
-            partial = ", ".join(f"{task} with --limit {n}" for task, n in firsts.items() if n)
-            said.append(
+        elif known:
+            partial = ", ".join(f"{task} with --limit {limit}" for task, limit in limits.items() if limit)
+            parts.append(
                 f"Stored are the answers to the first documents, as of partial runs: replay {partial}, each alone."
             )
-        way = "Or, among" if len(said) > 1 else "Among"
-        said.append(
+        way = "Or, among" if len(parts) > 1 else "Among"
+        parts.append(
             f"{way} --model_args: missing=skip scores only what is there, missing=empty takes the empty answer."
         )
-        return " ".join(said)
+        return " ".join(parts)
 
     def _answer(self, request: Any) -> str | None:
         identity = _identity(request.doc)
@@ -231,6 +236,39 @@ def _identity(doc: dict[str, Any]) -> str | None:
     return next((str(doc[column]) for column in _ID_COLUMNS if doc.get(column) is not None), None)
 
 
+def _model_of(place: Path) -> str:
+    """The model that stored answers are of; empty where nothing says it, or there are several."""
+    if not place.is_dir() and dated_task(place) is None:
+        return _model_in(place) if place.is_file() else ""
+    models: set[str] = set()
+    try:
+        for files in find_files(place):
+            for date in files.samples.keys() & files.results.keys():
+                models.add(str(read_results(files.results[date]).get("model_name") or ""))
+    except (OSError, ValueError):
+        return ""
+    return models.pop() if len(models) == 1 else ""
+
+
+def _model_in(file: Path) -> str:
+    """The model that the first line of a file of answers names; empty where it names none, or several."""
+    try:
+        first = json.loads(next((line for _, line in read_lines(file) if line.strip()), "{}"))
+    except (OSError, ValueError, RecursionError):  # replay says what is wrong with it
+        return ""
+    if not isinstance(first, Mapping):
+        return ""
+    results = first.get("results")
+    model = next(iter(results)) if isinstance(results, Mapping) and len(results) == 1 else first.get("model")
+    return model if isinstance(model, str) and model.strip() else ""
+
+
+def _stem_of(place: Path) -> str:
+    if "*" in place.name:
+        place = place.parent
+    return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
+
+
 def _made_by(results: Path) -> tuple[Any, Any, Any]:
     """Model, files of answers, and other options behind a results file."""
     try:
@@ -252,12 +290,12 @@ def answers_from(path: str) -> list[dict[str, Any]]:
 def _paths(path: str) -> list[Path]:
     place = Path(path).expanduser()
     if place.is_dir():
-        found = finished(place, "*.jsonl", "*.jsonl.gz")
+        files = finished(place, "*.jsonl", "*.jsonl.gz")
     else:
-        found = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
-    if not found:
+        files = [place] if place.is_file() else sorted(map(Path, glob.glob(str(place), recursive=True)))
+    if not files:
         raise MissingSource(f"replay: no file of answers (*.jsonl, *.jsonl.gz) at {place}")
-    return found
+    return files
 
 
 def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[StoredAnswer]], int]:
@@ -270,12 +308,12 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
                 continue
             try:
                 record = json.loads(line)
-                found = list(_stored(record, path, number))
+                stored = list(_stored(record, path, number))
             except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
                 broken += 1
                 log.warning("replay: %s, line %d is no stored answer and was passed over (%s)", path, number, error)
                 continue
-            for identity, name, answer in found:
+            for identity, name, answer in stored:
                 if name is not None:
                     models.add(name)
                 if model is None or name is None or name == model:
@@ -299,45 +337,35 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
 
 
 def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[str, str | None, StoredAnswer]]:
+    """The answers of a line, each with the id of its document and the name of its model."""
     source = f"{path.name}:{number}"
-    if "resps" in record and "doc" in record:
-        yield from _harness_sample(record, path, source)
-        return
-    identity = _identity(record)
-    if identity is None:
-        raise KeyError(f"none of {', '.join(_ID_COLUMNS)}")
-    said = {name: record.get(name) for name in _SAID_OF_ITSELF}
-    if "results" in record:
-        upstream = _UPSTREAM_FILE.match(path.name)
-        template = record.get("template")
-        if upstream:
-            said["language"] = said["language"] or upstream["language"]
-            template = template or upstream["template"]
-        if path.parent.name in ("relevant", "non_relevant"):
-            said["subset"] = said["subset"] or path.parent.name
-        if template and said["language"] in LANGUAGES:
-            said["task"] = f"nomiracl_{said['language']}" + ("" if template == "vanilla" else f"_{template}")
-        for name, response in record["results"].items():
-            yield identity, str(name), StoredAnswer(_text(response), source, **said)
-        return
-    name = record.get("model")
-    yield identity, None if name is None else str(name), StoredAnswer(_text(record["response"]), source, **said)
-
-
-def _harness_sample(record: dict[str, Any], path: Path, source: str) -> Iterator[tuple[str, None, StoredAnswer]]:
-    doc = record["doc"]
+    harness = "resps" in record and "doc" in record
+    doc = record["doc"] if harness else record
     identity = _identity(doc)
     if identity is None:
-        raise KeyError(f"none of {', '.join(_ID_COLUMNS)} in doc")
-    named = _SAMPLES_FILE.search(path.name)
-    answer = StoredAnswer(
-        _text(record["resps"][0][0]),
-        source,
-        task=named["task"] if named else None,
-        language=doc.get("language"),
-        subset=doc.get("subset"),
-    )
-    yield identity, None, answer  # once for every filter that was logged; equal answers are no conflict
+        raise KeyError(f"none of {', '.join(_ID_COLUMNS)}{' in doc' if harness else ''}")
+    known = {name: doc.get(name) for name in ("language", "subset")}
+    if harness:  # once for every filter that was logged; equal answers are no conflict
+        task = task_of(Path(path.name.removesuffix(".gz")))
+        yield identity, None, StoredAnswer(_text(record["resps"][0][0]), source, task, **known)
+        return
+    task = record.get("task")
+    if "results" not in record:
+        name = record.get("model")
+        answer = StoredAnswer(_text(record["response"]), source, task, **known)
+        yield identity, None if name is None else str(name), answer
+        return
+    upstream = _UPSTREAM_FILE.match(path.name)
+    template = record.get("template")
+    if upstream:
+        known["language"] = known["language"] or upstream["language"]
+        template = template or upstream["template"]
+    if path.parent.name in ("relevant", "non_relevant"):
+        known["subset"] = known["subset"] or path.parent.name
+    if template and known["language"] in LANGUAGES:
+        task = f"nomiracl_{known['language']}" + ("" if template == "vanilla" else f"_{template}")
+    for name, response in record["results"].items():
+        yield identity, str(name), StoredAnswer(_text(response), source, task, **known)
 
 
 def _text(response: Any) -> str:

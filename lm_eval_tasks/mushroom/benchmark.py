@@ -17,7 +17,35 @@ its errors as what the model should say.""",
     dataset_path="Helsinki-NLP/mu-shroom",
     process_results="custom_metrics.scores.character_labels.process_results",
     reply="copied_answer",
-    metrics=tuple(Metric(name, DEFINED_MEAN, True, "all answers") for name in ("iou", "rho")),
+    metrics=(
+        Metric(
+            "iou",
+            DEFINED_MEAN,
+            True,
+            "all answers",
+            definition="overlap of the characters that people and the detector mark",
+            unit="score",
+            label="IoU",
+            title="Agrees with people on what is hallucinated",
+            sentence="The characters that it flags and those that people marked overlap by {value} on average, as "
+            "intersection over union",
+            counted="answers",
+            headline=True,
+        ),
+        Metric(
+            "rho",
+            DEFINED_MEAN,
+            True,
+            "all answers",
+            definition="rank correlation of the detector's probabilities with the annotators' votes, over characters",
+            unit="correlation",
+            title="Ranks characters as people do",
+            sentence="Its probabilities rank characters as the annotators' votes do with a correlation of {value} on "
+            "average",
+            counted="answers",
+            headline=True,
+        ),
+    ),
 )
 _TASKS = tuple(Task(f"mushroom_{language}", _BASE, {"language": language}) for language in LANGUAGES)
 
@@ -26,4 +54,7 @@ BENCHMARK = Benchmark(
     tasks=_TASKS,
     groups=(Group("mushroom", _TASKS),),
     languages={code: language.name for code, language in LANGUAGES.items()},
+    title="Mu-SHROOM",
+    questions={"mushroom": "Does it find what people marked as hallucinated?"},
+    task_type="token-classification",
 )

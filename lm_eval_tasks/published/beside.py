@@ -9,7 +9,8 @@ from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.independent_shares import newcombe
-from custom_metrics.statistics.units import is_measurable, unit_of
+from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published.differing import answered_otherwise, differs
 from lm_eval_tasks.published.rows import PublishedRow, Source, rows_for
 from lm_eval_tasks.runs import Run, TaskRun, labels
@@ -71,6 +72,7 @@ class BesidePaper:
         rows: the published figures, each with every run that has this task. Of a long ranking the first, the middle, the
             last, and those next to the runs.
         of: how many published figures there are.
+        measured: the metric, as the table of its benchmark describes it.
     """
 
     task: str
@@ -80,6 +82,7 @@ class BesidePaper:
     own: tuple[Own, ...]
     rows: tuple[tuple[PublishedRow, tuple[Against, ...]], ...]
     of: int
+    measured: Metric
     run_filters: tuple[str, ...] = ()
 
 
@@ -124,6 +127,7 @@ def _of_source(
             for row in shown
         ),
         of=len(kept),
+        measured=runs[0][2].metric(metric),
         run_filters=tuple(dict.fromkeys(name for _, _, part in having for name in part.figures)),
     )
 
@@ -161,7 +165,7 @@ def _of_interest(rows: Sequence[PublishedRow], values: Sequence[float]) -> list[
 def _against(row: PublishedRow, label: str, figure: Mapping[str, Any], run: Run, part: TaskRun) -> Against:
     value, n = float(figure["value"]), int(figure.get("n") or 0)
     reasons = tuple(differs(row, part))
-    if not reasons and not is_measurable(Figure(value, *_bounds(figure)), unit_of(row.metric)):
+    if not reasons and not is_measurable(Figure(value, *_bounds(figure)), part.metric(row.metric).unit):
         reasons = ("the run's figure is not measurable: its bounds span more than half of the scale",)
     if reasons:
         return Against(label, math.nan, math.nan, math.nan, "", reasons, ())

@@ -10,14 +10,13 @@ from __future__ import annotations
 from lm_eval_tasks.runs.answers import Answer, Reading, cluster_of, differing_columns
 from lm_eval_tasks.runs.columns import Answers, Column, Derive, Readings, digest_of, read_answers
 from lm_eval_tasks.runs.finding import read_runs
-from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter, labels
 
 __all__ = [
     "Answer",
     "Answers",
     "Column",
     "Derive",
-    "MeasuredBy",
     "Reading",
     "Readings",
     "Run",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.samples import dated_task
 from lm_eval_tasks.data.source_errors import MissingSource
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs.results_file import leaves_of, read_results, record_of, said_of
-from lm_eval_tasks.runs.run import MeasuredBy, Run, Settings, TaskRun
+from lm_eval_tasks.runs.run import Run, Settings, TaskRun
 
 __all__ = ["RunFiles", "find_files", "read_files", "read_runs"]
 
@@ -170,19 +171,22 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     record = record_of(config)
     figures = said_of(config, "figures")
     known = figures.items() if isinstance(figures, Mapping) else ()
+    elsewhere = _table_elsewhere(config)
+    benchmark = str(said_of(config, "benchmark").get("name") or "") if elsewhere else _benchmark(name, config)
     return TaskRun(
         task=name,
-        benchmark=_benchmark(name, config),
+        benchmark=benchmark,
         language=_language(name, record),
         version=(results.get("versions") or {}).get(name),
         config=config,
         provenance=record,
         figures={name: found for name, found in known if _are_mappings(found)},
-        metrics=_metrics(name, config),
+        metrics=_metrics(name, config, elsewhere or catalogue.table_named(benchmark)),
         settings=_settings(name, results, config, record),
         results=results.get("results", {}).get(name, {}),
         samples=samples,
         results_file=path,
+        table_elsewhere=elsewhere,
     )
 
 
@@ -213,7 +217,13 @@ def _language(name: str, record: Mapping[str, Any]) -> str:
     return known or (str(options.get("language") or "") if isinstance(options, Mapping) else "")
 
 
-def _metrics(name: str, config: Mapping[str, Any]) -> tuple[MeasuredBy, ...]:
+def _table_elsewhere(config: Mapping[str, Any]) -> Benchmark | None:
+    """What a results file says of a benchmark that lies outside of this package."""
+    described = said_of(config, "benchmark")
+    return Benchmark.from_json(described) if isinstance(described, Mapping) else None
+
+
+def _metrics(name: str, config: Mapping[str, Any], table: Benchmark | None) -> tuple[Metric, ...]:
     """The metrics that a results file lists; without one, those of the task in our tables."""
     said = config.get("metric_list")
     listed = (
@@ -221,20 +231,17 @@ def _metrics(name: str, config: Mapping[str, Any]) -> tuple[MeasuredBy, ...]:
     )
     if listed:
         return tuple(
-            MeasuredBy(
-                str(entry["metric"]),
-                str(entry.get("aggregation") or ""),
-                entry.get("higher_is_better"),
-                str(entry.get("denominator") or ""),
+            replace(
+                catalogue.metric_of(str(entry["metric"]), table),
+                aggregation=str(entry.get("aggregation") or ""),
+                higher_is_better=entry.get("higher_is_better"),
+                denominator=str(entry.get("denominator") or ""),
             )
             for entry in listed
         )
     base = catalogue.base_of(name)
-    known = base.metrics if base else ()
-    return tuple(
-        MeasuredBy(metric.name, metric.aggregation.rpartition(".")[2], metric.higher_is_better, metric.denominator)
-        for metric in known
-    )
+    metrics = base.metrics if base else ()
+    return tuple(replace(metric, aggregation=metric.aggregation.rpartition(".")[2]) for metric in metrics)
 
 
 def _settings(name: str, results: Mapping[str, Any], config: Mapping[str, Any], record: Mapping[str, Any]) -> Settings:

@@ -13,29 +13,11 @@ from typing import Any
 from custom_metrics.broken_run import PROMPTED, Prompting
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.data.source_errors import MissingSource
-from lm_eval_tasks.definition.schema import DEFINED_SHARE
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.runs.columns import Answers, Derive, read_answers
 
-__all__ = ["MeasuredBy", "Run", "Settings", "TaskRun", "headline_filter", "labels"]
-
-_FAIR = "robust"
-
-
-@dataclass(frozen=True)
-class MeasuredBy:
-    """A metric of a task.
-
-    Attributes:
-        name: of the metric.
-        aggregation: ``defined_share``, ``defined_mean``, or the name of an aggregation of its own; empty where unknown.
-        higher_is_better: ``None`` where neither is.
-        denominator: the documents that count, in words; empty where unknown.
-    """
-
-    name: str
-    aggregation: str = ""
-    higher_is_better: bool | None = None
-    denominator: str = ""
+__all__ = ["Run", "Settings", "TaskRun", "headline_filter", "labels"]
 
 
 @dataclass(frozen=True)
@@ -73,11 +55,12 @@ class TaskRun:
         config: of the task, from the results file; empty where there is none.
         provenance: where its numbers come from; empty where that is not known.
         figures: filter to name to figure (``value``, ``low``, ``high``, ``standard_error``, ``n``, ``denominator``).
-        metrics: in the order of the harness's table.
+        metrics: in the order of the harness's table, each as its benchmark's table describes it.
         settings: how it was put to the model.
         results: its metrics as the results file has them: ``metric,filter`` to value.
         samples: file of its answers; ``None`` where they were not logged.
         results_file: ``None`` where the samples have none.
+        table_elsewhere: what the results file says of a benchmark that lies outside of this package; ``None`` for ours.
     """
 
     task: str
@@ -87,11 +70,12 @@ class TaskRun:
     config: Mapping[str, Any]
     provenance: Mapping[str, Any]
     figures: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    metrics: tuple[MeasuredBy, ...]
+    metrics: tuple[Metric, ...]
     settings: Settings
     results: Mapping[str, Any]
     samples: Path | None
     results_file: Path | None
+    table_elsewhere: Benchmark | None = None
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
@@ -116,9 +100,26 @@ class TaskRun:
         reasons = self.provenance.get("not_comparable")
         return [str(reason) for reason in reasons] if isinstance(reasons, (list, tuple)) else []
 
-    def is_share(self, metric: str) -> bool:
-        """Whether a metric is a share of its documents, not a mean of numbers or a rate of its own."""
-        return any(one.name == metric and one.aggregation == DEFINED_SHARE for one in self.metrics)
+    @property
+    def table(self) -> Benchmark | None:
+        """The table of its benchmark; ``None`` for a task that is in none."""
+        return self.table_elsewhere or catalogue.table_named(self.benchmark)
+
+    def metric(self, name: str) -> Metric:
+        """A metric as its results list it; of other figures what :func:`lm_eval_tasks.definition.catalogue.metric_of`
+        knows."""
+        listed = next((metric for metric in self.metrics if metric.name == name), None)
+        return listed or catalogue.metric_of(name, self.table)
+
+    def is_headline(self, metric: str) -> bool:
+        """Whether a metric is a headline of its benchmark. All are where no table marks any."""
+        marks = self.table is not None and any(each.headline for each in self.table.metrics.values())
+        return not marks or self.metric(metric).headline
+
+    @property
+    def headline_filter(self) -> str:
+        """The filter whose numbers compare models, see :func:`headline_filter`."""
+        return headline_filter(self.filters, self.metrics)
 
     def figure(self, metric: str, filter_name: str) -> Figure:
         """A figure; undefined where the results have none. Without bounds where they have the value alone."""
@@ -153,14 +154,15 @@ def _number(value: Any) -> float:
     return float(value) if usable else math.nan
 
 
-def headline_filter(filters: Sequence[str]) -> str:
-    """The filter whose numbers compare models: ``robust`` where there is one, which is fair to answers in a model's own
-    words; else the first. Published rates of NoMIRACL are ``strict``.
+def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
+    """The filter whose numbers compare models: the one that a metric's table names, else the first.
 
     Args:
         filters: of a task, in their order; without any the harness calls it ``none``.
+        metrics: of the task.
     """
-    return _FAIR if _FAIR in filters else next(iter(filters), "none")
+    named = (metric.filter for metric in metrics if metric.filter in filters)
+    return next((name for name in (*named, *filters)), "none")
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ that differs only behind the 256th token: equal vectors, in the order of the cor
 
 def _ranking(mirror: str, minilm: str) -> None:
     """The README's figures of retrieval on the mirror; MiniLM reads 5,494 passages, minutes on a CPU."""
-    from lm_eval_tasks.commands.work.retrieving import retrieve
+    from lm_eval_tasks.commands.retrieve import retrieve
 
     for name, expected in MEASURED.items():
         with timed() as seconds:

@@ -31,7 +31,6 @@ FAULTS: Mapping[str, tuple[int, bytes | None]] = {
     "302": (302, b""),
     "empty": (200, b""),
     "text": (200, b"upstream request timeout"),
-    "list": (200, b"[]"),
     "no data": (200, b'{"data": []}'),
     "bad base64": (200, b'{"data": [{"data": "###"}]}'),
     "deep": (200, b"[" * 100_000),

@@ -10,12 +10,15 @@ from __future__ import annotations
 import sys
 from functools import _lru_cache_wrapper
 
-MODULES = tuple(
-    f"custom_metrics/{name}.py"
-    for name in (
-        *("abstention", "abstention_explained", "folding", "letter_pairs", "matching"),
-        *("patterns", "phrases", "sentence", "sentences", "word_classes"),
-    )
+MODULES = (
+    *(
+        f"custom_metrics/abstention/{name}.py"
+        for name in (
+            *("__init__", "explained", "folding", "labelled_parts", "matching", "patterns", "phrases"),
+            *("sentence_reading", "sentence_splitting", "word_classes"),
+        )
+    ),
+    "custom_metrics/reading/letter_pairs.py",
 )
 """What compiled tables are made of, or hide."""
 

@@ -1,43 +1,234 @@
-"""The engines, by the name that the option ``engine`` gives."""
+"""What an engine is, and what engines share. It computes the classes' probabilities of a window's tokens, and nothing else.
+
+Windows, the readings of them, thresholds and spans are the same code for all engines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from threading import Thread
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from custom_metrics.usage.options import known_instead, misspelt
+import numpy as np
+from numpy.typing import NDArray
+
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines.engine import Engine
-from detector_plugin.transformers.engines.runner import Runner
-from detector_plugin.transformers.engines.server import Server
-from detector_plugin.transformers.engines.vllm import VLLM
-from detector_plugin.transformers.options import one_of
+from detector_plugin.transformers.model import Described
+from detector_plugin.transformers.windows import Reading
 
-__all__ = ["ENGINES", "engine_of"]
+__all__ = [
+    "Engine",
+    "FailingInput",
+    "Loop",
+    "Setup",
+    "direction_probe",
+    "reads_types",
+    "refuse_direction",
+    "softmax",
+]
 
-ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM, "server": Server}
-"""Each is a class with the methods of :class:`detector_plugin.transformers.engines.engine.Engine`. A new engine is a
-line here."""
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 
-def engine_of(detector: str, name: str, options: Mapping[str, Any], ours: list[str]) -> type[Engine]:
-    """The engine of a name.
+class Setup(NamedTuple):
+    """What an engine is made of.
+
+    Attributes:
+        model: as its files describe it.
+        bidirectional: whether a decoder's tokens see those after them.
+        pairs: whether documents are pairs of texts; a model that tells the two apart is to be told which token is of which.
+        max_length: tokens of an input, where the user or the model's folder said so.
+        batch_size: inputs at once, at most; ``None`` for what suits the engine.
+        batch_tokens: tokens at once, at most; ``None`` for what suits it.
+        dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``.
+        device: ``auto`` or one of torch's.
+        options: of this engine alone.
+    """
+
+    model: Described
+    bidirectional: bool
+    pairs: bool
+    max_length: int | None
+    batch_size: int | None
+    batch_tokens: int | None
+    dtype: str
+    device: str
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+
+class FailingInput(Exception):
+    """Why an input can never be read, while others can."""
+
+
+class Engine(Protocol):
+    """Computes probabilities.
+
+    Attributes:
+        OPTIONS: names of the options that this engine alone has; ``None``: it says itself which.
+        longest: tokens of an input, at most, that the model can read; ``None`` where there is no such limit.
+    """
+
+    OPTIONS: tuple[str, ...] | None
+    longest: int | None
+
+    def __init__(self, setup: Setup) -> None:
+        """Load the model, or find it where it runs.
+
+        Raises:
+            UnusableDetector: it cannot be had.
+        """
+
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Raise what is known to be wrong before a model is loaded: `options` are this engine's own.
+
+        Raises:
+            UnusableDetector: it is.
+        """
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
+        """The probabilities of each class for each token of each window, in the order in which windows are done; of a
+        window that can never be read, why.
+
+        Args:
+            readings: of which no more are taken than the engine works on at once, so that memory is bounded.
+
+        Raises:
+            UnusableDetector: they cannot be computed.
+        """
+        ...
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Probabilities of the classes, from one row of logits a token."""
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    made: NDArray[np.float32] = shifted / shifted.sum(-1, keepdims=True)
+    return made
+
+
+def reads_types(setup: Setup) -> bool:
+    """Whether the model is to be told first text from second, as BERT is; it has an embedding for each of the two."""
+    names = setup.model.tokenizer.model_input_names
+    return setup.pairs and "token_type_ids" in names and getattr(setup.model.config, "type_vocab_size", 0) > 1
+
+
+_SAME = 0.03
+"""Of what the last token's logits change by: rounding in bfloat16, in a batch with others, is a third of it."""
+
+
+def direction_probe(vocabulary: int) -> NDArray[np.int64]:
+    """(2, tokens) ids of two inputs of which only the first token is the same: its logits differ where it sees the others.
 
     Args:
-        detector: its name, for messages.
-        name: of the engine.
-        options: that are not the detector's own.
-        ours: the detector's own, for the message.
+        vocabulary: number of tokens that the model knows.
+    """
+    ids = np.arange(16) * 7 % vocabulary
+    other = (ids + vocabulary // 2) % vocabulary
+    other[0] = ids[0]
+    return np.stack([ids, other])
+
+
+def refuse_direction(
+    setup: Setup, logits: Callable[[NDArray[np.int64]], NDArray[np.float32]], causal: str, both_ways: str
+) -> None:
+    """Refuse a decoder whose attention is not the one that was asked for: nobody would notice.
+
+    Args:
+        setup: of the engine.
+        logits: of an input, by its ids.
+        causal: what to do where the first token does not see the last, but should.
+        both_ways: what to do where it does, but should not.
 
     Raises:
-        UnusableDetector: there is no such engine, or it has no such option.
+        UnusableDetector: it sees other tokens than it should, or no logits can be had.
     """
-    one_of("engine", name, tuple(ENGINES))
-    engine = ENGINES[name]
-    known = sorted([*ours, *(engine.OPTIONS or ())])
-    for option in sorted(options.keys() - (engine.OPTIONS or ())):
-        if engine.OPTIONS is not None:
-            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")
-        if meant := misspelt(option, known):
-            raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")
-    return engine
+    first, second = map(logits, direction_probe(setup.model.config.vocab_size))
+    if not setup.model.decoder:
+        return
+    change = np.abs(first - second).max(-1)
+    sees = bool(change[0] > _SAME * change[-1])
+    if sees != setup.bidirectional:
+        is_, not_ = ("in both directions", "causal") if sees else ("causal", "in both directions")
+        raise UnusableDetector(
+            f"detector {setup.name}: its attention is {is_} here, not {not_}: {both_ways if sees else causal}"
+        )
+
+
+class Loop:
+    """An event loop in a thread of its own: many questions under way at once, and answers as they come.
+
+    The caller needs no loop, and may be in one of his own.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Wait for one answer."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def each(
+        self, ask: Callable[[Question], Awaitable[Answer]], questions: Iterable[Question], at_once: int
+    ) -> Iterator[tuple[Question, Answer]]:
+        """Questions with their answers, in the order in which these come.
+
+        What fails first ends it: the answers that have come by then are given first, what is under way is called off.
+
+        Args:
+            ask: gives the answer to a question.
+            questions: of which no more than `at_once` are taken before the first is answered.
+            at_once: questions under way, at most.
+        """
+
+        async def asked(question: Question) -> Answer:
+            return await ask(question)
+
+        under_way: dict[Future[Answer], Question] = {}
+        left = iter(questions)
+        more = True
+        try:
+            while more or under_way:
+                while more and len(under_way) < at_once:
+                    try:
+                        question = next(left)
+                    except StopIteration:
+                        more = False
+                    else:
+                        under_way[asyncio.run_coroutine_threadsafe(asked(question), self._loop)] = question
+                if not under_way:
+                    return
+                done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in sorted(done, key=lambda future: future.exception() is not None):
+                    question = under_way.pop(future)
+                    yield question, future.result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+    def call_off(self) -> None:
+        """Call off what is under way, and wait until it has ended."""
+
+        async def end() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        self.run(end())
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        self.call_off()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

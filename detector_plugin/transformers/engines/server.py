@@ -16,29 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines.engine import (
+from detector_plugin.detector import UnusableDetector, flag, number
+from detector_plugin.transformers.engines import (
     FailingInput,
+    Loop,
     Setup,
+    direction_probe,
+    pooling_api,
     reads_types,
     refuse_direction,
-    see_both_ways,
     softmax,
 )
-from detector_plugin.transformers.engines.in_flight import Loop
-from detector_plugin.transformers.engines.pooling_api import (
-    Garbage,
-    Served,
-    addresses,
-    logits_of,
-    message_of,
-    request_for,
-    seconds_of,
-    served_in,
-)
-from detector_plugin.transformers.options import flag, number
-from detector_plugin.transformers.readings import Reading
-from detector_plugin.transformers.repository import library
+from detector_plugin.transformers.engines.pooling_api import Garbage, Served
+from detector_plugin.transformers.repository import first_line, library
+from detector_plugin.transformers.windows import Reading
 
 __all__ = ["Server"]
 
@@ -117,12 +108,11 @@ class Server:
         self.loop = Loop()
         self._session: Any = None
         atexit.register(self.close)
-        one, other = see_both_ways(setup)
-        self._short = np.array(one)
-        first, second = (self.loop.run(self._logits(np.array(ids))) for ids in (one, other))
+        self._short = direction_probe(setup.model.config.vocab_size)[0]
         direction = "--hf-overrides '{\"is_causal\": false}'"
         refuse_direction(
-            *(setup, first, second),
+            setup,
+            lambda ids: self.loop.run(self._logits(ids)),
             causal=f"start the server with {direction}, or use attention=causal if the model was trained so",
             both_ways=f"start the server without {direction}, or use attention=bidirectional if the model was trained so",
         )
@@ -133,7 +123,7 @@ class Server:
         find(name, options)
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
-        """See :meth:`detector_plugin.transformers.engines.engine.Engine.read`."""
+        """See :meth:`detector_plugin.transformers.engines.Engine.read`."""
 
         async def ask(reading: Reading) -> NDArray[np.float32] | FailingInput:
             try:
@@ -150,6 +140,7 @@ class Server:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in again.most_common())
                 log.warning("detector %s: %d requests were sent again: %s", self.name, again.total(), kinds)
 
+    # Not tenacity, whose waits are each call's own: a server that wants to rest rests from all requests under way.
     async def _logits(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         for failures in range(self.retries + 1):
             server = min(self.servers, key=lambda one: (one.rests_until > time.monotonic(), one.busy))
@@ -203,22 +194,22 @@ class Server:
             )
         try:
             async with self._session.post(
-                f"{server.url}/pooling", json=request_for(server.model, ids.tolist()), allow_redirects=False
+                f"{server.url}/pooling", json=pooling_api.request_for(server.model, ids.tolist()), allow_redirects=False
             ) as response:
                 status, body = response.status, await _body(response)
-                after = seconds_of(response.headers.get("Retry-After"), time.time())
+                after = pooling_api.seconds_of(response.headers.get("Retry-After"), time.time())
         except Garbage as error:
             raise _Failed("garbled", f"its body is no answer: {error}") from error
         except asyncio.TimeoutError as error:
             raise _Failed("timed out", f"no answer in {self.timeout:g} seconds") from error
         except (client.ClientError, OSError) as error:
-            raise _Failed("without a connection", f"{type(error).__name__}: {str(error)[:200]}") from error
+            raise _Failed("without a connection", first_line(error)) from error
         if status == 200:
             try:
-                return logits_of(body, server.model, len(ids), self.classes)
+                return pooling_api.logits_of(body, server.model, len(ids), self.classes)
             except Garbage as error:
                 raise _Failed("garbled", f"its body is no answer: {error}") from error
-        said = f"status {status}: {message_of(body)}"
+        said = f"status {status}: {pooling_api.message_of(body)}"
         if status >= 500 or status in _AGAIN:
             raise _Failed(f"with status {status}", said, after)
         if status in _NEVER and ids is not self._short and await self._answers_others():
@@ -265,7 +256,7 @@ def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
     """
     start = f"vllm serve {name} --runner pooling"
     try:
-        urls = addresses(options.get("base_url"))
+        urls = pooling_api.addresses(options.get("base_url"))
     except ValueError as error:
         raise UnusableDetector(f"detector {name}: option base_url: {error}") from error
     if not urls:
@@ -315,11 +306,11 @@ async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
         try:
             async with session.get(f"{url}/v1/models", allow_redirects=False) as response:
                 status, body = response.status, await _body(response)
-            return served_in(body) if status == 200 else f"status {status}: {message_of(body)}"
+            return pooling_api.served_in(body) if status == 200 else f"status {status}: {pooling_api.message_of(body)}"
         except asyncio.TimeoutError:
             return f"no answer in {_GREETING:g} seconds"
         except (client.ClientError, OSError) as error:
-            return f"{type(error).__name__}: {str(error)[:200]}"
+            return first_line(error)
         except Garbage as error:
             return f"its body is no answer: {error}"
 

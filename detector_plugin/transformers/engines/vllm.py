@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines.engine import Setup, reads_types, refuse_direction, see_both_ways, softmax
-from detector_plugin.transformers.engines.in_flight import Loop
-from detector_plugin.transformers.engines.lengths import LONGEST, positions_of
-from detector_plugin.transformers.readings import Reading
+from detector_plugin.transformers.engines import Loop, Setup, reads_types, refuse_direction, softmax
+from detector_plugin.transformers.model import LONGEST, positions_of
 from detector_plugin.transformers.repository import first_line
+from detector_plugin.transformers.windows import Reading
 
 __all__ = ["VLLM"]
 
@@ -65,11 +64,10 @@ class VLLM:
             ) from error
         atexit.register(self.close)
         self.longest: int | None = self.llm.model_config.max_model_len
-        one, other = see_both_ways(setup)
-        first, second = (self.loop.run(self._logits(np.array(ids), None)) for ids in (one, other))
         kind = type(setup.model.config).__name__.removesuffix("Config")
         refuse_direction(
-            *(setup, first, second),
+            setup,
+            lambda ids: self.loop.run(self._logits(ids, None)),
             causal=f"vLLM runs a {kind} in one direction only{_OTHER}, or attention=causal if it was trained so",
             both_ways=f"vLLM runs a {kind} in both{_OTHER}, or attention=bidirectional if it was trained so",
         )
@@ -83,7 +81,7 @@ class VLLM:
             )
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
-        """See :meth:`detector_plugin.transformers.engines.engine.Engine.read`."""
+        """See :meth:`detector_plugin.transformers.engines.Engine.read`."""
 
         async def ask(reading: Reading) -> NDArray[np.float32]:
             return await self._logits(reading.ids, reading.types if self.types else None)
@@ -137,16 +135,17 @@ async def _start(setup: Setup) -> tuple[Any, Any, Any]:
     if dtype == "auto":
         better = "bfloat16" if current_platform.has_device_capability(80) else "float16"
         dtype = "float32" if current_platform.is_cpu() else better
-    told = setup.model
-    stated = [positions_of(told.config), told.tokenizer.model_max_length, LONGEST]
-    longest = setup.max_length or min(one for one in stated if one)
+    model = setup.model
+    longest = setup.max_length or min(
+        filter(None, (positions_of(model.config), model.tokenizer.model_max_length, LONGEST))
+    )
     overrides = dict(setup.options.get("hf_overrides") or {})
     if setup.bidirectional:
         overrides["is_causal"] = False
     settings = {
-        "model": told.own.source,
-        "revision": told.own.revision,
-        "trust_remote_code": told.trust_remote_code,
+        "model": model.own.source,
+        "revision": model.own.revision,
+        "trust_remote_code": model.trust_remote_code,
         "runner": "pooling",
         "pooler_config": {"task": "token_classify"},
         "dtype": dtype,

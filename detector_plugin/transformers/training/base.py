@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines.lengths import learned_positions, positions_of
-from detector_plugin.transformers.engines.runner import both_ways
-from detector_plugin.transformers.model import fast_tokenizer, is_decoder
-from detector_plugin.transformers.repository import Repository, first_line, library, require
+from detector_plugin.transformers.engines.runner import both_ways, problem_of_both_ways
+from detector_plugin.transformers.model import (
+    fast_tokenizer,
+    from_pretrained,
+    is_decoder,
+    learned_positions,
+    positions_of,
+)
+from detector_plugin.transformers.repository import Repository, Stored, first_line, library, require
 from detector_plugin.transformers.training.recipe import Recipe
 
 __all__ = ["Base", "load_base"]
@@ -32,6 +37,7 @@ class Base(NamedTuple):
         form: in which it reads; one of :data:`detector_plugin.transformers.forms.FORMS`.
         attention: ``bidirectional`` or ``causal`` of a decoder; ``None`` of an encoder.
         max_length: of an input in tokens.
+        labels: names of the classes in their order.
         version, licence: of the base model.
     """
 
@@ -40,8 +46,13 @@ class Base(NamedTuple):
     form: str
     attention: str | None
     max_length: int
+    labels: Sequence[str]
     version: str
     licence: str
+
+    def stored(self, threshold: float | None) -> Stored:
+        """The settings that a detector brings along."""
+        return Stored(self.form, self.attention, threshold, self.max_length, tuple(self.labels))
 
 
 def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any) -> Base:
@@ -80,8 +91,16 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     tokenizer.padding_side = "right"
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
-    model = _model(torch, transformers, repository, config, recipe, precision, device)
-    # Before an adapter hides what the model is made of; a model that cannot see both ways is refused here.
+    # Weights that are trained stay in float32: steps of AdamW are smaller than what bfloat16 can tell apart.
+    frozen = recipe.adapter == "lora" and precision != "fp32"
+    options: dict[str, Any] = {
+        "config": config,
+        "dtype": getattr(torch, {"bf16": "bfloat16", "fp16": "float16"}[precision]) if frozen else torch.float32,
+    }
+    if recipe.quantization != "none":
+        options |= {"quantization_config": _quantization(torch, transformers, recipe), "device_map": {"": device}}
+    model = from_pretrained(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
+    # Before an adapter hides what the model is made of.
     if both and decoder:
         _check_both_ways(torch, model, recipe.base)
     limits = (int(tokenizer.model_max_length), positions_of(config), learned_positions(model))
@@ -91,62 +110,22 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
-    return Base(model, tokenizer, form, attention, longest, repository.version(), repository.licence())
+    return Base(model, tokenizer, form, attention, longest, labels, repository.version(), repository.licence())
 
 
 def _check_both_ways(torch: Any, model: Any, name: str) -> None:
-    """Raises UsageError where the first token does not see the last: nobody would notice."""
-    model.eval()  # dropout would tell any two readings apart
-    number = model.get_input_embeddings().num_embeddings
-    ids = torch.arange(16, device=model.device)[None] * 7 % number
-    other = ids.clone()
-    other[0, 1:] = (other[0, 1:] + number // 2) % number
-    mask = both_ways(torch, torch.ones_like(ids), model.dtype)
-    try:
+    model.eval()
+
+    def logits(ids: Any) -> Any:
+        row = torch.from_numpy(ids)[None].to(model.device)
         with torch.inference_mode():
-            first, second = (model(input_ids=row, attention_mask=mask).logits[0, 0] for row in (ids, other))
-        problem = "" if (first != second).any() else "its attention stays causal"
-    except Exception as error:
-        problem = first_line(error)
-    if problem:
+            return model(input_ids=row, attention_mask=both_ways(torch, torch.ones_like(row), model.dtype)).logits[0]
+
+    if problem := problem_of_both_ways(model, logits):
         raise UsageError(
             f"base model {name}: a {type(model).__name__} cannot attend in both directions here ({problem}); use "
             "--attention causal"
         )
-
-
-def _model(
-    torch: Any, transformers: Any, repository: Repository, config: Any, recipe: Recipe, precision: str, device: Any
-) -> Any:
-    # Weights that are trained stay in float32: steps of AdamW are smaller than what bfloat16 can tell apart.
-    frozen = recipe.adapter == "lora" and precision != "fp32"
-    options: dict[str, Any] = {
-        "config": config,
-        "dtype": getattr(torch, {"bf16": "bfloat16", "fp16": "float16"}[precision]) if frozen else torch.float32,
-        "ignore_mismatched_sizes": True,  # a token classifier's own head, of other classes
-        "use_safetensors": True,  # pickled weights can run code
-    }
-    if recipe.quantization != "none":
-        options |= {"quantization_config": _quantization(torch, transformers, recipe), "device_map": {"": device}}
-    make = transformers.AutoModelForTokenClassification.from_pretrained
-    quiet = library("transformers.utils.logging")
-    level = quiet.get_verbosity()
-    quiet.set_verbosity_error()  # it warns of a head without weights, which is what is to be trained
-    try:
-        for attention in ("sdpa", "eager"):  # flash attention takes no mask of ours
-            try:
-                return make(repository.source, **options, attn_implementation=attention)
-            except ValueError as error:
-                if attention != "sdpa" or "attention" not in str(error):
-                    raise
-    except (ValueError, OSError, RuntimeError, ImportError) as error:
-        if "Unrecognized configuration class" in str(error):
-            why = f"transformers {transformers.__version__} has no token classifier of the kind {config.model_type}"
-        else:
-            why = first_line(error)
-        raise UsageError(f"base model {recipe.base}: it cannot be loaded: {why}") from error
-    finally:
-        quiet.set_verbosity(level)
 
 
 def _quantization(torch: Any, transformers: Any, recipe: Recipe) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from importlib.metadata import version
+from typing import NamedTuple
 
 import yaml
 
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.stored import Stored
+from detector_plugin.transformers.training.base import Base
 from detector_plugin.transformers.training.measuring import Row, table
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
@@ -36,36 +37,32 @@ class Ingredient(NamedTuple):
 
 def card(
     recipe: Recipe,
+    base: Base,
     *,
     seed: int,
-    base_licence: str,
     ingredients: Sequence[Ingredient],
     parts: Parts,
     made: Sequence[LabelledAnswer],
     counts: Mapping[str, int],
     without: Sequence[str],
-    stored: Stored,
+    threshold: float,
     rows: Sequence[Row],
     calibrated: bool,
-    trainer: Mapping[str, Any],
-    versions: Mapping[str, str],
 ) -> str:
     """The card, as Markdown with the front matter of the hub.
 
     Args:
         recipe: what it was trained with; `seed` is the one of its seeds.
-        base_licence: as the base model's card states it.
+        base: what was trained.
         ingredients: what data went in.
         parts: documents by part; `made` were made of those that were learned from.
         counts: documents that were cut or left out, by reason.
         without: what was left out whole.
-        stored: the settings that the detector brings along.
+        threshold: a token is flagged from this probability on.
         rows: the held-out table.
         calibrated: whether ``calibration.json`` lies beside the card.
-        trainer: values of transformers' trainer.
-        versions: of the libraries.
     """
-    licences = {f"{recipe.base}: {base_licence}": None}
+    licences = {f"{recipe.base}: {base.licence}": None}
     licences |= {f"{one.name}: {one.licence}": None for one in ingredients}
     languages = sorted({document.language for document in parts.learn})
     front = {
@@ -77,6 +74,9 @@ def card(
         "language": languages,
         "tags": ["hallucination-detection", "lm-eval-grounded"],
     }
+    settings = asdict(base.stored(threshold))
+    del settings["labels"]
+    libraries = ("lm-eval-grounded", "torch", "transformers", "accelerate")
     left = f"`{', '.join(without)}`" if without else "nothing"
     lines = [
         "---",
@@ -95,16 +95,12 @@ def card(
         "```",
         "",
         "The folder's `detector.json` has the settings that it was trained and measured with: "
-        + ", ".join(f"{key} {value}" for key, value in asdict(stored).items() if key != "labels" and value is not None)
-        + f". Classes: {', '.join(stored.labels or ())}.",
+        + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+        + f". Classes: {', '.join(base.labels)}.",
         "`AutoModelForTokenClassification.from_pretrained(THIS_FOLDER"
-        + (f", num_labels={len(stored.labels or ())}" if recipe.adapter == "lora" else "")
+        + (f", num_labels={len(base.labels)}" if recipe.adapter == "lora" else "")
         + ")` loads it without this package"
-        + (
-            "; the attention mask is then the library's own, causal one."
-            if stored.attention == "bidirectional"
-            else "."
-        ),
+        + ("; the attention mask is then the library's own, causal one." if base.attention == "bidirectional" else "."),
         "",
         "## Held-out figures",
         "",
@@ -153,9 +149,9 @@ def card(
         "| value | |",
         "|---|---|",
         *(f"| {name} | {value} |" for name, value in recipe.values.items() if name != "seeds"),
-        *(f"| {name} | {value} |" for name, value in sorted(trainer.items())),
+        *(f"| {name} | {value} |" for name, value in sorted((recipe.trainer or {}).items())),
         "",
-        "Libraries: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+        "Libraries: " + ", ".join(f"{name} {version(name)}" for name in libraries) + ".",
         "",
     ]
     return "\n".join(lines)

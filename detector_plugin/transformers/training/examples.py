@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +14,15 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.forms import Encoded, Encoder
-from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts
+from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts, without_space
 
-__all__ = ["IGNORED", "LABELS", "Example", "Examples", "examples_of"]
+__all__ = ["IGNORED", "LABELS", "Example", "Examples", "collated", "examples_of"]
 
 IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
 
 COMMON = 64
-"""Parts of a reference; with parts of 2,000 tokens, those of some 100,000."""
+"""Parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_nearest`."""
 
 LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}
 """Names of the classes; the first is a token that the reference bears out."""
@@ -118,7 +118,7 @@ def token_labels(
     A token is hallucinated where any of its characters is, white space at its ends aside.
     """
     answer, classes = document.answer, LABELS[labels]
-    edges = [_bare(answer, int(start), int(end)) for start, end in offsets]
+    edges = [without_space(answer, int(start), int(end)) for start, end in offsets]
     place = {name: number for number, name in enumerate(classes)}
     of_tokens = covered(edges, document.spans)
     hard = np.array([0 if kind is None else place.get(kind, len(classes)) for kind in of_tokens], np.int16)
@@ -139,78 +139,65 @@ def token_labels(
     return hard, shares
 
 
-def _bare(text: str, start: int, end: int) -> tuple[int, int]:
-    """A token's characters without the white space at its ends."""
-    part = text[start:end]
-    start += len(part) - len(part.lstrip())
-    return start, start + len(part.strip())
-
-
 def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32], room: int) -> Iterator[Example]:
     """One example where all fits. Else each part of the answer with the part of the reference that shares most with it.
 
     Any other part would teach that what the whole reference bears out is borne out by nothing.
     """
     reference_cuts, answer_parts = cuts(len(encoded.reference), len(encoded.answer), room)
-    of_reference = encoded.ids[encoded.reference]
-    nearest = _Nearest([of_reference[first:end] for first, end in reference_cuts])
-    for (start, stop), (decided, until) in answer_parts:
-        of_answer = encoded.answer[start:stop]
-        first, end = reference_cuts[nearest(encoded.ids[of_answer])]
-        row = np.sort(np.concatenate([encoded.fixed, encoded.reference[first:end], of_answer]))
+    nearest = _nearest(
+        [encoded.ids[encoded.reference[slice(*cut)]] for cut in reference_cuts],
+        [encoded.ids[encoded.answer[slice(*part)]] for part, _ in answer_parts],
+    )
+    for (part, (decided, until)), number in zip(answer_parts, nearest, strict=True):
+        row = encoded.window(reference_cuts[number], part)
         of_row, share_of_row = np.full(len(row), IGNORED, np.int16), np.zeros(len(row), np.float32)
         at = np.searchsorted(row, encoded.answer[decided:until])
         of_row[at], share_of_row[at] = labels[decided:until], shares[decided:until]
         yield Example(encoded.ids[row].astype(np.int32), encoded.types[row].astype(np.int8), of_row, share_of_row)
 
 
-class _Nearest:
-    """Of the parts of a reference, the one that shares the most different tokens with a part of an answer.
+def _nearest(references: Sequence[NDArray[np.int64]], answers: Sequence[NDArray[np.int64]]) -> list[int]:
+    """For each part of an answer, the number of the part of the reference that shares the most different tokens with it:
+    the first of several, and the first of all where no token is shared.
 
     A token of more than `COMMON` parts counts only where all parts are no more than that: it tells next to nothing, and
     the time stays in proportion to the length of both texts.
     """
-
-    def __init__(self, parts: Sequence[NDArray[np.int64]]) -> None:
-        different = [np.unique(part) for part in parts]
-        ids = np.concatenate(different)
-        order = np.argsort(ids, kind="stable")
-        self.ids = ids[order]
-        self.parts = np.repeat(np.arange(len(parts)), [len(part) for part in different])[order]
-
-    def __call__(self, ids: NDArray[np.int64]) -> int:
-        """Its number; the first of several, and the first of all where no token is shared."""
-        wanted = np.unique(ids)
-        left, right = np.searchsorted(self.ids, wanted, "left"), np.searchsorted(self.ids, wanted, "right")
-        rare = right - left <= COMMON
-        found = [self.parts[at:until] for at, until in zip(left[rare], right[rare], strict=True)]
-        numbers, times = np.unique(np.concatenate([*found, np.empty(0, np.intp)]), return_counts=True)
-        return int(numbers[times.argmax()]) if len(numbers) else 0
+    if len(references) == 1:
+        return [0] * len(answers)
+    parts_with: dict[int, list[int]] = defaultdict(list)
+    for number, part in enumerate(references):
+        for token in np.unique(part).tolist():
+            parts_with[token].append(number)
+    nearest = []
+    for answer in answers:
+        listed = (parts_with.get(token, []) for token in np.unique(answer).tolist())
+        shared = Counter(number for numbers in listed if len(numbers) <= COMMON for number in numbers)
+        nearest.append(min(shared, key=lambda number: (-shared[number], number), default=0))
+    return nearest
 
 
-class Collator:
+def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str, Any]:
     """Examples padded into a batch of tensors.
 
     Args:
+        examples: of any length.
         padding: id of the token that pads.
         types: whether the model reads which text a token is of.
     """
+    import torch
 
-    def __init__(self, padding: int, types: bool) -> None:
-        self.padding, self.types = padding, types
+    def column(rows: Iterable[NDArray[Any]], dtype: Any, fill: int) -> Any:
+        tensors = [torch.from_numpy(row).to(dtype) for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
 
-    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
-        import torch
-
-        longest = max(len(example.ids) for example in examples)
-        shape = len(examples), longest
-        ids, mask, types = np.full(shape, self.padding, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        labels, shares = np.full(shape, IGNORED, np.int64), np.zeros(shape, np.float32)
-        for row, example in enumerate(examples):
-            length = len(example.ids)
-            ids[row, :length], mask[row, :length], types[row, :length] = example.ids, 1, example.types
-            labels[row, :length], shares[row, :length] = example.labels, example.shares
-        batch = {"input_ids": ids, "attention_mask": mask, "labels": labels, "shares": shares}
-        if self.types:
-            batch["token_type_ids"] = types
-        return {name: torch.from_numpy(values) for name, values in batch.items()}
+    batch = {
+        "input_ids": column((example.ids for example in examples), torch.long, padding),
+        "attention_mask": column((np.ones_like(example.ids) for example in examples), torch.long, 0),
+        "labels": column((example.labels for example in examples), torch.long, IGNORED),
+        "shares": column((example.shares for example in examples), torch.float32, 0),
+    }
+    if types:
+        batch["token_type_ids"] = column((example.types for example in examples), torch.long, 0)
+    return batch

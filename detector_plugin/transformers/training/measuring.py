@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,19 +15,23 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou
 from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
-from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, measured, too_few
+from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, too_few
+from detector_plugin.calibration import measured as calibration_of_counts
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.windows import SMALLEST_ROOM, number_of_windows
 
 __all__ = [
     "USUAL_THRESHOLD",
+    "Measured",
     "Row",
     "best_threshold",
     "calibration_of",
+    "f1_at",
     "measure",
     "not_calibrated",
     "over_languages",
+    "short_enough",
     "table",
 ]
 
@@ -43,25 +47,32 @@ TOO_LONG = f"too long to choose the threshold by or to measure, more than {MOST_
 _AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
 
 
+class Measured(NamedTuple):
+    """A document, its words counted, and its characters' intersection over union."""
+
+    document: LabelledAnswer
+    counts: WordCounts
+    iou: float
+
+
 class Row(NamedTuple):
-    """A detector's errors on the documents of a language and kind of annotation; counted in words, summed over documents.
+    """A detector's errors on the documents of a language and kind of annotation.
 
     Attributes:
         part: ``left out`` (the language or model was left out whole) or ``measured`` (other articles were learned from).
         language, annotations: of the documents.
-        counts: (documents, 4) true positives, false positives, false negatives, true negatives.
-        models: of each document, the model that wrote it.
-        iou: mean over documents of the characters' intersection over union.
-        clusters: of each document, the article that it is about; those of one article hang together.
+        documents: what was measured.
     """
 
     part: str
     language: str
     annotations: str
-    counts: NDArray[np.int64]
-    models: tuple[str, ...]
-    iou: float
-    clusters: tuple[str, ...] = ()
+    documents: Sequence[Measured]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(documents, 4) true positives, false positives, false negatives, true negatives."""
+        return np.array([document.counts for document in self.documents], np.int64)
 
     @property
     def total(self) -> WordCounts:
@@ -69,14 +80,32 @@ class Row(NamedTuple):
         return WordCounts(*map(int, self.counts.sum(axis=0)))
 
     @property
+    def iou(self) -> float:
+        """Mean over the documents."""
+        return float(np.mean([document.iou for document in self.documents]))
+
+    @property
+    def clusters(self) -> list[str]:
+        """Of each document, the article that it is about; those of one article hang together."""
+        return [measured.document.article or measured.document.reference for measured in self.documents]
+
+    @property
     def f1_bounds(self) -> tuple[float, float]:
         """95 % bounds of F1, by a bootstrap over articles; ``nan`` of a single one, or where F1 is not defined."""
-        sums = sums_by_cluster(self.counts, self.clusters or None)
+        sums = sums_by_cluster(self.counts, self.clusters)
         if len(sums) < 2:
             return math.nan, math.nan
         tp, fp, fn, _ = resampled_sums(sums).T
         with np.errstate(invalid="ignore"):  # 0/0
             return percentile_bounds(2 * tp / (2 * tp + fp + fn))
+
+    @property
+    def errors(self) -> LanguageCalibration:
+        """As a calibration has them."""
+        models = [measured.document.model for measured in self.documents]
+        named = self.annotations == REAL and any(models)
+        source = f"training, {self.part}: {self.language} {self.annotations}"
+        return calibration_of_counts(self.counts, source, models if named else (), self.clusters)
 
 
 def short_enough(
@@ -104,15 +133,14 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     Returns:
         The threshold; `USUAL_THRESHOLD` where the documents have no hallucinated word.
     """
-    groups: dict[tuple[str, str], list[tuple[NDArray[np.float32], NDArray[np.bool_]]]] = {}
+    groups: dict[tuple[str, str], list[tuple[NDArray[np.float32], NDArray[np.bool_]]]] = defaultdict(list)
     for document, probabilities, hallucinated in _word_readings(detector, documents):
-        groups.setdefault((document.language, document.annotations), []).append((probabilities, hallucinated))
-    curves = []
-    for readings in groups.values():
-        p = np.concatenate([probabilities for probabilities, _ in readings])
-        y = np.concatenate([hallucinated for _, hallucinated in readings])
-        if y.any():
-            curves.append([2 * float((y & (p >= t)).sum()) / float((p >= t).sum() + y.sum()) for t in _THRESHOLDS])
+        groups[document.language, document.annotations].append((probabilities, hallucinated))
+    curves = [
+        f1_at(_THRESHOLDS, *map(np.concatenate, zip(*readings, strict=True)))
+        for readings in groups.values()
+        if any(hallucinated.any() for _, hallucinated in readings)
+    ]
     if not curves:
         return USUAL_THRESHOLD
     mean = np.mean(curves, axis=0)
@@ -120,13 +148,20 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     return float(good[len(good) // 2])
 
 
+def f1_at(
+    thresholds: NDArray[np.float64], probabilities: NDArray[np.float32], hallucinated: NDArray[np.bool_]
+) -> list[float]:
+    """F1 at each threshold, of words or tokens of which one at least is hallucinated."""
+    flagged = [probabilities >= threshold for threshold in thresholds]
+    return [2 * float((hallucinated & these).sum()) / float(these.sum() + hallucinated.sum()) for these in flagged]
+
+
 def _word_readings(
     detector: Any, documents: Sequence[LabelledAnswer]
 ) -> Iterator[tuple[LabelledAnswer, NDArray[np.float32], NDArray[np.bool_]]]:
     """Documents with words, the probability of each word (that of its likeliest token), and whether it is hallucinated."""
-    references, answers, languages, questions = _columns(documents)
     supported = [category is None for category in detector.categories]
-    for reading in detector.readings(references, answers, languages, questions):
+    for reading in detector.readings(*_columns(documents)):
         document = documents[reading.index]
         places = words(document.answer, document.language)
         if not places:
@@ -152,37 +187,18 @@ def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> li
         documents: that it has not learned from.
         part: see `Row`.
     """
-    references, answers, languages, questions = _columns(documents)
-    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, WordCounts, float]]] = {}
-    for document, spans in zip(documents, detector.detect(references, answers, languages, questions), strict=True):
+    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for document, spans in zip(documents, detector.detect(*_columns(documents)), strict=True):
         counts = count_words(document.answer, document.language, document.spans, spans)
         overlap = iou(((s.start, s.end) for s in document.spans), ((s.start, s.end) for s in spans))
-        groups.setdefault((document.language, document.annotations), []).append((document, counts, overlap))
-    return [
-        Row(
-            part,
-            *key,
-            np.array([counts for _, counts, _ in found], np.int64),
-            tuple(document.model for document, _, _ in found),
-            float(np.mean([overlap for _, _, overlap in found])),
-            tuple(document.article or document.reference for document, _, _ in found),
-        )
-        for key, found in sorted(groups.items())
-    ]
+        groups[document.language, document.annotations].append(Measured(document, counts, overlap))
+    return [Row(part, *key, measured) for key, measured in sorted(groups.items(), key=lambda group: group[0])]
 
 
-def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], list[str], list[str], list[str]]:
-    return (
-        [document.reference for document in documents],
-        [document.answer for document in documents],
-        [document.language for document in documents],
-        [document.question for document in documents],
-    )
-
-
-def _errors(row: Row) -> LanguageCalibration:
-    models = row.models if row.annotations == REAL and any(row.models) else ()
-    return measured(row.counts, f"training, {row.part}: {row.language} {row.annotations}", models, row.clusters)
+def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], ...]:
+    """References, answers, languages and questions, as detectors take them."""
+    names = ("reference", "answer", "language", "question")
+    return tuple([getattr(document, name) for document in documents] for name in names)
 
 
 def not_calibrated(row: Row) -> str:
@@ -191,7 +207,7 @@ def not_calibrated(row: Row) -> str:
         return f"{row.language} {row.annotations}: not a kind that a calibration has"
     if not row.total.precision > 0:
         return f"{row.language} {row.annotations}: not one hallucinated word of what was held out is flagged"
-    return too_few(_errors(row))
+    return too_few(row.errors)
 
 
 def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> Calibration:
@@ -204,54 +220,35 @@ def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> 
     """
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     for row in sorted(rows, key=lambda row: row.part != "left out"):
-        kinds = languages.setdefault(row.language, {})
-        if row.annotations not in kinds and not not_calibrated(row):
-            kinds[row.annotations] = _errors(row)
-    return Calibration(detector, {code: kinds for code, kinds in languages.items() if kinds}, note=note)
+        if not not_calibrated(row):
+            languages.setdefault(row.language, {}).setdefault(row.annotations, row.errors)
+    return Calibration(detector, languages, note=note)
 
 
 def over_languages(rows: Sequence[Row]) -> list[Row]:
     """For each part and kind of annotation that has several languages, one row of all their documents."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        groups.setdefault((row.part, row.annotations), []).append(row)
+        groups[row.part, row.annotations].append(row)
     return [
-        Row(
-            part,
-            "all",
-            annotations,
-            np.concatenate([row.counts for row in those]),
-            tuple(name for row in those for name in row.models),
-            float(np.average([row.iou for row in those], weights=[len(row.counts) for row in those])),
-            tuple(name for row in those for name in row.clusters),
-        )
-        for (part, annotations), those in sorted(groups.items())
+        Row(part, "all", annotations, [measured for row in those for measured in row.documents])
+        for (part, annotations), those in sorted(groups.items(), key=lambda group: group[0])
         if len(those) > 1
     ]
 
 
-_HEAD = (
-    "",
-    "language",
-    "annotations",
-    "documents",
-    "precision",
-    "recall",
-    "F1 (95 % bounds)",
-    "hallucinated",
-    "flagged",
-)
-
-
 def table(rows: Sequence[Row]) -> str:
     """Rows as a Markdown table, in percent; ``–`` where a share is not defined (nothing flagged, say)."""
-    lines = [f"| {' | '.join((*_HEAD, 'IoU'))} |", f"|{'---|' * (len(_HEAD) + 1)}"]
+    lines = [
+        "| | language | annotations | documents | precision | recall | F1 (95 % bounds) | hallucinated | flagged | IoU |"
+    ]
+    lines.append("|---" * (lines[0].count("|") - 1) + "|")
     for row in (*over_languages(rows), *rows):
         counts = row.total
         low, high = row.f1_bounds
-        f1 = f"{_percent(counts.f1)} ({_percent(low)} – {_percent(high)})" if low == low else _percent(counts.f1)
-        cells = [row.part, row.language, row.annotations, str(len(row.counts))]
-        cells += [_percent(counts.precision), _percent(counts.recall), f1]
+        bounds = "" if math.isnan(low) else f" ({_percent(low)} – {_percent(high)})"
+        cells = [row.part, row.language, row.annotations, str(len(row.documents))]
+        cells += [_percent(counts.precision), _percent(counts.recall), _percent(counts.f1) + bounds]
         cells += [_percent(counts.prevalence), _percent(counts.flagged_share), f"{row.iou:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,12 +10,14 @@ from typing import Any
 
 import yaml
 
+from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin.detector import flag, number, one_of
 from detector_plugin.transformers.forms import FORMS
 
-__all__ = ["CHOICES", "Recipe", "overridden", "read", "recipes"]
+__all__ = ["Recipe", "as_words", "close_to", "overridden", "read", "recipes"]
 
-CHOICES: Mapping[str, Sequence[str]] = {
+_CHOICES: Mapping[str, Sequence[str]] = {
     "form": ("auto", *FORMS),
     "attention": ("auto", "bidirectional", "causal"),
     "labels": ("binary", "category"),
@@ -90,25 +91,12 @@ class Recipe:
 
 
 _VALUES = tuple(field.name for field in fields(Recipe) if field.name not in ("name", "says", "source", "trainer"))
-_KINDS: Mapping[str, type] = {
-    **{field.name: {"int": int, "float": float, "bool": bool}.get(str(field.type), str) for field in fields(Recipe)},
-    "seeds": tuple,
-}
+_KINDS = {field.name: str(field.type) for field in fields(Recipe)}
 _RANGES: Mapping[str, tuple[float, float]] = {
     **{"max_length": (16, 1 << 20), "lora_r": (1, 4096), "lora_alpha": (1, 1 << 16), "lora_dropout": (0, 0.99)},
     **{"held_out": (0, 0.9), "patience": (0, 1000), "split_seed": (0, 1 << 32)},
 }
-_OURS = {
-    "output_dir",
-    "remove_unused_columns",
-    "label_names",
-    "bf16",
-    "fp16",
-    "seed",
-    "data_seed",
-    "do_train",
-    "do_eval",
-}
+_OURS = set("output_dir remove_unused_columns label_names bf16 fp16 seed data_seed do_train do_eval".split())
 """Arguments of the trainer that follow from ours."""
 
 
@@ -127,10 +115,9 @@ def read(name: str) -> Recipe:
         raise UsageError(f"recipe {name!r}: there are {', '.join(_names())}")
     file = resources.files("detector_plugin.transformers.training").joinpath(f"recipes/{name}.yaml")
     table = yaml.safe_load(file.read_text("utf-8"))
-    recipe = Recipe(
+    return Recipe(
         name=name, says=table["says"], source=table["source"], trainer=table["trainer"], **_typed(table["values"])
     )
-    return recipe
 
 
 def _names() -> list[str]:
@@ -162,66 +149,48 @@ def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] |
     return replace(recipe, **_typed(ours), trainer=trainer)
 
 
-def _pairs(words: Sequence[str]) -> Iterable[tuple[str, str]]:
-    waiting: str | None = None
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Names and values; an option without a value is ``true``."""
+    pairs: list[tuple[str, str | None]] = []
     for word in words:
         if word.startswith("--"):
-            if waiting is not None:
-                yield waiting, "true"
-            waiting, equals, value = word[2:].partition("=")
-            waiting = waiting.replace("-", "_")
-            if equals:
-                yield waiting, value
-                waiting = None
-        elif waiting is None:
+            name, equals, value = word[2:].partition("=")
+            pairs.append((name.replace("-", "_"), value if equals else None))
+        elif not pairs or pairs[-1][1] is not None:
             raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
         else:
-            yield waiting, word
-            waiting = None
-    if waiting is not None:
-        yield waiting, "true"
+            pairs[-1] = pairs[-1][0], word
+    return [(name, "true" if value is None else value) for name, value in pairs]
 
 
 def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, value in values.items():
-        if name not in _VALUES:
-            raise UsageError(f"a recipe has no value {name}{close_to(name, _VALUES)}")
-        try:
-            found[name] = _value(name, value)
-        except (KeyError, TypeError, ValueError):
-            kind = "whole numbers" if name == "seeds" else _KINDS[name].__name__
-            low, high = _RANGES.get(name, (None, None))
-            bounds = "" if low is None else f" from {low} to {high}"
-            raise UsageError(f"--{name}: {value!r} is no {kind}{bounds}") from None
-        if name in CHOICES and found[name] not in CHOICES[name]:
-            raise UsageError(f"--{name}: {value!r} is none of {', '.join(CHOICES[name])}")
-    return found
+    return {name: _value(name, value) for name, value in values.items()}
 
 
 def _value(name: str, value: Any) -> Any:
-    kind = _KINDS[name]
-    if kind is tuple:
+    """A value of the kind that the recipe has, as YAML or the command line gives it."""
+    if name not in _VALUES:
+        raise UsageError(f"a recipe has no value {name}{close_to(name, _VALUES)}")
+    option, kind = f"--{name}", _KINDS[name]
+    if name == "seeds":
         listed = value.replace(",", " ").split() if isinstance(value, str) else value
-        seeds = tuple(int(number) for number in listed)
-        if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-            raise ValueError
+        seeds = tuple(number(option, seed, int, 0) for seed in listed)
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise UsageError(f"option {option}: {value!r} is no list of different whole numbers")
         return seeds
-    if kind is bool:
-        return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[str(value).casefold()]
-    if kind is str:
-        return str(value)
-    number = kind(value)
-    low, high = _RANGES.get(name, (float("-inf"), float("inf")))
-    if not low <= number <= high or number != float(value):
-        raise ValueError
-    return number
+    if kind == "bool":
+        return flag(option, value)
+    if kind in ("int", "float"):
+        return number(option, value, {"int": int, "float": float}[kind], *_RANGES[name])
+    if name in _CHOICES:
+        one_of(option, str(value), _CHOICES[name])
+    return str(value)
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
     """``; did you mean ...?``, or nothing."""
-    near = difflib.get_close_matches(name, list(known), 2)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    near = misspelt(name, list(known))
+    return f"; did you mean {near}?" if near else ""
 
 
 def as_words(trainer: Mapping[str, Any]) -> list[str]:

@@ -7,20 +7,18 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.engines.runner import reads_types
-from detector_plugin.transformers.engines.stored import Stored
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.token_classifier import TransformersDetector
 from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.card import Ingredient, card
-from detector_plugin.transformers.training.examples import LABELS, Collator, Examples, examples_of
-from detector_plugin.transformers.training.loss import balanced
+from detector_plugin.transformers.training.examples import LABELS, Examples, collated, examples_of
 from detector_plugin.transformers.training.measuring import (
     TOO_LONG,
     Row,
@@ -36,15 +34,14 @@ from detector_plugin.transformers.training.saving import (
     replace_text,
     save,
     settings_of,
-    stored_of,
     write_calibration,
     write_record,
 )
-from detector_plugin.transformers.training.splitting import Parts
-from detector_plugin.transformers.training.synthetic import synthetic
+from detector_plugin.transformers.training.splitting import Parts, synthetic
 from detector_plugin.transformers.training.trainer import (
     TrainingFailed,
     arguments_of,
+    balanced,
     flagged_probability,
     last_checkpoint,
     precision_of,
@@ -94,7 +91,7 @@ def train_detector(
         recipe: what to train, and how.
         folder: of the detector.
         seed: of weights, dropout and the order of examples.
-        made_up: documents to make of others, see :mod:`detector_plugin.transformers.training.synthetic`.
+        made_up: documents to make of others, see :mod:`detector_plugin.transformers.training.splitting.synthetic`.
         without: what was left out whole, for the card.
         ingredients: what data went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.
@@ -108,11 +105,10 @@ def train_detector(
         TrainingFailed: the loss is no number, memory runs out at one example at once, or a checkpoint cannot be written.
     """
     for needed in ("torch", "transformers", "accelerate", *(("peft",) if recipe.adapter == "lora" else ())):
-        _library(needed)
+        library(needed, "train")
     if calibrate and not parts.measure and not parts.left_out:
         raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
     transformers = library("transformers")
-    labels = LABELS[recipe.labels]
     made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
     precision = precision_of(recipe)
     hallucinated = any(document.spans for document in parts.choose)
@@ -121,7 +117,7 @@ def train_detector(
         if arguments.should_save:
             claim(folder, settings_of(recipe, seed, [*parts.learn, *made, *parts.choose]))
     transformers.set_seed(seed)
-    base = load_base(recipe, labels, precision, arguments.device)
+    base = load_base(recipe, LABELS[recipe.labels], precision, arguments.device)
     encoder = Encoder(base.tokenizer, base.form, base.max_length)
     show = progress and arguments.should_save
     learn, choose = (
@@ -141,22 +137,22 @@ def train_detector(
         "%s: %d examples of %d answers to learn from (%s), %d to choose by; tokens: %s",
         *(recipe.base, len(learn.all), len(parts.learn) + len(made), _counted(learn.counts), len(choose.all)),
         ", ".join(
-            f"{name} {number}" for name, number in zip((*labels, "no category"), learn.tokens, strict=True) if number
+            f"{name} {number}"
+            for name, number in zip((*base.labels, "no category"), learn.tokens, strict=True)
+            if number
         ),
     )
     trainer = _trained(base, recipe, arguments, learn, choose)
     curve = trainer.state.log_history
-    save(trainer, base, labels, folder)
-    main = arguments.should_save
+    save(trainer, base, folder)
     trainer.accelerator.free_memory()
     _leave_the_others()
-    if not main:
+    if not arguments.should_save:
         return None
     del trainer
     base = base._replace(model=None)
     gc.collect()
     library("torch").cuda.empty_cache()
-    device = "cpu" if arguments.use_cpu else "auto"
     counts = Counter(parts.counts)
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
     choose_by, measured, left_out = (
@@ -166,64 +162,60 @@ def train_detector(
     parts = replace(parts, choose=choose_by, measure=measured, left_out=left_out)
     if counts[TOO_LONG]:
         log.warning("%s: %d", TOO_LONG, counts[TOO_LONG])
-    trained = _measured(parts, folder, base, labels, recipe, device, progress)
-    stored, rows, files = trained
+    detector = TransformersDetector(str(folder), device="cpu" if arguments.use_cpu else "auto", progress=progress)
+    detector.threshold = best_threshold(detector, parts.choose)
+    if not parts.choose:
+        log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
+    rows = measure(detector, parts.left_out, "left out") + measure(detector, parts.measure, "measured")
+    base.stored(detector.threshold).write(folder)
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     reasons = [why for row in rows if (why := not_calibrated(row))]
-    calibratable = calibrate and len(reasons) < len(rows)
+    calibrated = calibrate and len(reasons) < len(rows)
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     text = card(
         recipe,
+        base,
         seed=seed,
-        base_licence=base.licence,
         ingredients=ingredients,
         parts=parts,
         made=made,
         counts=+counts,
         without=without,
-        stored=stored,
+        threshold=detector.threshold,
         rows=rows,
-        calibrated=calibratable,
-        trainer=recipe.trainer or {},
-        versions={name: version(name) for name in ("lm-eval-grounded", "torch", "transformers", "accelerate")},
+        calibrated=calibrated,
     )
     replace_text(folder / "README.md", text)
-    if calibratable:
+    if calibrated:
         files.append(write_calibration(rows, folder, without, parts.translated))
+    numbers = {name: len(getattr(parts, name)) for name in ("choose", "measure", "left_out")}
     record = {
         "recipe": recipe.name,
         "seed": seed,
         "values": recipe.values,
         "trainer": dict(recipe.trainer or {}),
         "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
-        "documents": {"learn": len(parts.learn), "made_up": len(made), "choose": len(parts.choose)}
-        | {"measure": len(parts.measure), "left_out": len(parts.left_out)},
+        "documents": {"learn": len(parts.learn), "made_up": len(made), **numbers},
         "texts": dict(parts.texts),
         "left_out_with_translation": parts.translated,
         "counts": dict(+counts),
-        "threshold": stored.threshold,
+        "threshold": detector.threshold,
         "held_out": [
-            {"part": row.part, "language": row.language, "annotations": row.annotations, "documents": len(row.counts)}
+            {
+                "part": row.part,
+                "language": row.language,
+                "annotations": row.annotations,
+                "documents": len(row.documents),
+            }
             | row.total._asdict()
             for row in rows
         ],
         "curve": curve,
     }
     files += [folder / "README.md", write_record(folder, record)]
-    return Trained(folder, stored.threshold or 0.0, rows, files)
-
-
-def _library(name: str) -> None:
-    import importlib
-
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(
-            f"train --detector transformers needs {name}, which cannot be imported ({error}): "
-            "pip install 'lm-eval-grounded[train]'"
-        ) from error
+    return Trained(folder, detector.threshold, rows, files)
 
 
 def _check(learn: Examples, recipe: Recipe) -> None:
@@ -260,7 +252,7 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
                 args=arguments,
                 train_dataset=learn.all,
                 eval_dataset=choose.all or None,
-                data_collator=Collator(padding, reads_types(base.model, base.tokenizer)),
+                data_collator=partial(collated, padding=padding, types=reads_types(base.model, base.tokenizer)),
                 compute_metrics=token_f1,
                 preprocess_logits_for_metrics=flagged_probability,
                 callbacks=callbacks,
@@ -298,23 +290,3 @@ def _leave_the_others() -> None:
     if distributed.is_available() and distributed.is_initialized():
         distributed.barrier()
         distributed.destroy_process_group()
-
-
-def _measured(
-    parts: Parts,
-    folder: Path,
-    base: Base,
-    labels: Sequence[str],
-    recipe: Recipe,
-    device: str,
-    progress: bool,
-) -> tuple[Stored, list[Row], list[Path]]:
-    """Choose the threshold, measure with it, and write it down."""
-    detector = TransformersDetector(str(folder), device=device, progress=progress)
-    detector.threshold = best_threshold(detector, parts.choose)
-    if not parts.choose:
-        log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
-    rows = measure(detector, parts.left_out, "left out") + measure(detector, parts.measure, "measured")
-    stored = stored_of(base, labels, detector.threshold)
-    stored.write(folder)
-    return stored, rows, [path for path in sorted(folder.iterdir()) if path.is_file()]

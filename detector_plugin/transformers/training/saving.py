@@ -13,7 +13,6 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engines.stored import Stored
 from detector_plugin.transformers.model import find, version_of
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.training.base import Base
@@ -29,7 +28,6 @@ __all__ = [
     "replace_text",
     "save",
     "settings_of",
-    "stored_of",
     "write_calibration",
     "write_record",
 ]
@@ -100,7 +98,7 @@ def _different(place: Path, settings: Mapping[str, Any], key: str | None = None)
     return sorted(name for name in {*known, *asked} if known.get(name) != asked.get(name))
 
 
-def save(trainer: Any, base: Base, labels: Sequence[str], folder: Path) -> None:
+def save(trainer: Any, base: Base, folder: Path) -> None:
     """Write model, tokenizer and settings, each whole or not at all.
 
     Raises:
@@ -115,7 +113,7 @@ def save(trainer: Any, base: Base, labels: Sequence[str], folder: Path) -> None:
             return
         (partial / "training_args.bin").unlink(missing_ok=True)  # pickled
         base.tokenizer.save_pretrained(partial)
-        stored_of(base, labels, None).write(partial)
+        base.stored(None).write(partial)
     except Exception as error:  # OSError, or safetensors' own: a full disk
         raise TrainingFailed(
             f"the detector cannot be written to {folder} ({first_line(error)}). Free some space and run the same command "
@@ -125,11 +123,6 @@ def save(trainer: Any, base: Base, labels: Sequence[str], folder: Path) -> None:
         if path.is_file():
             os.replace(path, folder / path.name)
     shutil.rmtree(partial)
-
-
-def stored_of(base: Base, labels: Sequence[str], threshold: float | None) -> Stored:
-    """The settings that a detector brings along."""
-    return Stored(base.form, base.attention, threshold, base.max_length, tuple(labels))
 
 
 def replace_text(place: Path, text: str) -> None:
@@ -142,21 +135,11 @@ def replace_text(place: Path, text: str) -> None:
 def write_record(folder: Path, record: Mapping[str, Any]) -> Path:
     """Write the record, with the settings of the training, and remove the checkpoints: the detector is finished."""
     settings = json.loads((folder / CHECKPOINTS / "settings.json").read_text("utf-8"))
-    content = _finite({**record, "settings": settings})
-    replace_text(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    # JSON has no word for what is no number: null
+    content = json.loads(json.dumps({**record, "settings": settings}), parse_constant=lambda _: None)
+    replace_text(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return folder / RECORD
-
-
-def _finite(value: Any) -> Any:
-    """The same, with ``None`` for what is no number in JSON."""
-    if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    if isinstance(value, float) and value - value != 0:
-        return None
-    return value
 
 
 def write_calibration(rows: Sequence[Row], folder: Path, without: Sequence[str], translated: int = 0) -> Path:

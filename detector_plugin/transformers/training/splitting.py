@@ -1,18 +1,19 @@
-"""Documents to learn from, to choose by and to measure with: split by text, in all languages at once."""
+"""Documents to learn from, to choose by and to measure with: split by text, in all languages at once; and documents made
+of those to learn from."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.labelled import TRANSLATED, LabelledAnswer
-from detector_plugin.texts import article_groups, text_groups
+from detector_plugin.labelled import TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
 from detector_plugin.transformers.training.recipe import close_to
 
-__all__ = ["Parts", "split"]
+__all__ = ["CLEANED", "UNRELATED", "Parts", "split", "synthetic"]
 
 MOST_GIVEN_UP = 0.5
 """Share of the answers that are not left out, which are not learned from because an answer that is left out has their text.
@@ -21,6 +22,9 @@ mFAVA's silver texts are the same in every language: without a bound, nothing wo
 GIVEN_UP = "not learned from: an answer that is left out has their text"
 NOT_MEASURED = "left out and not measured: other answers about their text, or translations of it, are learned from"
 UNPLACED = "neither learned from nor measured: translations, of which text nobody can say"
+
+UNRELATED, CLEANED = "unrelated", "cleaned"
+"""Kinds of annotation of the documents that are made here."""
 
 
 @dataclass(frozen=True)
@@ -154,3 +158,46 @@ def _order(group: Sequence[LabelledAnswer], seed: int) -> tuple[str, str, str]:
     text = "\0".join(sorted(document.reference + "\1" + document.answer for document in group))
     digest = hashlib.sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
     return min(document.language for document in group), min(document.annotations for document in group), digest
+
+
+def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -> list[LabelledAnswer]:
+    """Make documents: answers held against another page (`UNRELATED`, hallucinated as a whole), and as many answers without
+    what is hallucinated in them (`CLEANED`).
+
+    A third of nearly every annotated answer is hallucinated. From them alone a model learns to flag a third of anything.
+
+    Args:
+        documents: to make them of; those that the model learns from, and no others.
+        number: of documents; fewer where the data has no more.
+        seed: of the choice.
+    """
+    pages: dict[str, dict[tuple[int, str], None]] = {}  # language to (article, reference), each once
+    number_of: dict[int, int] = {}
+    for article, group in enumerate(article_groups(documents)):
+        for document in group:
+            number_of[id(document)] = article
+            if document.reference.strip():
+                pages.setdefault(document.language, {})[article, document.reference] = None
+    ordered = sorted(documents, key=lambda document: _digest(document, seed))
+    unrelated: list[LabelledAnswer] = []
+    cleaned: list[LabelledAnswer] = []
+    for document in ordered:
+        others = [text for article, text in pages.get(document.language, {}) if article != number_of[id(document)]]
+        if len(unrelated) < (number + 1) // 2 and others:
+            page = others[int(_digest(document, seed + 1)[:8], 16) % len(others)]
+            whole = (Span(0, len(document.answer)),)
+            unrelated.append(
+                replace(document, reference=page, article="", spans=whole, soft=None, annotations=UNRELATED)
+            )
+        elif len(cleaned) < number // 2 and document.spans:
+            answer = without_spans(document.answer, document.spans)
+            if answer.strip():
+                cleaned.append(replace(document, answer=answer, spans=(), soft=None, annotations=CLEANED))
+        if len(unrelated) + len(cleaned) >= number:
+            break
+    return unrelated + cleaned
+
+
+def _digest(document: LabelledAnswer, seed: int) -> str:
+    text = "\0".join((str(seed), document.language, document.annotations, document.answer, document.reference))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

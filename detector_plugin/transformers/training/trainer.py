@@ -1,7 +1,12 @@
-"""transformers' ``Trainer`` with our loss and attention, and checkpoints that are whole or not there."""
+"""transformers' ``Trainer`` with our loss and attention, and checkpoints that are whole or not there.
+
+The loss is of tokens whose label is a class, a share of annotators, or "hallucinated" without a category.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import shutil
 from collections.abc import Sequence
@@ -15,15 +20,29 @@ from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.transformers.engines.runner import both_ways
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.training.examples import IGNORED
-from detector_plugin.transformers.training.loss import token_loss
+from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, as_words, close_to
 
-__all__ = ["TrainingFailed", "arguments_of", "last_checkpoint", "precision_of", "token_f1", "trainer_class"]
+__all__ = [
+    "TrainingFailed",
+    "arguments_of",
+    "balanced",
+    "flagged_probability",
+    "last_checkpoint",
+    "precision_of",
+    "token_f1",
+    "token_loss",
+    "trainer_class",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _WHOLE = "whole"
 """A file in a checkpoint that is written last: without it the checkpoint was cut by a kill."""
+
+
+HEAVIEST = 20.0
+"""How many times the mean a class may weigh."""
 
 
 class TrainingFailed(PlainError):
@@ -55,9 +74,6 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
     Raises:
         UsageError: an argument that is not known, or whose value does not fit.
     """
-    import contextlib
-    import io
-
     transformers = library("transformers")
     values = dict(recipe.trainer or {})
     if chooses:
@@ -90,6 +106,49 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
             f"no option --{name} of train, of the recipe or of transformers' Trainer{close_to(name, known)}"
         )
     return arguments
+
+
+def balanced(tokens: Sequence[int]) -> list[float]:
+    """Weights of classes by the inverse of their shares, scaled to a mean of 1 over all tokens.
+
+    Args:
+        tokens: number of tokens of each class. A class that does not occur weighs 1, which changes nothing.
+    """
+    present = [number for number in tokens if number]
+    raw = [sum(present) / (len(present) * number) if number else 0.0 for number in tokens]
+    capped = [min(weight, HEAVIEST) for weight in raw]
+    mean = sum(weight * number for weight, number in zip(capped, tokens, strict=True)) / max(sum(present), 1)
+    return [round(weight / mean, 6) if number else 1.0 for weight, number in zip(capped, tokens, strict=True)]
+
+
+def token_loss(logits: Any, labels: Any, shares: Any, weights: Any | None = None) -> Any:
+    """The sum over tokens of ``-(1 - s) log p(supported) - s log p(class)``.
+
+    ``s`` is the share of annotators that marked the token: with hard labels 0 or 1, so that this is cross entropy. Where a
+    token is hallucinated in a way that nobody named, ``p(class)`` is the sum over all hallucinated classes.
+
+    Args:
+        logits: (batch, tokens, classes).
+        labels: (batch, tokens), see :class:`detector_plugin.transformers.training.examples.Example`.
+        shares: (batch, tokens).
+        weights: (classes,); a token that nobody named weighs the mean of the hallucinated classes.
+    """
+    classes = logits.shape[-1]
+    learned = labels != IGNORED
+    log_p = logits[learned].float().log_softmax(-1)
+    of, share = labels[learned], shares[learned]
+    hallucinated = log_p[:, 1:].logsumexp(-1)
+    named = log_p.gather(1, of.clamp(max=classes - 1)[:, None])[:, 0]
+    by_class = named.where((of > 0) & (of < classes), hallucinated)
+    supported = log_p[:, 0]
+    if weights is not None:
+        extended = weights.new_zeros(classes + 1)
+        extended[:classes], extended[classes] = weights, weights[1:].mean()
+        supported = supported * weights[0]
+        by_class = by_class * extended[of]
+    # Not simply a product: 0 times the infinite loss of a class that is out of the question would be no number.
+    terms = (1 - share) * supported.where(share < 1, 0) + share * by_class.where(share > 0, 0)
+    return -terms.sum()
 
 
 @lru_cache(maxsize=1)
@@ -200,8 +259,4 @@ def token_f1(predicted: Any) -> dict[str, float]:
     p, y = probabilities[learned], labels[learned] > 0
     if not y.any():
         return {}
-    best = 0.0
-    for threshold in np.arange(0.05, 1, 0.05):
-        flagged = p >= threshold
-        best = max(best, 2 * float((flagged & y).sum()) / float(flagged.sum() + y.sum()))
-    return {"f1": best}
+    return {"f1": max(f1_at(np.arange(0.05, 1, 0.05), p, y))}

@@ -2,11 +2,10 @@
 
 from lm_eval_tasks.clapnq.retrieval.hybrid import halves
 from lm_eval_tasks.clapnq.retrieval.loading import RETRIEVERS, names, open_retriever
-from lm_eval_tasks.clapnq.retrieval.options import OF_OTHERS, OPTIONS, Option
+from lm_eval_tasks.clapnq.retrieval.options import OPTIONS, Option, refuse_unfitting
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever, check_depth
 
 __all__ = [
-    "OF_OTHERS",
     "OPTIONS",
     "RETRIEVERS",
     "Option",
@@ -17,4 +16,5 @@ __all__ = [
     "halves",
     "names",
     "open_retriever",
+    "refuse_unfitting",
 ]

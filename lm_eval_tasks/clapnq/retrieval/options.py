@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-__all__ = ["OF_OTHERS", "OPTIONS", "Option"]
+from lm_eval_tasks.clapnq.retrieval.hybrid import halves
+from lm_eval_tasks.clapnq.retrieval.loading import RETRIEVERS
+
+__all__ = ["OF_OTHERS", "OPTIONS", "Option", "refuse_unfitting"]
 
 OF_OTHERS = "those of other packages"
 """Stands for every retriever that another package offers."""
@@ -38,3 +42,21 @@ OPTIONS: dict[str, Option] = {
     "retriever_args": Option((OF_OTHERS,), "options of that retriever: name=value;name=value, or JSON"),
 }
 """Options by name."""
+
+
+def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
+    """Refuse options that are none of a retriever's.
+
+    Args:
+        name: of the retriever.
+        options: keys of :data:`OPTIONS`.
+        who: the command or task, for messages.
+
+    Raises:
+        ValueError: there is one; the message says whose it is.
+    """
+    named = (name, *(halves(options) if name == "hybrid" else ()))
+    owners = {each if each in RETRIEVERS else OF_OTHERS for each in named}
+    for option in options:
+        if not owners & {*OPTIONS[option].of}:
+            raise ValueError(f"{who}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")

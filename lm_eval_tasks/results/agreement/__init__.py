@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_eval_tasks.results.agreement.raters import Key, Rater, names_of, once, pairs_of
+from lm_eval_tasks.results.agreement.raters import Key, Rater, names_of, pairs_of, ratings_by_item
 from lm_eval_tasks.results.agreement.ratings import compare_ratings, rating_of
 from lm_eval_tasks.results.agreement.results import Comparison, Result, means, table
 from lm_eval_tasks.results.agreement.rows import id_of, numbered, rows_of
@@ -62,15 +62,15 @@ def compare(
     if kind == "tags" and id_column is None and not any("id" in row for each in rows for _, row in each):
         rows = numbered(names, rows)
 
-    def said(where: str, row: dict[str, Any], column: str) -> tuple[Key, Any]:
+    def rating(where: str, row: dict[str, Any], column: str) -> tuple[str, Key, Any]:
         identity = id_of(where, row, id_column or "id")
         if kind == "tags":
-            return (identity, ""), tagged_of(where, row, column, text_column, language)
-        return (identity, str(row.get("aspect") or "").strip()), rating_of(where, row.get(column))
+            return where, (identity, ""), tagged_of(where, row, column, text_column, language)
+        return where, (identity, str(row.get("aspect") or "").strip()), rating_of(where, row.get(column))
 
     notes: list[str] = []
     raters = [
-        Rater(name, once(name, [(where, *said(where, row, column)) for where, row in each], notes))
+        Rater(name, ratings_by_item(name, (rating(where, row, column) for where, row in each), notes))
         for name, each, column in zip(names, rows, columns, strict=True)
     ]
     pairs = pairs_of(raters, notes)

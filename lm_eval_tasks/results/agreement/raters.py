@@ -1,4 +1,4 @@
-"""Raters, their ratings of items, and the pairs of raters that can be compared."""
+"""Raters, their ratings of items, and the pairs of raters that can be compared; and how messages and tables quote them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lm_eval_tasks.results.agreement.quoting import quoted, shown
+from custom_metrics.usage.printable import printable
 
-__all__ = ["Key", "Pair", "Rater", "named", "names_of", "once", "pairs_of"]
+__all__ = ["Key", "Pair", "Rater", "named", "names_of", "pairs_of", "quoted", "ratings_by_item", "shown"]
 
 Key: TypeAlias = tuple[str, str]  # id and aspect of an item; the aspect is empty where there is none
 
@@ -18,7 +18,7 @@ class Rater(NamedTuple):
     """A rater's rating of each item: a number, a label or a `Tagged`; ``None`` where it is missing or unread."""
 
     name: str
-    said: Mapping[Key, Any]
+    ratings: Mapping[Key, Any]
 
 
 class Pair(NamedTuple):
@@ -48,38 +48,44 @@ def names_of(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
     )
 
 
-def once(name: str, said: Iterable[tuple[str, Key, Any]], notes: list[str]) -> dict[Key, Any]:
+def ratings_by_item(rater: str, rows: Iterable[tuple[str, Key, Any]], notes: list[str]) -> dict[Key, Any]:
     """One rating of each item. A readable rating wins over an unread one.
+
+    Args:
+        rater: the name, for notes.
+        rows: where each rating stands, its item, and the rating.
+        notes: what a reader must know is added here.
 
     Raises:
         ValueError: an item has two different ratings.
     """
-    found: dict[Key, Any] = {}
+    ratings: dict[Key, Any] = {}
     repeated = 0
-    for where, key, value in said:
-        repeated += key in found
-        if found.get(key) is None:
-            found[key] = value
-        elif value not in (None, found[key]):
-            both = f"{quoted(found[key])} before, {quoted(value)} here"
+    for where, key, rating in rows:
+        repeated += key in ratings
+        if ratings.get(key) is None:
+            ratings[key] = rating
+        elif rating not in (None, ratings[key]):
+            both = f"{quoted(ratings[key])} before, {quoted(rating)} here"
             raise ValueError(f"{where}: {named(key)} stands here a second time and differs ({both})")
     if repeated:
-        notes.append(f"{name}: {repeated} rows say again what was said before; they count once.")
-    return found
+        notes.append(f"{rater}: {repeated} rows say again what was said before; they count once.")
+    return ratings
 
 
 def pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
-    """Every two raters that judged the same items, and the number of items that only one of them judged."""
+    """Every two raters that judged the same items. The number of items that only one of them judged goes into the notes."""
     pairs = []
     for first, second in combinations(raters, 2):
-        pair = Pair(first, second, [key for key in first.said if key in second.said])
-        alone = [f"{len(one.said) - len(pair.items)} in {one.name} alone" for one in pair[:2]]
-        if any(len(one.said) > len(pair.items) for one in (first, second)):
-            notes.append(f"{pair.name}: {len(pair.items)} in both; {', '.join(alone)}.")
+        pair = Pair(first, second, [key for key in first.ratings if key in second.ratings])
+        alone = [(rater.name, len(rater.ratings) - len(pair.items)) for rater in (first, second)]
+        if any(number for _, number in alone):
+            numbers = ", ".join(f"{number} in {name} alone" for name, number in alone)
+            notes.append(f"{pair.name}: {len(pair.items)} in both; {numbers}.")
         if pair.items:
             pairs.append(pair)
     if not pairs:
-        some = "; ".join(f"{one.name} has {', '.join(map(named, [*one.said][:2]))}" for one in raters[:2])
+        some = "; ".join(f"{rater.name} has {', '.join(map(named, [*rater.ratings][:2]))}" for rater in raters[:2])
         raise ValueError(f"no item was judged by two raters: {some} (--id NAME says which column holds the ids)")
     return pairs
 
@@ -87,3 +93,15 @@ def pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:
 def named(key: Key) -> str:
     """An item in a message: its id, and its aspect where it has one."""
     return quoted(key[0]) + (f" ({quoted(key[1])})" if key[1] else "")
+
+
+def quoted(value: Any) -> str:
+    """A value in a message: short, and without what could act on a terminal."""
+    quoted = f"{value:g}" if isinstance(value, float) else repr(value)
+    return quoted if len(quoted) <= 60 else f"{quoted[:57]}..."
+
+
+def shown(text: str) -> str:
+    """A name in a table: on one line, short, and without what could act on a terminal."""
+    text = " ".join(printable(text).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

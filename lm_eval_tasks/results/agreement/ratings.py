@@ -15,8 +15,7 @@ from custom_metrics.statistics.agreement import (
     quadratic_weights,
 )
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.agreement.quoting import quoted
-from lm_eval_tasks.results.agreement.raters import Pair, Rater
+from lm_eval_tasks.results.agreement.raters import Pair, Rater, quoted
 from lm_eval_tasks.results.agreement.results import Result, Table, estimates_of
 
 __all__ = ["compare_ratings", "rating_of"]
@@ -27,7 +26,7 @@ _ALL = "all aspects"
 
 def compare_ratings(pairs: Iterable[Pair], raters: Sequence[Rater], notes: list[str]) -> list[Result]:
     """Each pair on each aspect, and on all of them together where there are several."""
-    ratings = dict.fromkeys(one for rater in raters for one in rater.said.values() if one is not None)
+    ratings = dict.fromkeys(rating for rater in raters for rating in rater.ratings.values() if rating is not None)
     if len(ratings) > _LARGEST_SCALE:
         some = ", ".join(map(quoted, [*ratings][:3]))
         raise ValueError(
@@ -38,7 +37,7 @@ def compare_ratings(pairs: Iterable[Pair], raters: Sequence[Rater], notes: list[
     if labels:
         scale = sorted(ratings, key=str)
         statistics |= {"weighted kappa": None, "tau-b": None}
-        where = next(rater.name for rater in raters if labels[0] in rater.said.values())
+        where = next(rater.name for rater in raters if labels[0] in rater.ratings.values())
         notes.append(f"No order (so no weighted kappa, no tau-b): {quoted(labels[0])} in {where} is no number.")
     else:
         scale = sorted(ratings)
@@ -52,7 +51,7 @@ def compare_ratings(pairs: Iterable[Pair], raters: Sequence[Rater], notes: list[
             items = [key for key in pair.items if group in (_ALL, key[1])]
             by_id: dict[str, list[tuple[int, int]]] = defaultdict(list)  # the aspects of one answer are no two answers
             for key in items:
-                both = pair.first.said[key], pair.second.said[key]
+                both = pair.first.ratings[key], pair.second.ratings[key]
                 if None not in both:
                     by_id[key[0]].append((numbers[both[0]], numbers[both[1]]))
             rated = sum(map(len, by_id.values()))

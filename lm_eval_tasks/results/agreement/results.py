@@ -12,7 +12,7 @@ import numpy as np
 
 from custom_metrics.statistics.agreement import Estimate, estimate
 from custom_metrics.statistics.intervals import sums_by_cluster
-from lm_eval_tasks.results.agreement.quoting import shown
+from lm_eval_tasks.results.agreement.raters import shown
 
 __all__ = ["Comparison", "Result", "Statistics", "Table", "estimates_of", "means", "table"]
 

@@ -6,13 +6,13 @@ import csv
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.data.tables import read_lines
-from lm_eval_tasks.results.agreement.quoting import columns_of, quoted
+from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.results.agreement.raters import quoted
 
 __all__ = ["Row", "id_of", "numbered", "rows_of"]
 
@@ -25,7 +25,7 @@ def rows_of(path: Path, column: str, id_column: str) -> list[Row]:
     """The rows of a file, what a sample of the harness holds under the names of the columns."""
     name = path.name.lower()
     if name.endswith((".jsonl", ".jsonl.gz")):
-        read = _json_lines(path)
+        read: Iterator[Row] = ((f"line {number}", row) for number, row in read_json_lines(path))
     elif name.endswith(".json"):
         read = _json(path)
     elif name.endswith((".csv", ".tsv")):
@@ -44,40 +44,29 @@ def rows_of(path: Path, column: str, id_column: str) -> list[Row]:
     if not rows:
         raise CorruptSource(f"{path} has no rows")
     if not any(column in row for _, row in rows):
-        raise ValueError(f"{path} has no column {column!r}; it has {columns_of(rows)} (--column NAME)")
+        raise ValueError(f"{path} has no column {column!r}; it has {_columns(rows)} (--column NAME)")
     return rows
 
 
-def _json_lines(path: Path) -> Iterator[Row]:
-    for number, line in read_lines(path):
-        line = line.removeprefix("\ufeff").strip()
-        if line:
-            yield f"line {number}", _object(path, f"line {number}", _loads(path, f"line {number}", line))
+def _columns(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    """The first columns of some rows, for a message."""
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    return ", ".join(map(quoted, [*names][:12])) + (", ..." if len(names) > 12 else "")
 
 
 def _json(path: Path) -> Iterator[Row]:
     try:
-        content = path.read_text("utf-8-sig")
+        values = json.loads(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise CorruptSource(f"{path} is no UTF-8 text: {error}") from error
-    values = _loads(path, "whole file", content)
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError of another kind
+        raise CorruptSource(f"{path}, whole file: no JSON ({error})") from error
     if not isinstance(values, list):
         raise CorruptSource(f"{path}: expected a list of objects, found {type(values).__name__}")
     for number, value in enumerate(values, 1):
-        yield f"row {number}", _object(path, f"row {number}", value)
-
-
-def _loads(path: Path, where: str, content: str) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError of another kind
-        raise CorruptSource(f"{path}, {where}: no JSON ({error})") from error
-
-
-def _object(path: Path, where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise CorruptSource(f"{path}, {where}: expected a JSON object, found {type(value).__name__}")
-    return value
+        if not isinstance(value, dict):
+            raise CorruptSource(f"{path}, row {number}: expected a JSON object, found {type(value).__name__}")
+        yield f"row {number}", value
 
 
 def _delimited(path: Path, delimiter: str) -> Iterator[Row]:
@@ -117,5 +106,5 @@ def id_of(where: str, row: Mapping[str, Any], column: str) -> str:
         return str(value).strip()
     raise ValueError(
         f"{where}: the id in {column!r} must be a text or a number, found {quoted(value)}; the columns are "
-        f"{columns_of([(where, row)])} (--id NAME)"
+        f"{_columns([(where, row)])} (--id NAME)"
     )

@@ -14,8 +14,7 @@ from custom_metrics.statistics.agreement import any_label, cohen_kappa, continge
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate, parse
 from lm_eval_tasks.mfava.languages import LANGUAGES
-from lm_eval_tasks.results.agreement.quoting import quoted
-from lm_eval_tasks.results.agreement.raters import Key, Pair, named
+from lm_eval_tasks.results.agreement.raters import Key, Pair, named, quoted
 from lm_eval_tasks.results.agreement.results import Result, Table, estimates_of
 
 __all__ = ["LABELS", "Tagged", "compare_tags", "tagged_of"]
@@ -49,7 +48,7 @@ def compare_tags(pairs: Iterable[Pair], text_column: str | None, notes: list[str
         counts: dict[str, dict[str, int]] = {}
         reports = AnnotationReport(), AnnotationReport()
         for key in pair.items:
-            first, second = pair.first.said[key], pair.second.said[key]
+            first, second = pair.first.ratings[key], pair.second.ratings[key]
             language = _language(key, pair)
             count = counts.setdefault(language, dict.fromkeys(("documents", "words", "unread", "dropped"), 0))
             if first is None or second is None:
@@ -90,7 +89,7 @@ def _word_table(text: str, language: str, first: Sequence[Span], second: Sequenc
 
 def _language(key: Key, pair: Pair) -> str:
     """The language that the rows of both raters name; empty where they name none."""
-    languages = {one.said[key].language for one in pair[:2] if one.said[key] is not None} - {None}
+    languages = {one.ratings[key].language for one in pair[:2] if one.ratings[key] is not None} - {None}
     if len(languages) > 1:
         raise ValueError(
             f"{pair.name}: {named(key)} is of two languages, {' and '.join(sorted(languages))}; are these the same "

@@ -12,16 +12,16 @@ from dataclasses import replace
 from itertools import combinations
 
 from custom_metrics.statistics.mean_of_strata import mean_of
-from custom_metrics.statistics.units import is_measurable, unit_of
+from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, Incomparable, Joined, Refusal
-from lm_eval_tasks.results.compare.headlines import headlines_of
 from lm_eval_tasks.results.compare.joining import JoinedTask, join, unknown_detectors, unread
 from lm_eval_tasks.results.compare.measured import Measured
 from lm_eval_tasks.results.compare.measuring import TAGGED, measure
 from lm_eval_tasks.results.compare.rows import corrected, group_rows, in_order, task_rows
-from lm_eval_tasks.runs import Answers, MeasuredBy, Run, TaskRun, headline_filter, labels
+from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
 
@@ -75,7 +75,7 @@ def compare_runs(
     joined: list[Joined] = []
     measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
     uncompared: dict[str, str] = {}  # metric to why not
-    known: dict[str, tuple[TaskRun, tuple[MeasuredBy, ...]]] = {}
+    known: dict[str, tuple[TaskRun, tuple[Metric, ...]]] = {}
     for name in progress(names):
         of_task = [run.tasks.get(name) for run in runs]
         if not refuse:
@@ -145,7 +145,7 @@ def _measurable(row: Difference, runs: Sequence[Run], groups: Mapping[str, Seque
     def may_be_shown(run: Run) -> bool:
         tasks = [run.tasks[name] for name in members if name in run.tasks]
         figures = [task.figure(row.metric, row.filter) for task in tasks]
-        return is_measurable(mean_of(figures, any(task.is_share(row.metric) for task in tasks)), unit_of(row.metric))
+        return is_measurable(mean_of(figures, row.measured.is_share), row.measured.unit)
 
     first, second = (may_be_shown(runs[number]) for number in (row.first, row.second))
     return replace(row, first_measurable=first, second_measurable=second)
@@ -210,7 +210,7 @@ def _few(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) -> tuple[MeasuredBy, ...]:
+def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) -> tuple[Metric, ...]:
     """The metrics that two runs have; one may be without a detector, or a calibration."""
     listed = [metric for run in task.runs if run is not None for metric in run.metrics]
     times = Counter(metric.name for metric in listed)
@@ -223,11 +223,11 @@ def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) 
             for readings in answers.readings.values()
             for name in readings.columns
         )
-        known = {name: MeasuredBy(name) for name in names}
+        described = (task.any_run.metric(name) for name in names)
+        known = {each.name: replace(each, aggregation="", higher_is_better=None, denominator="") for each in described}
     if asked:
         return tuple(known[name] for name in asked if name in known)
-    headlines = headlines_of(task.any_run.benchmark)
-    first = [known[name] for name in headlines or known if name in known]
+    first = [metric for name, metric in known.items() if task.any_run.is_headline(name)]
     if every or not first:
         return tuple(dict.fromkeys((*first, *known.values())))
     return tuple(first)
@@ -241,7 +241,7 @@ def _filter_of(task: JoinedTask, asked: str | None) -> str:
         return asked
     if asked is not None and len(names) > 1:
         raise UsageError(f"{task.name}: no filter {asked}; there are {', '.join(names)}")
-    return headline_filter(names)
+    return headline_filter(names, task.any_run.metrics)
 
 
 # --------------------------------------------------------------------------------------------------------------- words

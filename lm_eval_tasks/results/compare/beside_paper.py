@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, unit_of
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.published import PublishedRow, all_rows
 from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
 from lm_eval_tasks.results.compare.comparison import Comparison
-from lm_eval_tasks.results.compare.headlines import headlines_of
 from lm_eval_tasks.results.compare.rendering import (
     Section,
     csv_of,
@@ -39,15 +38,14 @@ def asked_beside_paper(
     """
     groups = {name: members for run in runs for name, members in run.groups.items()}
     wanted = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
-    benchmarks = {task.task: task.benchmark for run in runs for task in run.tasks.values()}
+    by_name = {task.task: task for run in runs for task in run.tasks.values()}
 
     def is_asked(one: BesidePaper) -> bool:
         if wanted is not None and one.task not in wanted:
             return False
         if metrics is not None:
             return one.metric in metrics
-        headlines = headlines_of(benchmarks[one.task])
-        return every or headlines is None or one.metric in headlines or one.source.of == "retriever"
+        return every or by_name[one.task].is_headline(one.metric) or one.source.of == "retriever"
 
     found = [one for one in beside_paper(runs) if is_asked(one)]
     if not found:
@@ -110,7 +108,8 @@ def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bo
     rows: list[tuple[str, ...]] = []
     for one in part:
         rows += [
-            (one.metric, f"{letters[own.run]} (this run)", _own(own, one.metric), *[""] * len(runs)) for own in one.own
+            (one.metric, f"{letters[own.run]} (this run)", _own(own, one.measured.unit), *[""] * len(runs))
+            for own in one.own
         ]
         for row, against in one.rows:
             by_run = {found.run: found for found in against}
@@ -151,10 +150,10 @@ def _cell(against: Against, notes: dict[str, int]) -> str:
     return f"{_bounded(against.difference, against.low, against.high, sign=True)}{marks}"
 
 
-def _own(own: Own, metric: str) -> str:
+def _own(own: Own, unit: Unit) -> str:
     """A run's value with its bounds."""
     text = _bounded(own.value, own.low, own.high)
-    known = is_measurable(Figure(own.value, own.low, own.high), unit_of(metric))
+    known = is_measurable(Figure(own.value, own.low, own.high), unit)
     return text if known else NOT_MEASURABLE + text.removeprefix(number(own.value))
 
 

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import is_measurable, unit_of
+from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
+from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition.schema import Metric
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal"]
-
-ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Difference:
             difference may be known where they are not: it is paired.
         method: what bounds and p come from.
         denominator: the documents that count, in words.
+        measured: the metric, as the table of its benchmark describes it.
     """
 
     task: str
@@ -70,6 +71,7 @@ class Difference:
     second_own: float
     method: str
     denominator: str
+    measured: Metric
     first_measurable: bool = True
     second_measurable: bool = True
 
@@ -79,12 +81,12 @@ class Difference:
         well known as its two values."""
         if math.isnan(self.low + self.high):
             return self.first_measurable and self.second_measurable
-        return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), unit_of(self.metric))
+        return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), self.measured.unit)
 
     @property
     def significant(self) -> bool:
         """Whether the models differ, at 5 % for the whole family."""
-        return self.p_adjusted < ALPHA
+        return self.p_adjusted < SIGNIFICANCE
 
     @property
     def better(self) -> int | None:
@@ -162,6 +164,7 @@ class Comparison:
         for row, difference in zip(found["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
             row["significant"] = difference.significant
+            del row["measured"]
             for name, value in row.items():
                 if isinstance(value, float) and not math.isfinite(value):
                     row[name] = None

@@ -21,7 +21,7 @@ from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.paired_draws import SEED
 from custom_metrics.statistics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
-from lm_eval_tasks.detection.calibrated import in_force
+from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measured import MEAN, RATE, RATIO, Measured
 from lm_eval_tasks.runs import Answers, Readings, TaskRun
@@ -363,9 +363,9 @@ def _calibration_files(runs: Sequence[TaskRun | None]) -> list[str]:
 @lru_cache(maxsize=64)
 def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
     """The detector's errors by the key of its calibration, and whether they are expected from other languages."""
-    identity = key.rsplit("|", 4)[0]
+    parsed = CalibrationKey.parse(key)
     try:
-        calibrations.loaded(identity)
+        calibrations.loaded(parsed.calibration)
     except calibrations.CalibrationError:
         for name in (*calibrations.shipped().values(), *files):
             try:
@@ -373,7 +373,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
             except calibrations.CalibrationError:
                 continue
     try:
-        found = in_force(key, task)
+        found = in_force(parsed, task)
     except calibrations.CalibrationError:
         return None, False
     if found is None:

@@ -11,16 +11,16 @@ from typing import Any
 
 from custom_metrics.statistics.multiple_comparisons import holm
 from custom_metrics.statistics.paired_difference import PairedDifference
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Difference
-from lm_eval_tasks.results.compare.headlines import headlines_of
 from lm_eval_tasks.results.compare.measured import Measured, compare_measured
-from lm_eval_tasks.runs import MeasuredBy, TaskRun
+from lm_eval_tasks.runs import TaskRun
 
 __all__ = ["corrected", "group_rows", "in_order", "task_rows"]
 
 
 def task_rows(
-    known: Mapping[str, tuple[TaskRun, tuple[MeasuredBy, ...]]],
+    known: Mapping[str, tuple[TaskRun, tuple[Metric, ...]]],
     measured: Mapping[tuple[str, str, str], Measured],
     runs: int,
 ) -> Iterator[Difference]:
@@ -36,7 +36,7 @@ def group_rows(
     groups: Mapping[str, Sequence[str]],
     asked: Sequence[str] | None,
     names: Sequence[str],
-    known: Mapping[str, tuple[TaskRun, tuple[MeasuredBy, ...]]],
+    known: Mapping[str, tuple[TaskRun, tuple[Metric, ...]]],
     measured: Mapping[tuple[str, str, str], Measured],
     runs: int,
 ) -> Iterator[Difference]:
@@ -62,7 +62,7 @@ def group_rows(
 def _row(
     name: str,
     run: TaskRun,
-    metric: MeasuredBy,
+    metric: Metric,
     filter_name: str,
     parts: Sequence[Measured],
     first: int,
@@ -74,7 +74,6 @@ def _row(
     found: PairedDifference = compare_measured(parts, first, second)
     counted = [(part.counted(first), part.counted(second)) for part in parts]
     own = [fmean(values) if (values := _own(every or parts, model)) else math.nan for model in (first, second)]
-    headlines = headlines_of(run.benchmark)
     return Difference(
         task=name,
         benchmark=run.benchmark,
@@ -84,7 +83,7 @@ def _row(
         metric=metric.name,
         filter=filter_name,
         higher_is_better=metric.higher_is_better,
-        headline=headlines is None or metric.name in headlines,
+        headline=run.is_headline(metric.name),
         first=first,
         second=second,
         first_value=found.first,
@@ -104,6 +103,7 @@ def _row(
         second_own=own[1],
         method=found.method,
         denominator=metric.denominator,
+        measured=metric,
     )
 
 

@@ -20,7 +20,7 @@ __all__ = ["Found", "Unreadable", "read_entries"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_FORMAT = 3  # rises where what is kept changes
+_FORMAT = 4  # rises where what is kept changes
 _BLOCK = 1 << 20
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """What a file that is no results file, but looks like one, can raise."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,9 +17,10 @@ import numpy as np
 from custom_metrics.broken_run import are_equal
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.results.leaderboard.headlines import family_of, headlines_of
-from lm_eval_tasks.results.leaderboard.numbers import numbers_of
+from lm_eval_tasks.definition.schema import Metric, preferred_first
+from lm_eval_tasks.results.leaderboard.numbers import numbers_of, passages_of
 from lm_eval_tasks.results.report.broken import EQUAL, one_sided
 from lm_eval_tasks.results.report.doubts import unread
 from lm_eval_tasks.runs import Answers, Run, TaskRun
@@ -37,6 +39,8 @@ class Measured:
         value, low, high, standard_error: of the results file; ``None`` where not known.
         n: documents in the denominator.
         is_share: whether the value is a share of its documents.
+        unit: of its values.
+        traded_against: the metric that gets worse when this one is gamed; empty where there is none.
         numbers: one for each document or article, in an order that all runs over the same documents share; ``nan`` for
             one that is not in the denominator. Empty where `kind` is.
     """
@@ -51,6 +55,8 @@ class Measured:
     standard_error: float | None
     n: int
     is_share: bool
+    unit: Unit = "share"
+    traded_against: str = ""
     numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
 
     @property
@@ -69,12 +75,13 @@ class TaskEntry:
         conditions: what must be the same for two runs to be ranked together: name to what it is. ``documents`` is absent
             where the answers were not logged.
         measured: its headline figures.
-        figures: all of them, filter to name to figure.
+        figures: all of them, filter to name to figure; `units` are theirs, by name.
         doubts: why they are not comparable with the published ones.
         unranked: why it cannot be ranked; empty where it can.
         alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.broken.one_sided`), and
             is not ranked for that; empty where it does not.
         unread: what else is wrong with its answers, such as many that are Invalid.
+        passages: of annotated answers, the passage of each of the `numbers` of its figures.
     """
 
     task: str
@@ -84,10 +91,12 @@ class TaskEntry:
     conditions: dict[str, str]
     measured: tuple[Measured, ...]
     figures: dict[str, Any]
+    units: dict[str, Unit]
     doubts: tuple[str, ...]
     unranked: str = ""
     alike: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ class Entry:
             TaskEntry(
                 **{
                     **task,
-                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread")},
+                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread", "passages")},
                     "measured": tuple(
                         Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
                         for one in task["measured"]
@@ -140,7 +149,7 @@ class Entry:
 
 def entry_of(run: Run, folder: str) -> Entry:
     """A run with all of its answers read."""
-    tasks = [_task(task) for task in run.tasks.values() if task.benchmark and headlines_of(task)]
+    tasks = [_task(task) for task in run.tasks.values() if task.benchmark and _headlines(task)]
     shown = {task.task for task in tasks}
     return Entry(
         run.model, folder, run.date, _made(run), tuple(tasks), tuple(name for name in run.tasks if name not in shown)
@@ -148,10 +157,11 @@ def entry_of(run: Run, folder: str) -> Entry:
 
 
 def _task(task: TaskRun) -> TaskEntry:
-    conditions, headlines = _conditions(task), headlines_of(task)
+    conditions, headlines, filter_name = _conditions(task), _headlines(task), task.headline_filter
     answers: Answers | None = None
     order: list[int] = []
     unranked = ""
+    passages: tuple[str, ...] = ()
     try:
         answers = task.answers()
     except MissingSource:
@@ -161,20 +171,43 @@ def _task(task: TaskRun) -> TaskEntry:
     if answers:
         asked = [*zip(answers.contents.tolist(), answers.keys, strict=True)]
         order = sorted(range(len(asked)), key=asked.__getitem__)
-        conditions["documents"] = _digest(map(answers.content, order))
+        passages = passages_of(answers, order)
+        conditions["documents"] = _digest([*map(answers.content, order), *passages])
     return TaskEntry(
         task=task.task,
         benchmark=task.benchmark,
         language=task.language,
-        family=family_of(task),
+        family=_family_of(task),
         conditions=conditions,
-        measured=tuple(_measured(task, *headline, answers, order) for headline in headlines),
+        measured=tuple(_measured(task, metric, filter_name, answers, order) for metric in headlines),
         figures={name: dict(figures) for name, figures in task.figures.items()},
+        units={metric: task.metric(metric).unit for figures in task.figures.values() for metric in figures},
         doubts=tuple(task.not_comparable),
         unranked=unranked,
-        alike=tuple(_alike(task, headlines[0][1], answers)),
-        unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, headlines[0][1]))),
+        alike=tuple(_alike(task, filter_name, answers)),
+        unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, filter_name))),
+        passages=passages,
     )
+
+
+def _headlines(task: TaskRun) -> list[Metric]:
+    """The metrics of a task that have a rank: its headlines with a direction, but for those that count what a detector
+    flags without a correction. What is preferred comes before what stands in for it."""
+    figures = task.figures.get(task.headline_filter, {})
+    ranked = [
+        metric
+        for metric in task.metrics
+        if metric.name in figures
+        and task.is_headline(metric.name)
+        and metric.higher_is_better is not None
+        and not metric.is_raw
+    ]
+    return preferred_first(ranked)
+
+
+def _family_of(task: TaskRun) -> str:
+    """What a task is called without its language: tasks of a family stand in one table."""
+    return re.sub(rf"_{re.escape(task.language)}(?=_|$)", "", task.task, count=1) if task.language else task.task
 
 
 def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]:
@@ -185,19 +218,20 @@ def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]
         yield EQUAL
 
 
-def _measured(task: TaskRun, metric: str, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
-    figure = task.figures[name][metric]
-    by = next((measured for measured in task.metrics if measured.name == metric), None)
-    kind, numbers = numbers_of(metric, by.aggregation if by else "", name, answers, order)
+def _measured(task: TaskRun, metric: Metric, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
+    figure = task.figures[name][metric.name]
+    kind, numbers = numbers_of(metric.name, metric.aggregation, name, answers, order)
     return Measured(
-        metric=metric,
+        metric=metric.name,
         filter=name,
         kind=kind,
-        higher_is_better=by.higher_is_better if by else None,
+        higher_is_better=metric.higher_is_better,
         value=float(figure["value"]),
         **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
         n=int(figure.get("n") or 0),
-        is_share=task.is_share(metric),
+        is_share=metric.is_share,
+        unit=metric.unit,
+        traded_against=metric.traded_against,
         numbers=numbers,
     )
 

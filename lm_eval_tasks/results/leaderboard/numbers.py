@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.paired_rates import linearised
 from custom_metrics.statistics.document_values import clusters_of
 from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.statistics.linearisation import linearised
 from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE
 from lm_eval_tasks.runs import Answers, Column
 
-__all__ = ["MEAN", "SHARE", "numbers_of"]
+__all__ = ["MEAN", "SHARE", "numbers_of", "passages_of"]
 
 SHARE, MEAN = "share", "mean"
 
@@ -29,10 +29,10 @@ def numbers_of(
 ) -> tuple[str, Floats]:
     """The numbers of a metric, and whether they are of a ``share`` or of a ``mean``.
 
-    Ratios of sums are given as linearised values, whose mean they are (:func:`custom_metrics.paired_rates.linearised`).
-    The hallucination rates of mFAVA are so by article, and are all the flagged share: corrected by the same calibration,
-    of one language, they differ significantly where the flagged shares do. Those of annotated answers are by passage, where
-    several answers have one.
+    Ratios of sums are given as linearised values, whose mean they are
+    (:func:`custom_metrics.statistics.linearisation.linearised`). The hallucination rates of mFAVA are so by article,
+    and are all the flagged share: corrected by the same calibration, of one language, they differ significantly where
+    the flagged shares do. Those of annotated answers are by passage, where several answers have one.
 
     Args:
         metric, aggregation: of the task.
@@ -62,6 +62,13 @@ def numbers_of(
         counts = columns.get("precision")
         return _checked(_of_counts(metric, [counts[at] for at in order], passages) if counts is not None else None)
     return "", _NONE
+
+
+def passages_of(answers: Answers, order: Sequence[int]) -> tuple[str, ...]:
+    """The passage of each of the :func:`numbers_of` annotated answers, which may be fewer than the answers; nothing where
+    no answer has one, or one has none."""
+    named = [answers.passages[at] for at in order] if answers.passages is not None else [""]
+    return tuple(dict.fromkeys(named)) if all(named) else ()
 
 
 _NONE = np.empty(0)

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.linearisation import Rows, across_strata, error_across, has_shared
 from custom_metrics.statistics.mean_of_strata import mean_of
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.significance_ranks import all_pairs, ranks
-from custom_metrics.statistics.units import Unit, is_measurable, unit_of
+from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry
 from lm_eval_tasks.results.leaderboard.numbers import SHARE
-from lm_eval_tasks.results.report.prices import PRICES
 
 __all__ = ["MEAN_COLUMN", "Cell", "Column", "Section", "Standing", "Table", "sections_of"]
 
@@ -199,13 +199,14 @@ Wanted = Sequence[tuple[str, str, str]]
 
 
 def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
-    metrics = list(dict.fromkeys((one.metric, one.filter) for task in tasks for one in task.measured))
+    traded = {(one.metric, one.filter): one.traded_against for task in tasks for one in task.measured}
+    metrics = list(traded)
     if len(tasks) == 1:
         yield _table(
             "", part, [("", _named(metric, name), [(tasks[0].task, metric, name)]) for metric, name in metrics]
         )
         return
-    for together in _together(metrics):
+    for together in _together(traded):
         alone = len(together) == 1
         columns: list[tuple[str, str, Wanted]] = []
         for place in (MEAN_COLUMN, *(task.task for task in tasks)):
@@ -218,13 +219,12 @@ def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
         yield _table(_named(" and ".join(metric for metric, _ in together), together[0][1]), part, columns)
 
 
-def _together(metrics: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], ...]]:
-    """The metrics, each with the one that it can be bought with: neither says anything without the other."""
-    left = dict.fromkeys(metrics)
-    for metric, name in metrics:
+def _together(traded: Mapping[tuple[str, str], str]) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Metrics and filters, each with the one that it is traded against: neither says anything without the other."""
+    left = dict.fromkeys(traded)
+    for (metric, name), other in traded.items():
         if (metric, name) in left:
-            price = (PRICES[metric].metric, name) if metric in PRICES else None
-            found = tuple(one for one in ((metric, name), price) if one in left)
+            found = tuple(one for one in ((metric, name), (other, name)) if one in left)
             for one in found:
                 left.pop(one)
             yield found
@@ -271,11 +271,20 @@ def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...
 
 
 def _cell(found: Sequence[Measured], tasks: Mapping[str, TaskEntry], wanted: Wanted) -> Cell:
-    unit = unit_of(found[0].metric)
-    figure = mean_of([one.figure for one in found], found[0].is_share)
+    unit = found[0].unit
     asked = [tasks[task] for task, *_ in wanted]
+    passages = _shared_passages(found, asked)
+    rows = [Rows(one.numbers, names) for one, names in zip(found, passages, strict=True)] if passages else []
+    figure = mean_of([one.figure for one in found], found[0].is_share, error_across(rows))
     competes = is_measurable(figure, unit) and not all(task.alike for task in asked)
     return Cell(figure, unit, competes=competes, marked=any(task.alike or task.unread for task in asked))
+
+
+def _shared_passages(found: Sequence[Measured], tasks: Sequence[TaskEntry]) -> list[tuple[str, ...]]:
+    """Of each task the passages of its figure's numbers; nothing where one has none, or no two tasks have one in common."""
+    passages = [task.passages for task in tasks]
+    known = all(len(one.numbers) == len(names) > 0 for one, names in zip(found, passages, strict=True))
+    return passages if known and has_shared(passages) else []
 
 
 def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
@@ -309,6 +318,10 @@ def _ranks(
         return {}
     share = measured[testable[0]][0].kind == SHARE
     strata = [np.array([measured[number][place].numbers for number in testable]).T for place in range(len(wanted))]
+    first = testable[0]  # whose passages are those of all
+    passages = _shared_passages(measured[first], [part.members[first][task] for task, *_ in wanted])
+    if passages:
+        strata, share = across_strata(strata, passages), False
     values = [cells[number].figure.value for number in testable]
     found = ranks(values, part.p_of_pairs(strata, share), higher_is_better)
     return {number: rank for number, rank in zip(testable, found, strict=True) if rank is not None}

@@ -7,34 +7,21 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, unit_of
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.data.source_errors import MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.wording import p_value
+from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, shown, unbroken
-from lm_eval_tasks.results.report.points import points
-from lm_eval_tasks.results.report.prices import PRICES
+from lm_eval_tasks.results.report.numbers import NO_BREAK, points, shown, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 __all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]
 
-_LESS = {
-    "rogan_gladen_rate": "makes up less than",
-    "estimated_rate": "makes up less than",
-    "detected_rate": "has fewer words flagged than",
-    "hallucinated_share": "makes up less than",
-    "hallucination_rate": "makes up less than",
-    "unanswerable_accuracy": "is better at declining than",
-}
-"""Metric to how its better model is said to stand to the other."""
-
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
-_CORRECTED = ("rogan_gladen_rate", "estimated_rate")
 _FLAGGED = "detected_rate"
 
-_BETTER = "is better than"
 _ALIKE = "{model} answers every question alike, and is said to be better than no other model."
 _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
@@ -79,7 +66,8 @@ class MetricDifferences:
     """A metric of a benchmark: its rows of groups and single tasks, and those of each language.
 
     Attributes:
-        benchmark, metric, filter: of it.
+        benchmark: its name.
+        metric, filter, title: of it.
         better: ``lower``, ``higher`` or empty.
         main: rows of groups and of tasks without a language.
         languages: rows of each language.
@@ -89,6 +77,7 @@ class MetricDifferences:
     benchmark: str
     metric: str
     filter: str
+    title: str
     better: str
     main: tuple[Row, ...]
     languages: tuple[Row, ...]
@@ -146,12 +135,13 @@ def differences(
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
         return Differences((), {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in found.refused)
-    metrics = tuple(_metrics(found))
+    tables = {task.benchmark: task.table for run in runs for task in run.tasks.values()}
+    metrics = tuple(_metrics(found, {name: table.title for name, table in tables.items() if table}))
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
     return Differences(metrics, _verdicts(found, headlines), (*nothing, *refused, *found.notes))
 
 
-def _metrics(found: Comparison) -> Iterator[MetricDifferences]:
+def _metrics(found: Comparison, names: Mapping[str, str]) -> Iterator[MetricDifferences]:
     def key(row: Difference) -> tuple[str, str, str]:
         return row.benchmark, row.metric, row.filter
 
@@ -163,12 +153,12 @@ def _metrics(found: Comparison) -> Iterator[MetricDifferences]:
         width = max((abs(x) for row in listed for x in (row.low, row.high) if math.isfinite(x)), default=0.0)
         apart = {row.task: row.language and not row.group for row in listed}
         alone = sum(map(bool, apart.values())) == 1
-        better = {True: "higher", False: "lower", None: ""}[listed[0].higher_is_better]
         yield MetricDifferences(
-            benchmark,
+            names.get(benchmark) or benchmark or "other tasks",
             metric,
             filter_name,
-            better,
+            listed[0].measured.heading,
+            {True: "higher", False: "lower", None: ""}[listed[0].higher_is_better],
             tuple(_row(row, found, width) for row in listed if not apart[row.task] or alone),
             tuple(_row(row, found, width) for row in listed if apart[row.task] and not alone),
             max(row.family for row in listed),
@@ -176,7 +166,7 @@ def _metrics(found: Comparison) -> Iterator[MetricDifferences]:
 
 
 def _row(row: Difference, found: Comparison, width: float) -> Row:
-    unit = unit_of(row.metric)
+    unit = row.measured.unit
     models = found.models
     return Row(
         task=f"{row.task}, mean over {row.tasks} tasks" if row.group else row.task,
@@ -224,7 +214,7 @@ def _verdicts(found: Comparison, headlines: Sequence[Headline]) -> dict[tuple[st
     verdicts = {}
     for family, metric in wanted:
         rows, parts = _rows_of(found, family, metric, languages[family, metric])
-        if rows and metric in _CORRECTED and all(math.isnan(row.p) for row in rows):
+        if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):
             # What is known all the same: which model the detector flags less.
             flagged = _rows_of(found, family, _FLAGGED, languages[family, metric])[0]
             listed = [Verdict("", "", "", _NOTHING_CORRECTED), *(_verdict(row, found) for row in flagged)]
@@ -255,20 +245,20 @@ def _rows_of(
 
 def _price_of(row: Difference, found: Comparison) -> str:
     """What the better of two models is worse at, in a sentence that follows the verdict; empty where nothing is shown."""
-    if row.better is None or row.metric not in PRICES:
+    metric = row.measured.traded_against
+    if row.better is None or not metric:
         return ""
-    metric, paid = PRICES[row.metric]
     pair = (row.first, row.second, row.filter)
     price = next((one for one in found.of(metric, row.task) if (one.first, one.second, one.filter) == pair), None)
     if price is None or price.better in (None, row.better) or not (price.first_measurable and price.second_measurable):
         return ""
-    values = (shown(value, unit_of(metric)) for value in (price.first_value, price.second_value))
+    values = (shown(value, price.measured.unit) for value in (price.first_value, price.second_value))
     more, less = values if row.better == row.first else reversed([*values])
-    return unbroken(f" {paid}: {more}, not {less}.")
+    return unbroken(f" {row.measured.cost}: {more}, not {less}.")
 
 
 def _verdict(row: Difference, found: Comparison, price: str = "") -> Verdict:
-    unit = unit_of(row.metric)
+    unit = row.measured.unit
     first, second = found.models[row.first], found.models[row.second]
     if row.n == 0 or math.isnan(row.p):
         return Verdict("", "", "", f"Of {_named(first)} and {_named(second)} nothing can be said.")
@@ -284,7 +274,7 @@ def _verdict(row: Difference, found: Comparison, price: str = "") -> Verdict:
     sizes = sorted(abs(part) for part in (row.low, row.high) if math.isfinite(part))
     between = " to ".join(points(part, unit).removeprefix("+").removesuffix(" points") for part in sizes)
     sure = f"95 % bounds {between}; {_said_p(row.p_adjusted)}" if len(sizes) == 2 else sure
-    return Verdict(better, other, _LESS.get(row.metric, _BETTER), f"by {size} ({sure}).{price}")
+    return Verdict(better, other, row.measured.verdict, f"by {size} ({sure}).{price}")
 
 
 def _of_languages(rows: Sequence[Difference], found: Comparison) -> Iterator[Verdict]:
@@ -315,7 +305,7 @@ def _of_pair(
         parts.append(f"it is the other way round in {len(lost)} ({_languages(lost)})")
     if rest:
         parts.append(f"no difference is shown in {rest}")
-    return Verdict(ahead, behind, _LESS.get(rows[0].metric, _BETTER), "; ".join(parts) + ".")
+    return Verdict(ahead, behind, rows[0].measured.verdict, "; ".join(parts) + ".")
 
 
 def _languages(rows: Sequence[Difference]) -> str:

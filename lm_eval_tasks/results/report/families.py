@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.mean_of_strata import mean_of
-from custom_metrics.statistics.units import unit_of, without_point
+from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
@@ -25,12 +27,14 @@ class Family:
         benchmark: folder of the benchmark; empty for tasks that are in no table of ours.
         tasks: language to task, in the order of the run; language ``""`` for a task without one.
         languages: how many its group has; 0 where no group of ours has this name.
+        results: of that group, where every language is in the run: ``metric,filter`` to value.
     """
 
     name: str
     benchmark: str
     tasks: Mapping[str, TaskRun]
     languages: int = 0
+    results: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def any(self) -> TaskRun:
@@ -53,17 +57,23 @@ class Family:
 
     def mean(self, metric: str, filter_name: str) -> Figure:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
-        :mod:`custom_metrics.statistics.mean_of_strata`; of one task its figure."""
-        return mean_of([*self.figures(metric, filter_name).values()], self.any.is_share(metric))
+        :mod:`custom_metrics.statistics.mean_of_strata`; of one task its figure. Languages that have passages in common
+        have the standard error of the group's results, which is over passages."""
+        figures, share = [*self.figures(metric, filter_name).values()], self.any.metric(metric).is_share
+        mean = mean_of(figures, share)
+        value, error = (self.results.get(f"{name},{filter_name}") for name in (metric, f"{metric}_stderr"))
+        if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
+            return mean_of(figures, share, error)
+        return mean
 
     def drawn(self, metric: str, filter_name: str) -> dict[str, Figure]:
         """:meth:`figures` as they are drawn: what is not measurable has bounds, and no value."""
         figures = self.figures(metric, filter_name)
-        return {language: without_point(figure, unit_of(metric)) for language, figure in figures.items()}
+        return {language: without_point(figure, self.any.metric(metric).unit) for language, figure in figures.items()}
 
     def drawn_mean(self, metric: str, filter_name: str) -> Figure:
         """:meth:`mean` as it is drawn."""
-        return without_point(self.mean(metric, filter_name), unit_of(metric))
+        return without_point(self.mean(metric, filter_name), self.any.metric(metric).unit)
 
 
 def families(run: Run) -> list[Family]:
@@ -87,7 +97,8 @@ def families(run: Run) -> list[Family]:
             parts = [(name, tasks)]
         for called, part in parts:
             benchmark = next(iter(part.values())).benchmark
-            listed.append(Family(called, benchmark, part, len(groups.get(called, ()))))
+            results = run.group_results.get(called, {}) if part is inside else {}
+            listed.append(Family(called, benchmark, part, len(groups.get(called, ())), results))
     return listed
 
 

@@ -8,29 +8,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, is_measurable, unit_of
+from custom_metrics.statistics.units import Unit, is_measurable
+from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.report.answers import Read, read_task
 from lm_eval_tasks.results.report.broken import Signs, one_sided, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
 from lm_eval_tasks.results.report.families import Family, families
 from lm_eval_tasks.results.report.numbers import with_bounds
-from lm_eval_tasks.results.report.sentences import SENTENCES, WINS, sentence
-from lm_eval_tasks.runs import Run, TaskRun, headline_filter, labels
+from lm_eval_tasks.results.report.sentences import metrics_beside, sentence
+from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["RATES", "Headline", "filter_of", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
-
-RATES = ("rogan_gladen_rate", "estimated_rate", "detected_rate")
-"""The rates of mFAVA, the one to be preferred first. The headline is the first that is defined."""
-
-_BESIDE = {
-    "hallucination_rate": ("invalid_rate",),
-    "error_rate": ("invalid_rate",),
-    "rogan_gladen_rate": ("detected_rate", "estimated_rate"),
-    "estimated_rate": ("detected_rate",),
-    "f1": ("precision", "recall"),
-    "rougeL": ("recall", "rougeLp"),
-    "gold_retrieved": ("ndcg@10", "recall@10"),
-}
+__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family", "signs_of_family"]
 
 
 @dataclass(frozen=True)
@@ -39,37 +27,44 @@ class Headline:
 
     Attributes:
         model: name of the run.
-        benchmark: folder of the benchmark; empty for tasks that are in no table of ours.
+        benchmark: name of the benchmark; empty for tasks that are in no table.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
-        metric, filter: which number of the results.
-        unit: of its values.
+        question: that the family answers; empty where its table has none.
+        measured: the metric, as the table of its benchmark describes it.
+        filter: whose reading of the answers counts.
         figure: with 95 % bounds; undefined (``nan``) where no document is in the denominator. A mean over languages has
             the bounds of :mod:`custom_metrics.statistics.mean_of_strata`.
         denominator: the documents that count, in words.
-        higher_is_better: ``None`` where neither is.
         says: one sentence about what it means.
         doubts: why it may mean less than it seems.
         languages: language to its figure, where the number is a mean over languages; else empty.
         is_whole: whether the mean is over every language of its group.
         is_alike: whether the run answers all questions alike, in every language; it is then better than no other.
-        beside: metric to figure of what belongs beside it, such as the detected rate.
     """
 
     model: str
     benchmark: str
     family: str
-    metric: str
+    question: str
+    measured: Metric
     filter: str
-    unit: Unit
     figure: Figure
     denominator: str
-    higher_is_better: bool | None
     says: str
     doubts: tuple[Doubt, ...] = ()
     languages: Mapping[str, Figure] = field(default_factory=dict)
     is_whole: bool = False
     is_alike: bool = False
-    beside: Mapping[str, Figure] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric in the results."""
+        return self.measured.name
+
+    @property
+    def unit(self) -> Unit:
+        """Of its values."""
+        return self.measured.unit
 
     @property
     def is_measurable(self) -> bool:
@@ -93,12 +88,10 @@ def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headli
         CorruptSource: a samples file is damaged in the middle.
     """
     names = labels(runs)
-    found = [one for run, name in zip(runs, names, strict=True) for one in headlines_of(run, name, read)]
-    places: dict[str, int] = {}
-    for one in found:
-        places.setdefault(one.family, len(places))
-    metrics = {metric: place for place, metric in enumerate(SENTENCES)}
-    return sorted(found, key=lambda one: (places[one.family], metrics.get(one.metric, len(metrics)), one.metric))
+    listed = [one for run, name in zip(runs, names, strict=True) for one in headlines_of(run, name, read)]
+    families = [*dict.fromkeys(one.family for one in listed)]
+    metrics = [*dict.fromkeys((one.family, one.metric) for one in listed)]
+    return sorted(listed, key=lambda one: (families.index(one.family), metrics.index((one.family, one.metric))))
 
 
 def headlines_of(run: Run, name: str = "", read: Read | None = read_task) -> list[Headline]:
@@ -139,45 +132,47 @@ def signs_of_family(family: Family, read: Read = read_task) -> dict[str, Signs]:
     return {language: signs for language, signs in found.items() if any(signs)}
 
 
-def filter_of(task: TaskRun) -> str:
-    """The filter whose numbers are shown: :func:`lm_eval_tasks.runs.headline_filter`."""
-    return headline_filter(task.filters)
+def _metrics_of(family: Family) -> list[Metric]:
+    """The metrics of a family that have a headline, in their order: those with a sentence. Of a metric and those that
+    stand in for it, it is the first that is defined, or the last."""
+    task, listed = family.any, {metric.name for metric in family.any.metrics}
+    more = sorted({*task.figures.get(task.headline_filter, {})} - listed)
+    alternatives: list[list[Metric]] = []
+    for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
+        if metric.sentence:
+            preferred = [group for group in alternatives if group[-1].name == metric.fallback_for]
+            if preferred:
+                preferred[0].append(metric)
+            else:
+                alternatives.append([metric])
+
+    def is_defined(metric: Metric) -> bool:
+        return not math.isnan(family.mean(metric.name, task.headline_filter).value)
+
+    return [next(filter(is_defined, group), group[-1]) for group in alternatives]
 
 
-def _metrics_of(family: Family) -> list[str]:
-    """The metrics of a family that have a headline, in their order."""
-    filter_name = filter_of(family.any)
-    known = {metric.name for metric in family.any.metrics}
-    rates = [rate for rate in RATES if rate in known]
-    defined = [rate for rate in rates if not math.isnan(family.mean(rate, filter_name).value)]
-    passed_over = {*rates} - {*defined[:1]} if defined else {*rates[:-1]}
-    wins = [metric for metric in family.any.figures.get(filter_name, {}) if metric.startswith(WINS)]
-    return [metric for metric in SENTENCES if metric in known - passed_over] + wins
-
-
-def _headline(model: str, family: Family, metric: str, broken: Mapping[str, Signs]) -> Headline:
-    filter_name, unit = filter_of(family.any), unit_of(metric)
-    figures, mean = family.figures(metric, filter_name), family.mean(metric, filter_name)
-    beside = {other: family.mean(other, filter_name) for other in _BESIDE.get(metric, ())}
-    measured = next((one for one in family.any.metrics if one.name == metric), None)
-    written = family.any.figures.get(filter_name, {}).get(metric, {})
+def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, Signs]) -> Headline:
+    name, filter_name = metric.name, family.any.headline_filter
+    figures, mean = family.figures(name, filter_name), family.mean(name, filter_name)
+    beside = {other: family.mean(other, filter_name) for other in metrics_beside(metric)}
+    written = family.any.figures.get(filter_name, {}).get(name, {})
+    table = family.any.table
     return Headline(
         model=model,
-        benchmark=family.benchmark,
+        benchmark=(table.title if table else "") or family.benchmark,
         family=family.name,
-        metric=metric,
+        question=table.question(family.name) if table else "",
+        measured=metric,
         filter=filter_name,
-        unit=unit,
         figure=mean,
-        denominator=str(written.get("denominator") or (measured.denominator if measured else "")),
-        higher_is_better=measured.higher_is_better if measured else True,  # wins have no entry of their own
-        says=sentence(family, metric, unit, mean, figures, beside),
-        doubts=doubts_of(family, metric, filter_name, unit, mean, broken),
+        denominator=str(written.get("denominator") or metric.denominator),
+        says=sentence(family, metric, mean, figures, beside),
+        doubts=doubts_of(family, name, filter_name, metric.unit, mean, broken),
         languages=figures if len(figures) > 1 else {},
         is_whole=family.is_whole,
         is_alike=all(
             one_sided(task, filter_name)[0] or broken.get(language, Signs()).equal
             for language, task in family.tasks.items()
         ),
-        beside=beside,
     )

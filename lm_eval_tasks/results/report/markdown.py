@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.metric_names import metric_name
 from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT, with_bounds
 
 __all__ = ["code_block", "escaped", "summary"]
@@ -67,9 +66,9 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> list[str]:
         "| " + " | ".join(["benchmark", "number, 95 % bounds", *map(escaped, models)]) + " |",
         "|---|---|" + "---:|" * len(models),
     ]
-    for (family, metric), by_model in rows.items():
+    for (family, _), by_model in rows.items():
         some = next(iter(by_model.values()))
-        named = escaped(metric_name(metric)) + _ARROWS[some.higher_is_better]
+        named = escaped(some.measured.in_prose) + _ARROWS[some.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
         lines.append("| " + " | ".join([escaped(family) + _over(some), named, *cells]) + " |")
     return lines

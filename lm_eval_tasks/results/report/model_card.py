@@ -6,16 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lm_eval_tasks.definition.schema import Benchmark
 from lm_eval_tasks.results.report.families import Family, families, language_name
 from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family, signs_of_family
-from lm_eval_tasks.results.report.metric_names import metric_name
 from lm_eval_tasks.runs import Run, TaskRun
 
 __all__ = ["eval_results", "model_card"]
 
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
-_NAMES = {"nomiracl": "NoMIRACL", "clapnq": "CLAPnq", "mfava": "mFAVA", "mushroom": "Mu-SHROOM"}
-_TASK_TYPES = {"mushroom": "token-classification"}
 _SAMPLE = "a miniature of it that lm-eval-grounded wrote, not the published data"
 _DIGITS = 6
 
@@ -78,10 +76,10 @@ def _result(one: Headline, family: Family) -> Any:
     task = family.any
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     where = f"mean over {len(one.languages)} languages" if one.languages else language_name(task.language)
-    named = f"{_NAMES.get(task.benchmark, task.benchmark or family.name)}{f' ({where})' if where else ''}"
+    named = f"{one.benchmark or family.name}{f' ({where})' if where else ''}"
     is_sample = task.provenance.get("read_from") == "sample"
     return EvalResult(
-        task_type=_TASK_TYPES.get(task.benchmark, "text-generation"),
+        task_type=task.table.task_type if task.table else Benchmark.task_type,
         task_name=family.name,
         dataset_type=path,
         dataset_name=f"{named}: {_SAMPLE}" if is_sample else named,
@@ -90,7 +88,7 @@ def _result(one: Headline, family: Family) -> Any:
         dataset_revision=None if is_sample else _revision(task.provenance, path),
         dataset_args=_asked(task),
         metric_type=one.metric,
-        metric_name=f"{metric_name(one.metric)} ({one.filter})",
+        metric_name=f"{one.measured.in_prose} ({one.filter})",
         metric_value=round(one.figure.value, _DIGITS),
         metric_args=_measured(one),
         source_name=_source(task.provenance),

@@ -12,6 +12,7 @@ __all__ = [
     "UNDEFINED_TEXT",
     "bounds",
     "not_measurable",
+    "points",
     "range_of",
     "shown",
     "unbroken",
@@ -36,6 +37,16 @@ def shown(value: float, unit: Unit) -> str:
     if unit == "share":
         return f"{100 * value:.1f} %"
     return f"{value:.{_DECIMALS.get(unit, 0)}f}"
+
+
+def points(value: float, unit: Unit) -> str:
+    """A difference: ``+12.3 points`` of percent, else the number with its sign."""
+    if math.isnan(value):
+        return UNDEFINED_TEXT
+    sign = "\N{MINUS SIGN}" if value < 0 else "+"
+    if unit == "share":
+        return f"{sign}{100 * abs(value):.1f} points"
+    return sign + shown(abs(value), unit)
 
 
 def bounds(figure: Figure, unit: Unit) -> str:

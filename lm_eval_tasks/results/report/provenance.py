@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, unit_of, without_point
+from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable, without_point
 from lm_eval_tasks.results.report.numbers import bounds, shown
 from lm_eval_tasks.results.reproduce import commands_behind
 from lm_eval_tasks.runs import Run, TaskRun
@@ -119,11 +119,12 @@ def _numbers(model: str, task: TaskRun) -> Iterator[Number]:
             entry = written.get(metric)
             said = entry.get("denominator") if isinstance(entry, Mapping) else None
             denominator = str(said or denominators.get(metric, ""))
-            yield _number(model, task.task, filter_name, metric, figure, denominator)
+            yield _number(model, task.task, filter_name, metric, figure, task.metric(metric).unit, denominator)
 
 
-def _number(model: str, task: str, filter_name: str, metric: str, figure: Figure, denominator: str) -> Number:
-    unit = unit_of(metric)
+def _number(
+    model: str, task: str, filter_name: str, metric: str, figure: Figure, unit: Unit, denominator: str
+) -> Number:
     value = without_point(figure, unit).value
     return Number(
         task,

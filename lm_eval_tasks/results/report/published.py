@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, unit_of
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
-from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown
-from lm_eval_tasks.results.report.points import points
+from lm_eval_tasks.results.report.numbers import bounds, not_measurable, points, shown
 from lm_eval_tasks.runs import Run
 
 __all__ = ["PublishedTable", "published_tables"]
@@ -21,7 +20,7 @@ class PublishedTable:
     """The published figures of a task and metric, with every run's beside them.
 
     Attributes:
-        task, metric, filter: ours.
+        task, metric, filter: ours; `title` is the metric's.
         citation, where, address: of the published figures.
         own: label of a run, its value, and its bounds.
         rows: published model, its value, and for each run label and the difference, or why none is computed.
@@ -32,6 +31,7 @@ class PublishedTable:
     task: str
     metric: str
     filter: str
+    title: str
     citation: str
     where: str
     address: str
@@ -47,13 +47,14 @@ def published_tables(runs: Sequence[Run]) -> list[PublishedTable]:
 
 
 def _table(found: BesidePaper) -> PublishedTable:
-    unit = unit_of(found.metric)
+    unit = found.measured.unit
     reasons = {each.why_none for _, against in found.rows for each in against}
     alike = next(iter(reasons)) if len(reasons) == 1 else ()
     return PublishedTable(
         found.task,
         found.metric,
         found.filter,
+        found.measured.heading,
         found.source.citation,
         found.source.where,
         found.source.url,

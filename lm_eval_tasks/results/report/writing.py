@@ -22,7 +22,7 @@ from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.markdown import escaped, summary
 from lm_eval_tasks.results.report.model_card import model_card
 from lm_eval_tasks.results.report.page import BenchmarkNumbers, Model, Page, render
-from lm_eval_tasks.results.report.page.summary import benchmark_name, summaries
+from lm_eval_tasks.results.report.page.summary import OTHER_TASKS, summaries
 from lm_eval_tasks.results.report.plots import Plot, plots_of, save
 from lm_eval_tasks.results.report.plots.drawing import short_names
 from lm_eval_tasks.results.report.provenance import made, numbers, origins
@@ -155,9 +155,14 @@ def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable], read: Re
         made=made(runs),
         benchmarks=[
             BenchmarkNumbers(
-                benchmark, benchmark_name(benchmark), tuple(numbers(runs, benchmark)), tuple(origins(runs, benchmark))
+                benchmark,
+                (table.title if table else "") or benchmark or OTHER_TASKS,
+                tuple(numbers(runs, benchmark)),
+                tuple(origins(runs, benchmark)),
             )
-            for benchmark in dict.fromkeys(task.benchmark for run in runs.values() for task in run.tasks.values())
+            for benchmark, table in {
+                task.benchmark: task.table for run in runs.values() for task in run.tasks.values()
+            }.items()
         ],
     )
 

@@ -1,8 +1,9 @@
-"""The commands behind a results file, as they were typed."""
+"""The commands behind a results file: as they were typed where it has that, else built from the settings of the run."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,82 +11,41 @@ from typing import Any
 from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.harness import WEIGHTLESS
+from lm_eval_tasks.results.reproduce.recorded import RecordedRun
 from lm_eval_tasks.runs.results_file import leaves_of, said_of
 
-__all__ = ["OUTPUT", "commands_of", "score_command"]
-
-_DEFAULT_SEEDS = (0, 1234, 1234, 1234)
-_SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
-_DEFAULT_DEVICE = "cuda:0"  # of the harness's command line, where nobody says anything
+__all__ = ["OUTPUT", "commands_of"]
 
 OUTPUT = "reproduced"
 """Folder that the commands write to."""
 
+_SEEDS = {"random_seed": 0, "numpy_seed": 1234, "torch_seed": 1234, "fewshot_seed": 1234}  # and the harness's defaults
+_DEFAULT_DEVICE = "cuda:0"  # of the harness's command line, where nobody says anything
 
-def commands_of(
-    results: Mapping[str, Any],
-    configs: Mapping[str, Mapping[str, Any]],
-    records: Mapping[str, Mapping[str, Any]],
-    told: Mapping[str, Any],
-    task: str | None,
-    mirror: str | None,
-) -> tuple[list[str], list[str]]:
-    """The harness's command, and what it cannot say."""
-    config, notes = results["config"], []
-    model = config.get("model")
-    if not isinstance(model, str) or results.get("model_source") in (None, "CUSTOM", "logged answers"):
+
+def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = None) -> tuple[list[str], list[str]]:
+    """The commands to be typed one after another, and notes on what they cannot say.
+
+    Args:
+        run: what the results file says.
+        task: the task or group that was chosen; default all.
+        mirror: where the public files lie here, if not where the results say.
+
+    Returns:
+        The harness's command, and the one that scored its answers where these were logged first. No command where a program
+        made the model.
+    """
+    config, configs = run.config, run.results["configs"]
+    model, source = config.get("model"), run.results.get("model_source")
+    if not isinstance(model, str) or source in (None, "CUSTOM", "logged answers"):
         return [], [f"The model was an object of a program's own ({model}): there is no command that makes it."]
-    words = ["lm_eval", "--model", model]
-    arguments = config.get("model_args")
-    if arguments:
-        words += ["--model_args", _pairs(arguments)]
-    everything = [name for name in results.get("n-samples") or results["configs"] if name in results["configs"]]
-    words += ["--tasks", ",".join([task] if task else _named(results, everything))]
-    if not task and (others := [name for name in everything if name not in configs]):
+    notes: list[str] = []
+    everything = [name for name in run.results.get("n-samples") or configs if name in configs]
+    if not task and (others := [name for name in everything if name not in run.configs]):
         notes.append(f"The run had tasks that say nothing of where their numbers come from: {', '.join(others)}.")
-    shots = max((int(each.get("num_fewshot") or 0) for each in configs.values()), default=0)
-    if shots:
-        words += ["--num_fewshot", str(shots)]
-    if config.get("batch_size") not in (None, 1, "1"):
-        words += ["--batch_size", str(config["batch_size"])]
-    if config.get("device") not in (None, _DEFAULT_DEVICE):
-        words += ["--device", str(config["device"])]
-    if config.get("limit") is not None:
-        limit = float(config["limit"])
-        words += ["--limit", str(int(limit)) if limit.is_integer() else str(limit)]
-    picked = {name: chosen for name, record in records.items() if (chosen := _run(record).get("samples"))}
-    if picked:
-        words += ["--samples", json.dumps(picked)]
-    if config.get("gen_kwargs"):
-        words += ["--gen_kwargs", _pairs(config["gen_kwargs"])]
-    if told:
-        words += ["--metadata", _pairs(dict(told))]
-    seeds = tuple(config.get(name) for name in _SEEDS)
-    if seeds != _DEFAULT_SEEDS:
-        words += ["--seed", ",".join(map(str, seeds))]
-    if any(_run(record).get("apply_chat_template") for record in records.values()):
-        words.append("--apply_chat_template")
-        if results.get("fewshot_as_multiturn") is False:
-            words += ["--fewshot_as_multiturn", "false"]
-        if results.get("chat_template_sha"):
-            notes.append(
-                f"Chat template: SHA-256 {results['chat_template_sha']}. The harness does not write down its name: where "
-                f"the tokenizer has several, name it behind --apply_chat_template."
-            )
-    if results.get("system_instruction"):
-        words += ["--system_instruction", str(results["system_instruction"])]
-    folders = dict.fromkeys(
-        str(Path(source).parent)
-        for each in configs.values()
-        if (source := said_of(each, "config_source")) and "lm_eval_tasks" not in Path(str(source)).parts
-    )
-    if folders:
-        words += ["--include_path", next(iter(folders))]
-    if len(folders) > 1:
-        notes.append(f"The tasks' YAMLs lie in several folders, and --include_path takes one: {', '.join(folders)}.")
-    if any(_is_predicted(name, configs, records) for name in configs):
-        words.append("--predict_only")
-    words += ["--output_path", OUTPUT, "--log_samples"]
+    words = None if task else _as_typed(run, mirror, notes)
+    if words is None:
+        words = _built(run, task or ",".join(_groups_of(run.results, everything)), notes)
     if config.get("model_sha"):
         notes.append(
             f"The model was at commit {config['model_sha']}: revision={config['model_sha']} in --model_args has that one, "
@@ -93,21 +53,101 @@ def commands_of(
         )
     if config.get("use_cache"):
         notes.append(f"Answers may have come from a cache (--use_cache {config['use_cache']}).")
-    sampled = [name for name, each in configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
-    if sampled and config.get("model") not in WEIGHTLESS:
+    sampled = [name for name, each in run.configs.items() if (each.get("generation_kwargs") or {}).get("do_sample")]
+    if sampled and model not in WEIGHTLESS:
         notes.append(
             f"Answers of {', '.join(sampled)} were sampled: with the same seeds they are the same on the same hardware, "
             f"batch size and libraries only."
         )
-    return [_environment(records, told, mirror, notes) + _line(words)], notes
+    commands = [_environment(run, mirror, notes) + _line(words)]
+    if any("answers" in record for record in run.records.values()):
+        commands.append(_line(_score_words(run)))
+    return commands, notes
 
 
-def _environment(
-    records: Mapping[str, Mapping[str, Any]], told: Mapping[str, Any], mirror: str | None, notes: list[str]
-) -> str:
+def _as_typed(run: RecordedRun, mirror: str | None, notes: list[str]) -> list[str] | None:
+    """The words of the command line that the run wrote down; ``None`` where it wrote none, as older releases."""
+    typed = next((said_of(config, provenance.COMMAND_LINE) for config in run.configs.values()), None)
+    try:
+        words = shlex.split(typed) if isinstance(typed, str) else []
+    except ValueError:  # a quotation that never ends
+        return None
+    if words[:1] != ["lm_eval"]:
+        return None
+    for option in ("--output_path", "-o"):
+        if option in words:
+            at = words.index(option)
+            del words[at : at + 2]
+    if mirror and "mirror" in run.metadata:
+        words += ["--metadata", f"mirror={mirror}"]  # the harness takes the last one
+    if any(provenance.BLANK in word for word in words):
+        notes.append(f"{provenance.BLANK} stands for a secret that was not written down.")
+    return [*words, "--output_path", OUTPUT]
+
+
+def _built(run: RecordedRun, tasks: str, notes: list[str]) -> list[str]:
+    """The words of a command with the settings of the run."""
+    results, config = run.results, run.config
+    words = ["lm_eval", "--model", config["model"]]
+    chat_template = run.option("apply_chat_template")
+    samples = {
+        name: asked["samples"]
+        for name, record in run.records.items()
+        if isinstance(asked := record.get("run"), Mapping) and asked.get("samples")
+    }
+    seeds = [config.get(name) for name in _SEEDS]
+    limit = None if config.get("limit") is None else float(config["limit"])
+    folders = dict.fromkeys(
+        str(Path(source).parent)
+        for each in run.configs.values()
+        if (source := said_of(each, "config_source")) and "lm_eval_tasks" not in Path(str(source)).parts
+    )
+    options = {
+        "--model_args": _pairs(config.get("model_args") or ""),
+        "--tasks": tasks,
+        "--num_fewshot": max((int(each.get("num_fewshot") or 0) for each in run.configs.values()), default=0),
+        "--batch_size": config.get("batch_size") if config.get("batch_size") not in (1, "1") else None,
+        "--device": config.get("device") if config.get("device") != _DEFAULT_DEVICE else None,
+        "--limit": None if limit is None else str(int(limit) if limit.is_integer() else limit),
+        "--samples": json.dumps(samples) if samples else None,
+        "--gen_kwargs": _pairs(config.get("gen_kwargs") or ""),
+        "--metadata": _pairs(run.metadata or ""),
+        "--seed": ",".join(map(str, seeds)) if seeds != [*_SEEDS.values()] else None,
+        "--apply_chat_template": True if chat_template else None,
+        "--fewshot_as_multiturn": "false" if chat_template and results.get("fewshot_as_multiturn") is False else None,
+        "--system_instruction": results.get("system_instruction"),
+        "--include_path": next(iter(folders), None),
+        "--predict_only": any(_is_predicted(run, name) for name in run.configs),
+    }
+    for option, value in options.items():
+        if value:
+            words += [option] if value is True else [option, str(value)]
+    if chat_template and results.get("chat_template_sha"):
+        notes.append(
+            f"Chat template: SHA-256 {results['chat_template_sha']}. The harness does not write down its name: where "
+            f"the tokenizer has several, name it behind --apply_chat_template."
+        )
+    if len(folders) > 1:
+        notes.append(f"The tasks' YAMLs lie in several folders, and --include_path takes one: {', '.join(folders)}.")
+    return [*words, "--output_path", OUTPUT, "--log_samples"]
+
+
+def _score_words(run: RecordedRun) -> list[str]:
+    """The words of the second of two steps."""
+    words = ["lm-eval-grounded", "score", OUTPUT]
+    metadata = next(iter(run.configs.values())).get("metadata") or {}
+    for key in ("detector", "detector_args", "calibration", "calibration_annotations"):
+        value = metadata.get(key)
+        if value is not None:
+            option = f"--{key.removeprefix('calibration_')}"
+            words += [option, json.dumps(value) if isinstance(value, Mapping) else str(value)]
+    return words
+
+
+def _environment(run: RecordedRun, mirror: str | None, notes: list[str]) -> str:
     """What stands before the command: the mirror, where the environment named it."""
-    origins = {str(record.get("read_from")) for record in records.values()}
-    if "mirror" in told or not origins & {"mirror", sources.SAMPLE}:
+    origins = {str(record.get("read_from")) for record in run.records.values()}
+    if "mirror" in run.metadata or not origins & {"mirror", sources.SAMPLE}:
         return ""
     named = mirror or (sources.SAMPLE if sources.SAMPLE in origins else "")
     if named:
@@ -116,19 +156,16 @@ def _environment(
     return ""
 
 
-def _run(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    run = record.get("run")
-    return run if isinstance(run, Mapping) else {}
+def _is_predicted(run: RecordedRun, task: str) -> bool:
+    answers = run.records[task].get("answers")
+    return (
+        bool(answers.get("predict_only"))
+        if isinstance(answers, Mapping)
+        else provenance.is_predicted(run.configs[task])
+    )
 
 
-def _is_predicted(
-    name: str, configs: Mapping[str, Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
-) -> bool:
-    answers = records[name].get("answers")
-    return bool(answers.get("predict_only")) if isinstance(answers, Mapping) else provenance.is_predicted(configs[name])
-
-
-def _named(results: Mapping[str, Any], tasks: Sequence[str]) -> list[str]:
+def _groups_of(results: Mapping[str, Any], tasks: Sequence[str]) -> list[str]:
     """What was asked for: groups of which all is there, and the tasks of none; in the order they were run."""
     groups = results.get("group_subtasks") or {}
     inner = {member for members in groups.values() for member in members}
@@ -156,25 +193,8 @@ def _pairs(arguments: Any) -> str:
 
 
 def _exactly(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(
-        dict(arguments), sort_keys=True, default=repr
-    )  # 1, 1.0 and true are equal in Python, and not here
-
-
-def score_command(configs: Mapping[str, Mapping[str, Any]]) -> str:
-    """The second of two steps."""
-    words = ["lm-eval-grounded", "score", OUTPUT]
-    metadata = next(iter(configs.values())).get("metadata") or {}
-    for key, option in (
-        ("detector", "--detector"),
-        ("detector_args", "--detector_args"),
-        ("calibration", "--calibration"),
-        ("calibration_annotations", "--annotations"),
-    ):
-        value = metadata.get(key)
-        if value is not None:
-            words += [option, json.dumps(value) if isinstance(value, Mapping) else str(value)]
-    return _line(words)
+    """As text: 1, 1.0 and true are equal in Python, and not here."""
+    return json.dumps(dict(arguments), sort_keys=True, default=repr)
 
 
 def _line(words: Sequence[str]) -> str:

@@ -21,10 +21,40 @@ _BASE = Base(
     filters={"answer": ("final_answer", "take_first")},
     process_results="dataset.process_results",
     metrics=(
-        Metric("correct", DEFINED_SHARE, True, "all questions"),
-        Metric("words", DEFINED_MEAN, None, "questions with a correct answer"),
+        Metric(
+            "correct",
+            DEFINED_SHARE,
+            True,
+            "all questions",
+            definition="share of answers that hold the capital",
+            label="correct answers",
+            title="Knows the capital",
+            sentence="It names the capital of {value} of the countries, in {words} words on average",
+            headline=True,
+            traded_against="words",
+            cost="It uses more words",
+            verdict="knows more capitals than",
+        ),
+        Metric(
+            "words",
+            DEFINED_MEAN,
+            False,
+            "questions with a correct answer",
+            definition="words of a correct answer",
+            unit="words",
+            title="Words of an answer",
+            sentence="A correct answer has {value} words",
+            counted="answers",
+        ),
     ),
 )
 _TASKS = tuple(Task(f"capitals_{language}", _BASE, {"language": language}) for language in LANGUAGES)
 
-BENCHMARK = Benchmark(version=1.0, tasks=_TASKS, groups=(Group("capitals", _TASKS),), languages=LANGUAGES)
+BENCHMARK = Benchmark(
+    version=1.0,
+    tasks=_TASKS,
+    groups=(Group("capitals", _TASKS),),
+    languages=LANGUAGES,
+    title="Capitals of the World",
+    questions={"capitals": "Does it know its geography?"},
+)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import unit_of
+from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.leaderboard.entries import Unreadable
 from lm_eval_tasks.results.leaderboard.entry import Entry
@@ -128,18 +128,18 @@ def _figure(value: Any) -> str:
     return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.0f}"
 
 
-def _unknown(cell: Cell | Mapping[str, Any], metric: str = "") -> str:
+def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
     """That a figure is not measurable, with its bounds; empty where it is.
 
     Args:
         cell: of a table, or a figure as a results file has it.
-        metric: of the latter.
+        unit: of the latter.
     """
     if isinstance(cell, Cell):
         return not_measurable(cell.figure, cell.unit)
     parts = (cell.get(part) for part in ("value", "low", "high"))
     value, low, high = (float(part) if isinstance(part, (int, float)) else math.nan for part in parts)
-    return not_measurable(Figure(value, low, high), unit_of(metric))
+    return not_measurable(Figure(value, low, high), unit)
 
 
 @lru_cache(maxsize=8)

@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.statistics.paired_difference import Floats
-from lm_eval_tasks.results.report.documents import clapnq, detection, mfava, nomiracl, other
 from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.results.report.documents.document import KINDS, Document
-from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of, headline_filter
+from lm_eval_tasks.results.report.documents.readers import TaskReader, reader_of
+from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
 
 __all__ = ["KINDS", "AskedDocuments", "Document", "TaskDocuments", "derive_documents", "read_documents"]
 
@@ -44,20 +43,20 @@ class TaskDocuments:
 
 def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
     """What the choice of documents needs of each answer, as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
-    reader = _reader(task)
-    read_by = headline_filter(task.filters) if reader is nomiracl else None  # the others ask the first reading
+    reader = reader_of(task)
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
-        return _derived(reader, task, answer) if (first and read_by is None) or name == read_by else {}
+        counts = first if reader.filter is None else name == reader.filter
+        return _derived(reader, answer) if counts else {}
 
     return derive
 
 
-def _derived(reader: ModuleType, task: TaskRun, answer: Answer) -> dict[str, Any]:
+def _derived(reader: TaskReader, answer: Answer) -> dict[str, Any]:
     return {
-        _KINDS: _bits(reader.kinds(task, answer)),
-        _LABEL: digest_of(reader.label(task, answer)),
-        _SHARE: reader.share(answer) if hasattr(reader, "share") else None,
+        _KINDS: _bits(reader.kinds(answer)),
+        _LABEL: digest_of(reader.label(answer)),
+        _SHARE: reader.share(answer),
     }
 
 
@@ -100,7 +99,7 @@ class AskedDocuments:
     def __init__(self, tasks: Mapping[str, TaskRun], read: Callable[[TaskRun], Answers]) -> None:
         self._tasks = tasks
         self._first = next(iter(tasks.values()))
-        self._reader = _reader(self._first)
+        self._reader = reader_of(self._first)
         self._answers = {model: read(task) for model, task in tasks.items() if task.samples is not None}
         contents = np.concatenate([np.empty(0, "S16"), *(each.contents for each in self._answers.values())])
         _, first, which = np.unique(contents, return_index=True, return_inverse=True)
@@ -132,13 +131,14 @@ class AskedDocuments:
 
     def _columns(self, task: TaskRun, answers: Answers) -> tuple[NDArray[np.int64], Floats, Floats]:
         found = {name: np.full(len(answers), np.nan) for name in (_KINDS, _LABEL, _SHARE)}
+        reader = reader_of(task)
         for readings in answers.readings.values():
             for name, values in found.items():
                 if name in readings.derived:
                     found[name] = np.fmax(values, readings.derived[name].numbers)
         unread = np.flatnonzero(np.isnan(found[_KINDS])).tolist()  # by the filter that counts: the file was cut
         for document, answer in zip(unread, answers.select(unread), strict=True):
-            for name, value in _derived(self._reader, task, answer).items():
+            for name, value in _derived(reader, answer).items():
                 found[name][document] = np.nan if value is None else value
         return found[_KINDS].astype(np.int64), found[_LABEL], found[_SHARE]
 
@@ -166,25 +166,9 @@ class AskedDocuments:
     def _laid_out(self, document: int, kinds: frozenset[str]) -> Document:
         found = {model: np.flatnonzero(places == document) for model, places in self._places.items()}
         places = {model: int(at[-1]) for model, at in found.items() if len(at)}
-        laid_out: Document = self._reader.lay_out(
-            self._first, {model: self._answers[model][at] for model, at in places.items()}
-        )
+        laid_out = self._reader.lay_out({model: self._answers[model][at] for model, at in places.items()})
         answers = (
             replace(answer, kinds=_kinds(int(self._of_models[answer.model][places[answer.model]])))
             for answer in laid_out.answers
         )
         return replace(laid_out, answers=tuple(answers), kinds=kinds)
-
-
-def _reader(task: TaskRun) -> ModuleType:
-    """The module that lays out documents of a task."""
-    metrics = {metric.name for metric in task.metrics}
-    if task.benchmark == "nomiracl":
-        return nomiracl
-    if task.benchmark == "clapnq" and "unanswerable_accuracy" in metrics:
-        return clapnq
-    if {"f1", "lost_rate"} <= metrics:
-        return detection
-    if task.benchmark == "mfava":
-        return mfava
-    return other

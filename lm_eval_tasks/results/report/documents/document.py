@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from custom_metrics.reading.spans import Span
+from custom_metrics.reading.spans import HALLUCINATION, Span
 
-__all__ = ["KINDS", "Document", "Passage", "Piece", "ShownAnswer", "Text", "address_of", "pieces_of", "text_of"]
+__all__ = [
+    "KINDS",
+    "Document",
+    "Passage",
+    "Piece",
+    "ShownAnswer",
+    "Text",
+    "address_of",
+    "mappings_of",
+    "pieces_of",
+    "spans_in",
+    "strings_of",
+    "tagged",
+    "text_of",
+]
+
+QUESTION_LENGTH = 2_000
+ANSWER_LENGTH = 8_000
+PASSAGE_LENGTH = 4_000
+PAGE_LENGTH = 12_000
+"""How much of a text a page shows, in characters. What is left out is counted."""
 
 KINDS = {
     "wrong": "wrong",
@@ -166,3 +187,30 @@ def strings_of(value: Any) -> Sequence[str]:
 def mappings_of(value: Any) -> Sequence[Mapping[str, Any]]:
     """The objects of a list that may hold anything."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def tagged(read: Any, response: str) -> tuple[str, list[Span]]:
+    """Answer and spans of what the filter ``hallucination_spans`` wrote; the response without spans for everything else."""
+    if isinstance(read, str) and read.startswith("{"):
+        try:
+            written = json.loads(read)
+            text = written["answer"]
+            if isinstance(text, str):
+                return text, spans_in(written.get("spans"))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+    return (read if isinstance(read, str) else response), []
+
+
+def spans_in(listed: Any) -> list[Span]:
+    """The spans of a list of objects or of lists; what is no span is passed over."""
+    spans = []
+    for each in listed if isinstance(listed, list) else ():
+        values: list[Any] = []
+        if isinstance(each, Mapping):
+            values = [each.get("start"), each.get("end"), each.get("category", HALLUCINATION)]
+        elif isinstance(each, (list, tuple)):
+            values = list(each[:3])
+        if len(values) == 3 and all(isinstance(place, int) and place >= 0 for place in values[:2]):
+            spans.append(Span(values[0], values[1], str(values[2])))
+    return spans

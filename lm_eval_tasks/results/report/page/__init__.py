@@ -15,7 +15,7 @@ from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.page.examples import examples
 from lm_eval_tasks.results.report.page.safe import direction, finalized, language_tag
-from lm_eval_tasks.results.report.page.summary import Summary, benchmark_name, metric_title
+from lm_eval_tasks.results.report.page.summary import Summary
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot
 from lm_eval_tasks.results.report.provenance import Made, Number, Origin
 from lm_eval_tasks.results.report.published import PublishedTable
@@ -138,8 +138,6 @@ def _environment(models: Mapping[str, Model]) -> Environment:
     environment.filters["language_tag"] = language_tag
     environment.filters["direction"] = direction
     environment.filters["short"] = lambda label: models[label].short if label in models else label
-    environment.filters["benchmark_name"] = benchmark_name
-    environment.filters["metric_title"] = metric_title
     environment.filters["number"] = lambda label: models[label].number if label in models else 0
     environment.filters["cell"] = _cell
     environment.filters["light_picture"] = lambda plot: _data_uri(plot.svg(LIGHT))

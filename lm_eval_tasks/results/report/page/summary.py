@@ -8,60 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, unbroken, with_bounds
-from lm_eval_tasks.results.report.prices import PRICES
 
-__all__ = ["Interval", "MetricSummary", "Row", "Summary", "benchmark_name", "metric_title", "summaries"]
-
-_TITLES = {
-    "rogan_gladen_rate": "Words that are made up, corrected",
-    "estimated_rate": "Words that are made up, estimated",
-    "detected_rate": "Words that a detector flags",
-    "hallucination_rate": "Claims an answer that no passage holds",
-    "error_rate": "Overlooks an answer that a passage holds",
-    "hallucinated_share": "Words of an answer that a detector flags",
-    "unanswerable_accuracy": "Declines what cannot be answered",
-    "answerable_abstention_rate": "Declines what can be answered",
-    "rougeL": "Agrees with the reference answers",
-    "length": "Length of an answer",
-    "gold_retrieved": "Gold passage among those retrieved",
-    "iou": "Agrees with people on what is hallucinated",
-    "rho": "Ranks characters as people do",
-    "f1": "Finds hallucinated words",
-    "f_plus_a": "Faithful and appropriate, as a judge rates it",
-    "faithfulness": "Faithful, as a judge rates it",
-    "appropriateness": "Appropriate, as a judge rates it",
-}
-"""Metric to what it is about, in the reader's words."""
-
-_FIRST = (
-    "rogan_gladen_rate",
-    "estimated_rate",
-    "detected_rate",
-    "hallucination_rate",
-    "hallucinated_share",
-    "unanswerable_accuracy",
-    "iou",
-    "f1",
-    "f_plus_a",
-)
-"""The metric of a family that the first screen shows: what is made up, or what is nearest to it."""
+__all__ = ["Interval", "MetricSummary", "Row", "Summary", "summaries"]
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
 
-_QUESTIONS = (
-    ("mfava_detection", "Does it find what is made up?"),
-    ("clapnq_judge", "How good are the answers, as a judge rates them?"),
-    ("nomiracl", "Does it know when the passages do not answer?"),
-    ("clapnq", "Does it answer from the passages, and decline what they do not answer?"),
-    ("mfava", "How much of what it says without a source is made up?"),
-    ("mushroom", "Does it find what people marked as hallucinated?"),
-)
-_NAMES = {"nomiracl": "NoMIRACL", "clapnq": "CLAPnq", "mfava": "mFAVA", "mushroom": "Mu-SHROOM"}
+OTHER_TASKS = "other tasks"
+"""What stands in place of a benchmark's name for tasks that are in no table."""
+
+BETTER = {True: "higher", False: "lower", None: ""}
 _WIDTH = 100.0
 _WHERE = re.compile(r"in \d+ of \d+ languages")
 
@@ -94,22 +55,30 @@ class MetricSummary:
     """A metric of a family, with every model's number.
 
     Attributes:
-        metric: its name in the results.
+        measured: the metric, as the table of its benchmark describes it.
         filter: whose reading.
-        title: what it is about.
         denominator: the documents that count.
         better: ``lower``, ``higher`` or empty.
         scale: what 0 and 100 of the intervals stand for.
         rows: of the models.
     """
 
-    metric: str
+    measured: Metric
     filter: str
-    title: str
     denominator: str
     better: str
     scale: tuple[str, str]
     rows: tuple[Row, ...]
+
+    @property
+    def metric(self) -> str:
+        """Its name in the results."""
+        return self.measured.name
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return self.measured.heading
 
 
 @dataclass(frozen=True)
@@ -153,20 +122,16 @@ class Summary:
     @property
     def first(self) -> MetricSummary:
         """The metric for the first screen."""
-        known = {metric.metric: metric for metric in self.metrics}
-        return next((known[name] for name in _FIRST if name in known), self.metrics[0])
+        return max(self.metrics, key=lambda metric: metric.measured.prominence)
 
     @property
-    def prices(self) -> dict[str, str]:
-        """Model to what its number on the first screen may have cost, in words; empty where nothing is."""
-        if self.first.metric not in PRICES:
+    def traded_against(self) -> dict[str, str]:
+        """Model to its number on the metric that the first one is traded against, in words; empty where there is none."""
+        other = next((metric for metric in self.metrics if metric.metric == self.first.measured.traded_against), None)
+        if other is None:
             return {}
-        wanted = PRICES[self.first.metric].metric
-        price = next((metric for metric in self.metrics if metric.metric == wanted), None)
-        if price is None:
-            return {}
-        title = price.title[:1].lower() + price.title[1:]
-        return {row.model: unbroken(f"{title}: {row.value}") for row in price.rows}
+        title = other.title[:1].lower() + other.title[1:]
+        return {row.model: unbroken(f"{title}: {row.value}") for row in other.rows}
 
 
 def _in_few_words(doubt: str) -> str:
@@ -183,11 +148,9 @@ def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Su
         listed = list(of_family)
         common = tuple(doubt for doubt in _common(listed) if doubt not in everywhere)
         metrics = [
-            _metric(metric, list(group), (*everywhere, *common))
-            for metric, group in groupby(listed, key=lambda one: one.metric)
+            _metric(list(group), (*everywhere, *common)) for _, group in groupby(listed, key=lambda one: one.metric)
         ]
-        benchmark = listed[0].benchmark
-        found.append(Summary(family, benchmark_name(benchmark), _question(family), common, tuple(metrics)))
+        found.append(Summary(family, listed[0].benchmark or OTHER_TASKS, listed[0].question, common, tuple(metrics)))
     return everywhere, found
 
 
@@ -198,16 +161,14 @@ def _common(listed: Sequence[Headline]) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in listed[0].doubts if all(doubt in one.doubts for one in listed))
 
 
-def _metric(metric: str, listed: Sequence[Headline], common: Iterable[Doubt]) -> MetricSummary:
+def _metric(listed: Sequence[Headline], common: Iterable[Doubt]) -> MetricSummary:
     first = listed[0]
     top = _top(listed)
-    better = {True: "higher", False: "lower", None: ""}[first.higher_is_better]
     return MetricSummary(
-        metric,
+        first.measured,
         first.filter,
-        metric_title(metric),
         first.denominator,
-        better,
+        BETTER[first.measured.higher_is_better],
         (shown(0.0, first.unit), shown(top, first.unit)),
         tuple(_row(one, top, common) for one in listed),
     )
@@ -241,17 +202,3 @@ def _interval(one: Headline, top: float) -> Interval | None:
     places = [max(0.0, min(_WIDTH, _WIDTH * (value if math.isnan(x) else x) / top)) for x in (low, value, high)]
     low, value, high = (round(place, 2) for place in places)
     return Interval(low, value if one.is_measurable else None, high)
-
-
-def _question(family: str) -> str:
-    return next((question for start, question in _QUESTIONS if family.startswith(start)), "")
-
-
-def benchmark_name(folder: str) -> str:
-    """A benchmark as its paper calls it; "other tasks" for those that are in no table of ours."""
-    return _NAMES.get(folder, folder) or "other tasks"
-
-
-def metric_title(metric: str) -> str:
-    """What a metric is about, in the reader's words; its name where there are none."""
-    return _TITLES.get(metric, metric)

@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import short_names, wrapped
 from lm_eval_tasks.results.report.plots.entries import Colours, Entry, Named, by_task, columns_of, not_drawn, rows_of
 from lm_eval_tasks.results.report.plots.plot import Plot
 from lm_eval_tasks.results.report.plots.scatter import Axis
-from lm_eval_tasks.results.report.sentences import WINS
 
 __all__ = ["ANSWERED", "ASPECTS", "RETRIEVED", "caution", "comparisons", "length", "ratings", "retrieval", "wins"]
 
+_WINS = "win_rate_"
 ANSWERED = ("rougeL", "length", "unanswerable_accuracy", "answerable_abstention_rate")
 RETRIEVED = ("rougeL", "gold_retrieved")
 ASPECTS = ("faithfulness", "appropriateness", "f_plus_a")
@@ -164,10 +163,10 @@ def _rated_system(family: Family) -> str:
 def wins(families: Sequence[Named]) -> list[Entry]:
     """The share of its comparisons that each system wins with each judge."""
     return [
-        Entry(judge, metric.removeprefix(WINS), {"win_rate": family.drawn_mean(metric, filter_of(family.any))})
+        Entry(judge, metric.removeprefix(_WINS), {"win_rate": family.drawn_mean(metric, family.any.headline_filter)})
         for judge, family in families
-        for metric in family.any.figures.get(filter_of(family.any), {})
-        if metric.startswith(WINS)
+        for metric in family.any.figures.get(family.any.headline_filter, {})
+        if metric.startswith(_WINS)
     ]
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.results.report.families import Family
-from lm_eval_tasks.results.report.headlines import filter_of
 
 __all__ = [
     "MEAN",
@@ -61,7 +60,7 @@ class Entry(NamedTuple):
 
 def language_figures(family: Family, metric: str) -> dict[str, Figure]:
     """Language to figure, in the order of the codes; where there are several, their mean is last (:data:`MEAN`)."""
-    filter_name = filter_of(family.any)
+    filter_name = family.any.headline_filter
     figures = dict(sorted(family.drawn(metric, filter_name).items()))
     return {**figures, MEAN: family.drawn_mean(metric, filter_name)} if len(figures) > 1 else figures
 
@@ -81,7 +80,7 @@ def by_language(families: Iterable[Named], metrics: Sequence[str]) -> list[Entry
 def by_task(families: Iterable[Named], metrics: Iterable[str]) -> list[Entry]:
     """An entry a task, in the order of the families."""
     return [
-        Entry(model, family.name, {metric: family.drawn_mean(metric, filter_of(family.any)) for metric in metrics})
+        Entry(model, family.name, {metric: family.drawn_mean(metric, family.any.headline_filter) for metric in metrics})
         for model, family in families
     ]
 

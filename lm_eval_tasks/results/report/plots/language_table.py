@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.headlines import filter_of
-from lm_eval_tasks.results.report.metric_names import metric_name
 from lm_eval_tasks.results.report.plots import drawing
 from lm_eval_tasks.results.report.plots.entries import MEAN, UNDEFINED, Named, cells, is_unknown, language_figures
 from lm_eval_tasks.results.report.plots.plot import Plot
@@ -26,7 +25,7 @@ def plot(families: Sequence[Named], metrics: Sequence[str]) -> Plot:
     """The heat map of a family of tasks, a panel for each metric; means over languages are last."""
     tables = {
         metric: {
-            model: {MEAN: family.drawn_mean(metric, filter_of(family.any)), **language_figures(family, metric)}
+            model: {MEAN: family.drawn_mean(metric, family.any.headline_filter), **language_figures(family, metric)}
             for model, family in families
         }
         for metric in metrics
@@ -35,7 +34,7 @@ def plot(families: Sequence[Named], metrics: Sequence[str]) -> Plot:
     if len(languages) > 1:
         languages.append(MEAN)
     family_name = families[0][1].name
-    names = " and ".join(map(metric_name, metrics))
+    names = " and ".join(metric_of(metric).in_prose for metric in metrics)
     return Plot(
         name=f"{family_name}_languages",
         title=f"{names[0].upper()}{names[1:]} by language and model ({family_name})",
@@ -63,7 +62,7 @@ def _draw(tables: Mapping[str, _Table], languages: Sequence[str]) -> Any:
     names = drawing.short_names(models)
     for axes, colour, (metric, table) in zip(grid, drawing.COLOURS, tables.items(), strict=False):
         _fill(axes, table, languages, colour)
-        axes.set_title(f"{metric_name(metric)} (%)", loc="left")
+        axes.set_title(f"{metric_of(metric).in_prose} (%)", loc="left")
         shown = [drawing.wrapped(names[model], 26) for model in models]
         axes.set_xticks(range(len(models)), shown, rotation=40, ha="right", rotation_mode="anchor")
     grid[0].set_yticks(range(len(languages)), map(drawing.language_label, languages))

@@ -19,11 +19,10 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from custom_metrics import paired_rates
 from custom_metrics.statistics.correlations import FEWEST, correlate
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.results.report import headlines
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import language_label, short_names, wrapped
 from lm_eval_tasks.results.report.plots.entries import (
@@ -175,10 +174,10 @@ def _correlation(
 
 def _shown_rate(families: Sequence[Named]) -> str:
     """The rate that is shown, one for all models."""
-    for rate in headlines.RATES:
-        if any(not math.isnan(family.mean(rate, filter_of(family.any)).value) for _, family in families):
+    for rate in reversed(paired_rates.RATES):
+        if any(not math.isnan(family.mean(rate, family.any.headline_filter).value) for _, family in families):
             return rate
-    return headlines.RATES[-1]
+    return paired_rates.RATES[0]
 
 
 def _in_words(entries: Sequence[Entry], x: str, y: str) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.published import differs, rows_for
 from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import drawing, ranges
 from lm_eval_tasks.results.report.plots.entries import UNDEFINED, Cell, Named, cells, columns_of
 from lm_eval_tasks.results.report.plots.plot import Plot
@@ -33,7 +32,7 @@ def detectors(families: Sequence[Named]) -> Plot:
             figures = []
             for detector, family in families:
                 task = family.tasks.get(language)
-                figure = family.drawn(metric, filter_of(task))[language] if task else UNDEFINED
+                figure = family.drawn(metric, task.headline_filter)[language] if task else UNDEFINED
                 figures.append(figure)
                 if task:
                     teams, reasons = _published(task, metric)

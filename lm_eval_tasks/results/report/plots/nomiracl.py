@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lm_eval_tasks.results.report.headlines import filter_of
 from lm_eval_tasks.results.report.plots import scatter
 from lm_eval_tasks.results.report.plots.entries import Colours, Named, by_language, columns_of, not_drawn, rows_of
 from lm_eval_tasks.results.report.plots.plot import Plot
@@ -25,7 +24,7 @@ def rates(families: Sequence[Named], colours: Colours) -> Plot:
         caption=(
             "Each point is a model in a language. To the right: it claims to see an answer where no passage holds one. "
             "Upwards: it says that it does not know where a passage holds the answer. Near the lower left corner is best. "
-            f"Lines are 95 % bounds. Answers are read by the filter {filter_of(family.any)}. "
+            f"Lines are 95 % bounds. Answers are read by the filter {family.any.headline_filter}. "
             "In a crowd, some have no label." + not_drawn(entries)
         ),
         columns=("model", "language", *columns_of(*RATES)),

@@ -1,0 +1,231 @@
+"""Comparison of what a number depends on, where it was made and here: versions, public files, the user's files, detectors,
+calibrations, and encoders of passages. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.results.reproduce.recorded import RecordedRun
+from lm_eval_tasks.runs.results_file import said_of
+
+__all__ = ["STATES", "Compared", "PublicFiles", "detectors", "encoders", "local_files", "public_files", "versions"]
+
+SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unknown")
+
+
+class Compared(NamedTuple):
+    """Something that a number depends on, there and here.
+
+    Attributes:
+        state: one of :data:`STATES`; ``unknown`` where it cannot be told.
+        what: it is, with its version where that is the same.
+        details: both sums or versions where they differ, or why it cannot be told.
+    """
+
+    state: str
+    what: str
+    details: tuple[str, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        return self.state == SAME
+
+
+def _compare(what: str, there: Any, here: Any, kind: str = "sha256") -> Compared:
+    """One thing there and here: the same, or both sums or versions (`kind`)."""
+    if there == here:
+        return Compared(SAME, what)
+    return Compared(DIFFERS, what, (f"{kind} there: {there}", f"{kind} here:  {here}"))
+
+
+def _compare_file(what: str, sha256: Any, local: Path | None) -> Compared:
+    if local is None:
+        return Compared(ABSENT, what, (f"sha256 there: {sha256}",))
+    return _compare(what, sha256, sha256_of(local))
+
+
+def versions(run: RecordedRun) -> list[Compared]:
+    """The versions of the libraries that the records name."""
+    there: dict[str, Any] = {}
+    for record in run.records.values():
+        there |= record.get("versions") or {}
+    for name in ("lm_eval", "transformers"):
+        of_harness = run.results.get(f"{name}_version")
+        if of_harness and of_harness != "N/A":
+            there[name] = of_harness
+    return [_compare(f"{name} {number}", str(number), _version(name), "version") for name, number in there.items()]
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "none"
+
+
+class PublicFiles(NamedTuple):
+    """Public files there and here.
+
+    Attributes:
+        compared: one by one.
+        notes: why a mirror cannot be looked into.
+        fetch: the command that downloads what is not here; empty where all is.
+    """
+
+    compared: list[Compared]
+    notes: list[str]
+    fetch: str
+
+
+def public_files(run: RecordedRun, place: str | None) -> PublicFiles:
+    """The public files that the records of a run name.
+
+    Args:
+        run: the recorded run.
+        place: the mirror to look into; default that of the environment, else the caches of downloads.
+    """
+    records = run.records.values()
+    if not place and any(record.get("read_from") == sources.SAMPLE for record in records):
+        place = sources.SAMPLE
+    notes, folder = [], None
+    try:
+        folder = sources.mirror_folder(place)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
+    except sources.MissingSource as error:
+        notes.append(f"{error} Or say --mirror DIR.")
+    entries = {
+        (str(entry.get("repository")), str(entry.get("path"))): entry
+        for record in records
+        for entry in record.get("files") or ()
+        if isinstance(entry, Mapping)
+    }
+    compared, missing = [], []
+    for (repository, path), entry in sorted(entries.items()):
+        file = _source_file(repository, path, entry)
+        try:
+            local = sources.local_copy(file, folder)
+        except ValueError:  # what is no name of a repository
+            local = None
+        if local is None:
+            missing.append(file)
+        compared.append(_compare_file(f"{repository}@{file.revision[:12]} {path}", entry.get("sha256"), local))
+    into = folder if folder is not None and place != sources.SAMPLE else None
+    return PublicFiles(compared, notes, sources.fetch_command(missing, into) if missing else "")
+
+
+def _source_file(repository: str, path: str, entry: Mapping[str, Any]) -> sources.SourceFile:
+    """The file at the revision that was read, where a mirror may hold it."""
+    try:
+        known = sources.find(repository, path)
+    except KeyError:  # of another version of this package
+        return sources.SourceFile(str(entry.get("host")), repository, str(entry.get("revision")), path, "")
+    if known.revision == entry.get("revision"):
+        return known
+    return sources.SourceFile(known.host, repository, str(entry.get("revision")), path, "", known.also_at)
+
+
+def local_files(run: RecordedRun, path: Path) -> list[Compared]:
+    """Files of the user's: where ``--metadata`` or the model's arguments named them, or beside the results at `path`."""
+    arguments = run.config.get("model_args")
+    scored = next((place for config in run.configs.values() if (place := said_of(config, "samples"))), None)
+    places = {"samples": scored, **(arguments if isinstance(arguments, Mapping) else {}), **run.metadata}
+    entries = [entry for record in run.records.values() for entry in record.get("local_files") or ()]
+    entries += run.config.get("answers_from") or []
+    compared = {}
+    for entry in entries:
+        option, name = str(entry.get("option")), str(entry.get("name"))
+        what = f"{option}: {name}"
+        compared[what] = _compare_file(what, entry.get("sha256"), _find(name, places.get(option), path.parent))
+    return list(compared.values())
+
+
+def _find(name: str, places: Any, beside: Path) -> Path | None:
+    candidates = []
+    for place in places if isinstance(places, (list, tuple)) else [places] if places else []:
+        named = Path(str(place)).expanduser()
+        candidates += [named / name, named]
+        candidates += [Path(match) for match in glob.glob(str(named), recursive=True)]
+    candidates.append(beside / Path(name).name)
+    last = Path(name).name
+    return next((place for place in candidates if place.name == last and place.is_file()), None)
+
+
+def encoders(run: RecordedRun) -> list[Compared]:
+    """Models that made the vectors of passages, each once."""
+    compared = {}
+    for record in run.records.values():
+        retrieval = record.get("retrieval") or {}
+        for entry in (retrieval, *(retrieval.get("halves") or ())):
+            if entry.get("weights"):
+                what = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
+                compared[what] = _compare_encoder(what, entry, run.metadata)
+    return list(compared.values())
+
+
+def _compare_encoder(what: str, entry: Mapping[str, Any], options: Mapping[str, Any]) -> Compared:
+    from huggingface_hub import snapshot_download
+
+    from lm_eval_tasks.clapnq.retrieval import encoder as encoding
+
+    there = f"sha256 there: {entry['weights']} (of its files' sums)"
+    try:
+        encoder = encoding.named(str(entry.get("retriever")), options)
+        if encoder.folder is None:
+            cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
+            encoder = replace(encoder, folder=Path(cached))
+        return _compare(what, entry["weights"], encoding.weights_of(encoder)[1])
+    except sources.CorruptSource as error:
+        return Compared(DIFFERS, what, (there, f"here: {error}"))
+    except (OSError, ValueError) as error:  # no such folder, or not in the cache
+        return Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
+
+
+def detectors(run: RecordedRun) -> list[Compared]:
+    """Detector and calibration of each task, and the detector that was evaluated, each once."""
+    compared = []
+    evaluated, arguments = run.config.get("detector"), run.config.get("model_args")
+    if isinstance(evaluated, Mapping):
+        named = arguments.get("detector") if isinstance(arguments, Mapping) else None
+        compared.append(_compare_detector(evaluated, named))
+    for task, record in run.records.items():
+        detector, calibration = record.get("detector"), record.get("calibration")
+        if isinstance(detector, Mapping):
+            compared.append(_compare_detector(detector, said_of(run.configs[task], "detector")))
+        if isinstance(calibration, Mapping):
+            of_detector = detector.get("name") if isinstance(detector, Mapping) else None
+            named = said_of(run.configs[task], "calibration") or of_detector
+            compared.append(_compare_calibration(calibration, named))
+    return list({each.what: each for each in compared}.values())
+
+
+def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:
+    """By its version, which a detector has when it is loaded; one that is prompted is not loaded for that."""
+    from detector_plugin.filters import shared_detector
+
+    what, there = f"detector {entry.get('name')}", entry.get("version")
+    if str(entry.get("name")).startswith("llm:"):
+        why = f"version there: {there}; a language model is not loaded here to compare it"
+        return Compared(UNKNOWN, what, (why,))
+    options = json.dumps(entry.get("options") or {}, sort_keys=True)
+    try:
+        detector = shared_detector(str(named or entry.get("name")), options)
+    except (OSError, ValueError) as error:
+        return Compared(ABSENT, what, (f"version there: {there}; here: {error}",))
+    return _compare(what, there, detector.version, "version")
+
+
+def _compare_calibration(entry: Mapping[str, Any], named: Any) -> Compared:
+    from detector_plugin.calibration import CalibrationError, load
+
+    what = f"calibration {entry.get('file')}"
+    try:
+        return _compare(what, entry.get("sha256"), load(str(named)).sha256)
+    except CalibrationError as error:
+        return Compared(ABSENT, what, (str(error),))

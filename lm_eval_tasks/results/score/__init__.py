@@ -1,0 +1,278 @@
+"""The second of two steps: logged answers are tagged and counted, and results written as the harness writes them.
+
+``lm_eval --predict_only --log_samples`` writes samples files; :func:`score` runs the same harness tasks over their
+documents and answers, so the numbers are those of a run in one step.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from custom_metrics.usage.plain_errors import UsageError
+from detector_plugin import filters, processes
+from detector_plugin.detector import DEFAULT_DETECTOR
+from lm_eval_tasks.data.atomic import move_whole
+from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
+from lm_eval_tasks.data.samples import samples_files
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.detection.detector_settings import read_options
+from lm_eval_tasks.harness.detector_task import is_tagged
+from lm_eval_tasks.results.score.tagging import LoggedAnswers, Work, in_workers, tag_part
+from lm_eval_tasks.runs.results_file import read_results, said_of
+
+__all__ = ["score"]
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_SHARED = ("system_instruction", "system_instruction_sha", "chat_template", "chat_template_sha", "fewshot_as_multiturn")
+
+
+def score(
+    place: Path,
+    detector: str = DEFAULT_DETECTOR,
+    detector_args: Mapping[str, Any] | str | None = None,
+    calibration: str | None = None,
+    calibration_annotations: str | None = None,
+    output: Path | None = None,
+    workers: int = 1,
+    skip_failing: bool = False,
+) -> list[Path]:
+    """Tag and score the answers of earlier runs.
+
+    Several processes can share the tagging: `workers` of them, or those that ``accelerate launch`` or ``torchrun`` started.
+    One of them scores, so the numbers are those of one process.
+
+    The detector's spans are kept in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
+    the same command goes on from there.
+
+    Args:
+        place: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
+        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load` and
+            :func:`lm_eval_tasks.clapnq.dataset.load`.
+        output: folder for ``results_*.json`` and ``samples_*.jsonl``; where there are several models, folders of
+            their names in it. Default: beside the samples.
+        workers: processes that tag; on a machine with GPUs, one a GPU.
+        skip_failing: leave out and count answers that the detector's server always fails on (its option of this name).
+
+    Returns:
+        The results files, one a model; none in the processes of a launch that score nothing.
+
+    Raises:
+        MissingSource: there are no samples of a task whose answers a detector tags.
+        CorruptSource: a samples file is damaged in the middle.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
+        OSError: the results could not be written; what was found is kept for the next run.
+    """
+    here = processes.here()
+    if workers < 1 or (workers > 1 and here.number > 1):
+        raise UsageError(
+            f"score: {workers} workers in each of the {here.number} processes that were launched; start them with one or "
+            f"with the other, and at least one"
+        )
+    if skip_failing:
+        detector_args = {**read_options(detector_args, "score"), "skip_failing": True}
+    options = {
+        "detector": detector,
+        "detector_args": detector_args,
+        "calibration": calibration,
+        "calibration_annotations": calibration_annotations,
+    }
+    metadata = {key: value for key, value in options.items() if value is not None}
+    written = []
+    folders = _tagged_samples(place)
+    for folder, files in folders.items():
+        to = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
+        to.mkdir(parents=True, exist_ok=True)
+        source = next(iter(files.values()))
+        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, to)
+        if here.rank == 0:
+            written.append(_score_model(work, _earlier_results(source), workers))
+        else:
+            processes.barrier()  # until the first process has the folder to itself
+            tag_part(work, here.rank, here.number)
+            processes.barrier()
+    return written
+
+
+def _tagged_samples(place: Path) -> dict[Path, dict[str, Path]]:
+    """Folder to task to samples file, of the tasks whose answers a detector tags."""
+    samples = samples_files(place)
+    folders = {
+        folder: ours
+        for folder, files in samples.items()
+        if (ours := {task: path for task, path in files.items() if is_tagged(task)})
+    }
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
+    if not folders:
+        raise MissingSource(
+            f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
+            f"a detector tags"
+        )
+    if others:
+        log.info("passed over, as no detector tags their answers: %s", others)
+    return folders
+
+
+def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
+    """Tag and score the answers of one model.
+
+    Args:
+        work: the samples files, what tags them, and the folder of the results.
+        earlier: the results of the run that made the answers.
+        workers: processes that tag.
+
+    Returns:
+        The results file.
+    """
+    from lm_eval import simple_evaluate
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.harness.autoload import task_folder
+
+    samples = work.samples()
+    order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
+    tasks = sorted(work.files, key=lambda task: order.index(task) if task in order else len(order))
+    groups = _whole_groups(earlier, work.files)
+    in_groups = {task for members in groups.values() for task in members}
+    here = processes.here()
+    with _alone_in(work.folder) as partial:
+        if here.number > 1:
+            processes.barrier()
+            tag_part(work, here.rank, here.number)
+            processes.barrier()
+        elif workers > 1:
+            in_workers(work, workers)
+        tracker = EvaluationTracker(output_path=str(partial))
+        with filters.wrapped(work.stored):
+            results = simple_evaluate(
+                model=LoggedAnswers(samples),
+                tasks=[*groups, *(task for task in tasks if task not in in_groups)],
+                task_manager=TaskManager(
+                    include_path=task_folder(), include_defaults=False, metadata=dict(work.metadata)
+                ),
+                evaluation_tracker=tracker,
+                log_samples=True,
+            )
+        assert results is not None
+        logged = results.pop("samples")
+        for task, rows in logged.items():
+            for row in rows:  # the prompt as the model saw it: a chat template is not at hand here
+                before = samples[task][int(row["doc_id"])]
+                arguments = before.get("arguments")
+                if isinstance(arguments, Mapping):
+                    row["arguments"] = [tuple(each.values()) for each in arguments.values()]
+                row["prompt_hash"] = before.get("prompt_hash", row["prompt_hash"])
+        _carry_over(earlier, results, tracker.general_config_tracker, work.folder.name)
+        results["config"]["scored_from"] = {task: work.files[task].name for task in tasks}
+        tracker.save_results_aggregated(results=results, samples=logged)
+        for task, rows in logged.items():
+            tracker.save_results_samples(task_name=task, samples=rows)
+        numbers = {task: len(rows) for task, rows in logged.items()}
+        made = partial / tracker.general_config_tracker.model_name_sanitized
+        written = _move(made, work.folder, f"results_{tracker.date_id}.json", numbers)
+        for store in work.stores():
+            store.unlink(missing_ok=True)
+    return written
+
+
+def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: Any, name: str) -> None:
+    """Say of the results what the run that made the answers said: its model, prompts, settings and provenance.
+
+    Args:
+        earlier: its results; empty where they are not there.
+        results: of the scoring, changed here.
+        general: the harness's record of model and prompts, changed here.
+        name: of the model, where the earlier results name none.
+    """
+    settings = earlier.get("config", {})
+    kept = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
+    results["config"] = {**results["config"], **kept}
+    for task, config in results["configs"].items():
+        before = earlier.get("configs", {}).get(task, {})
+        metadata = config["metadata"]
+        metadata["provenance"] = of_scored(metadata["provenance"], before, settings.get("model_args"))
+        if typed := said_of(before, COMMAND_LINE):
+            metadata[COMMAND_LINE] = typed
+        for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
+            if before.get(key) is not None:
+                config[key] = before[key]
+    for task, number in results["n-samples"].items():
+        number["original"] = earlier.get("n-samples", {}).get(task, number)["original"]
+    results["n-shot"] |= {task: n for task, n in earlier.get("n-shot", {}).items() if task in results["n-shot"]}
+    general.model_source = earlier.get("model_source", "logged answers")
+    general.model_name = earlier.get("model_name", name)
+    # A name of a folder below the one that is written, whatever the file that it comes from says.
+    sanitized = str(earlier.get("model_name_sanitized") or name)
+    general.model_name_sanitized = re.sub(r"[^\w.-]", "_", sanitized).lstrip(".") or "model"
+    for key in _SHARED:
+        setattr(general, key, earlier.get(key))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[Path]:
+    """A hidden folder to write in, below a folder in which nobody else scores; what killed runs left there is removed.
+
+    Raises:
+        OSError: another process scores there.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = folder / ".scoring.lock"
+    try:
+        with FileLock(lock, timeout=0):
+            for left in folder.glob(".scoring-*"):
+                log.info("removed what an unfinished run left: %s", left)
+                shutil.rmtree(left)
+            try:
+                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
+                    yield Path(partial)
+            finally:
+                lock.unlink(missing_ok=True)
+    except Timeout as error:
+        raise OSError(f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it") from error
+
+
+def _move(partial: Path, folder: Path, results: str, rows: Mapping[str, int]) -> Path:
+    """Bring whole files to their place, the results last; the harness only logs it when it could not write one.
+
+    Raises:
+        OSError: a file is missing or short.
+    """
+    date = results.removeprefix("results_").removesuffix(".json")
+    names = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
+    for name, number in names.items():
+        path = partial / name
+        if not path.is_file() or path.read_bytes().count(b"\n") != number:
+            raise OSError(f"{name} could not be written to {folder} (is the disk full?); run the same command again")
+    if not (partial / results).is_file():
+        raise OSError(f"{results} could not be written to {folder} (is the disk full?); run the same command again")
+    move_whole({partial / name: folder / name for name in (*names, results)})
+    return folder / results
+
+
+def _earlier_results(samples: Path) -> dict[str, Any]:
+    """The results file that was written with a samples file; empty where there is none."""
+    date = samples.stem.rsplit("_", 1)[-1]
+    path = samples.with_name(f"results_{date}.json")
+    if not path.is_file():
+        log.warning("%s is not there: the results will not say which model gave the answers", path)
+        return {}
+    try:
+        return read_results(path)
+    except ValueError as error:
+        log.warning("%s: the results will not say which model gave the answers", error)
+        return {}
+
+
+def _whole_groups(earlier: Mapping[str, Any], scored: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Groups of the earlier run of which every task is scored again."""
+    groups = earlier.get("group_subtasks") or {}
+    return {group: tasks for group, tasks in groups.items() if tasks and set(tasks) <= scored.keys()}

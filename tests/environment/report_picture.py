@@ -1,0 +1,29 @@
+"""The README's picture of a report: ``python -m tests.environment.report_picture PAGE FOLDER`` (``make picture``)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+SIZE = {"width": 1100, "height": 860}
+"""Of the window, in CSS pixels; the picture holds what is seen without scrolling."""
+
+
+def main(page: Path, folder: Path) -> None:
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for scheme in ("light", "dark"):
+            tab = browser.new_context(viewport=SIZE, color_scheme=scheme).new_page()
+            tab.goto(page.resolve().as_uri())
+            tab.screenshot(path=folder / f"report-{scheme}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

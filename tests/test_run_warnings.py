@@ -1,0 +1,211 @@
+"""What a run's outcome says against it is in one line of the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval.models.dummy import DummyLM
+
+from custom_metrics.broken_run import Prompting
+from lm_eval_tasks.harness.run_warnings import not_copies, unread
+from lm_eval_tasks.nomiracl.dataset import load
+from lm_eval_tasks.results.report.answers import read_task
+from lm_eval_tasks.results.report.broken import signs_of_run
+from lm_eval_tasks.runs import read_runs
+from tests.logged_runs import generate
+
+Harness = Callable[..., dict[str, Any]]
+SAMPLE = {"mirror": "sample"}
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".run_warnings")]
+
+
+@pytest.mark.parametrize("task", ["mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_zh"])
+def test_a_model_that_answers_a_detection_task_is_told_apart(
+    task: str, harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a generating model says there: anything but the text with tags."""
+    got = harness([task], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
+    total = got["results"][task]["sample_len"]
+    (line,) = lines(caplog)
+    assert line == (  # no word of a prompt: a baseline reads none
+        f"{task}: {total} of {total} replies are not the given answer with tags, and count as if nothing were flagged, so "
+        "the figures say nothing of a detector; this task wants a detector (--model hallucination-detector)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompting", "hint"),
+    [
+        (Prompting(), "with --apply_chat_template, and max_gen_toks enough for its whole reply (reasoning included)"),
+        (Prompting(chat_template=True), "with max_gen_toks enough for its whole reply (reasoning included)"),
+        (Prompting(here=False), ""),
+    ],
+)
+def test_a_hint_is_what_the_run_did_not_do(prompting: Prompting, hint: str) -> None:
+    copies, ratings = not_copies([({"answer": "Rome."}, "?")], prompting), unread("rating", ["unread"], prompting)
+    assert copies is not None
+    assert ratings is not None
+    if hint:
+        assert copies.endswith(
+            f"(--model hallucination-detector), or a language model that gives the answer back: {hint}"
+        )
+        assert ratings.endswith(
+            f"which leaves none to compute from; a judge has to follow instructions: run one {hint}"
+        )
+    else:
+        assert copies.endswith("(--model hallucination-detector)")
+        assert ratings.endswith("which leaves none to compute from")
+
+
+UNTUNED = "a model that is not tuned to follow instructions."
+APART = "strict and robust differ on 8 of 8 answers: they are not in the prompt's own words"
+HINTS = [  # model, whether a chat template is applied, the end of the line
+    ("dummy", False, f"{APART}. Usual reasons: a missing --apply_chat_template, or {UNTUNED}"),
+    ("dummy", True, f"{APART}. Usual reasons: {UNTUNED}"),
+    ("replay", False, f"{APART}."),
+    ("replay", True, f"{APART}."),
+]
+
+
+@pytest.mark.parametrize(("model", "chat", "line"), HINTS)
+def test_the_log_gives_no_hint_that_the_run_rules_out(
+    model: str,
+    chat: bool,
+    line: str,
+    harness: Harness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, turns, **_: str(turns))
+    answers = tmp_path / "answers.jsonl"
+    docs = load("de", mirror="sample")["evaluation"]
+    answers.write_text("".join(json.dumps({"query_id": doc["query_id"], "response": "lol"}) + "\n" for doc in docs))
+    arguments = f"path={answers}" if model == "replay" else ""
+    harness(["nomiracl_de"], model, arguments, metadata=SAMPLE, apply_chat_template=chat)
+    assert lines(caplog) == [f"nomiracl_de: {line}"]
+
+
+def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None:
+    """It knows what the results file says."""
+    prompted = generate(tmp_path / "dummy", tasks="nomiracl_de", model="dummy", model_args="")
+    replayed = generate(tmp_path / "replay", tasks="nomiracl_de", model="replay", model_args=f"path={prompted}")
+
+    def said(folder: Path) -> str:
+        (task,) = read_runs([folder])[0].tasks.values()
+        return signs_of_run(task, read_task).faults
+
+    assert (said(prompted), said(replayed)) == tuple(HINTS[at][2].removesuffix(".") for at in (0, 2))
+    (path,) = prompted.glob("results_*.json")
+    results = json.loads(path.read_text("utf-8"))
+    for recorded in ({"chat_template_sha": "ab"}, {"chat_template_sha": None}):
+        results |= recorded
+        path.write_text(json.dumps(results), "utf-8")
+        assert said(prompted) == HINTS[1 if recorded["chat_template_sha"] else 0][2].removesuffix(".")
+    # of a service that holds the template itself, the harness records none, but what was asked for
+    results["configs"]["nomiracl_de"]["metadata"]["provenance"]["run"]["apply_chat_template"] = True
+    path.write_text(json.dumps(results), "utf-8")
+    assert said(prompted) == HINTS[1][2].removesuffix(".")
+
+
+@pytest.mark.parametrize("task", ["mfava_detection_de_gold", "mushroom_zh"])
+def test_a_detector_in_a_detection_task_needs_no_line(
+    task: str, harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness([task], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
+    assert lines(caplog) == []
+
+
+@pytest.mark.parametrize("task", ["nomiracl_de", "clapnq_gold", "mfava_de"])
+def test_a_detector_in_a_generating_task_is_refused(task: str, harness: Harness) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^hallucination-detector: {task} asks for answers, and a detector writes none"
+    ):
+        harness([task], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
+
+
+def test_replies_of_which_most_are_copies_need_no_line() -> None:
+    doc = {"answer": "The tower was built in 1889 in Paris."}
+    copy = "The tower was built in <entity>1889</entity> in Paris."
+    assert not_copies([(doc, copy)] * 8 + [(doc, "I cannot do that.")] * 2) is None
+    line = not_copies([(doc, copy)] * 7 + [(doc, "")] * 3)
+    assert line is not None
+    assert line.startswith("3 of 10 replies are not the given answer with tags")
+    assert not_copies([]) is None
+
+
+@pytest.mark.parametrize(
+    ("replies", "begin"),
+    [
+        (["1", "4", "3", "2", "unread"], None),
+        (
+            ["1", "unread", "unread"],
+            "2 of 3 replies of the judge hold no rating, and the figures are over the other 1;",
+        ),
+        (["unread"] * 2, "2 of 2 replies of the judge hold no rating, which leaves none to compute from;"),
+        ([], None),
+    ],
+)
+def test_a_judge_that_cannot_be_read(replies: list[str], begin: str | None) -> None:
+    line = unread("rating", replies)
+    assert line is None if begin is None else line is not None and line.startswith(begin)
+
+
+def test_a_judge_that_does_not_judge_is_said_in_both_tasks(
+    harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for strategy in ("lexical", "full_passage"):
+        got = harness(["clapnq_gold"], "grounded-baseline", f"strategy={strategy}", metadata=SAMPLE)
+        file = tmp_path / strategy / "samples_clapnq_gold_2026-01-01T00-00-00.000001.jsonl"
+        file.parent.mkdir()
+        file.write_text("".join(json.dumps(row) + "\n" for row in got["samples"]["clapnq_gold"]), "utf-8")
+    assert lines(caplog) == []
+    for task, samples, verdict in (
+        ("clapnq_judge", tmp_path / "lexical", "rating"),
+        ("clapnq_judge_pairs", tmp_path, "preference"),
+    ):
+        caplog.clear()
+        harness([task], "dummy", metadata={"samples": str(samples)})
+        (line,) = lines(caplog)
+        assert line.startswith(f"{task}: ")
+        assert f"replies of the judge hold no {verdict}, which leaves none to compute from; a judge has to" in line
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "line"),
+    [
+        (
+            "nomiracl_de",
+            {"limit": 1},
+            "nomiracl_de: 1 of 8 questions in this run: a rate of 0 over so few may be 0.79 (95 % bound); non_relevant "
+            "questions are not among them, and the rates over those not defined",
+        ),
+        (
+            "clapnq_gold",
+            {"samples": {"clapnq_gold": [1, 3]}},
+            "clapnq_gold: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66 (95 % bound); "
+            "answerable questions are not among them, and the rates over those not defined",
+        ),
+        (
+            "mfava_de",
+            {"limit": 2},
+            "mfava_de: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66 (95 % bound)",
+        ),
+        ("nomiracl_de", {}, None),
+    ],
+)
+def test_a_handful_of_questions_is_said(
+    task: str, options: dict[str, Any], line: str | None, harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    got = harness([task], "grounded-baseline", "strategy=abstain", metadata=SAMPLE, **options)
+    total = got["n-samples"][task]["original"]
+    assert lines(caplog) == ([line.format(total=total)] if line else [])
+    assert all(record.levelno == logging.WARNING for record in caplog.records if record.name.endswith(".run_warnings"))
