@@ -160,10 +160,23 @@ def test_without_script_everything_is_there(opened: Any, page: Path) -> None:  #
     tab = opened(page, java_script_enabled=False)
     assert not tab.page.locator(".filters").is_visible()
     assert tab.page.locator("#nomiracl table").is_visible()
-    assert tab.page.locator("#plots svg.plot").first.is_visible()
+    assert tab.page.locator("#plots img.plot").first.is_visible()
     tab.page.locator("[data-task=clapnq_rag] > summary").click()
     tab.page.locator("#clapnq_rag-1 > summary").click()
     assert tab.page.locator("#clapnq_rag-1 .passages").is_visible()
+
+
+@pytest.mark.parametrize(("scheme", "media", "is_dark"), [
+    ("light", "screen", False), ("dark", "screen", True), ("dark", "print", False),
+])  # fmt: skip
+def test_plots_have_the_ink_of_the_scheme(opened: Any, page: Path, scheme: str, media: str, is_dark: bool) -> None:  # noqa: F811
+    tab = opened(page, scheme=scheme)
+    tab.page.emulate_media(media=media)
+    tab.page.wait_for_function("Array.from(document.querySelectorAll('img.plot')).every(each => each.complete)")
+    for image in tab.page.locator("img.plot").all():
+        assert image.evaluate("each => each.naturalWidth") > 0
+        source = image.locator("xpath=../source").get_attribute("srcset")
+        assert (image.evaluate("each => each.currentSrc") == source) == is_dark
 
 
 def test_right_to_left_texts_begin_at_the_right(opened: Any, page: Path) -> None:  # noqa: F811

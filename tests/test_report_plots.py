@@ -7,25 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.mfava.languages import LANGUAGES
-from lm_eval_tasks.results.report.families import families
-from lm_eval_tasks.results.report.plots import (
-    Plot,
-    clapnq_retrieval,
-    mfava_correlations,
-    mfava_rates,
-    mushroom_detectors,
-    nomiracl_rates,
-    plots_of,
-)
+from lm_eval_tasks.published import rows_for
+from lm_eval_tasks.results.report.plots import Plot, plots_of
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
-from lm_eval_tasks.results.report.plots.resources import web_share
+from lm_eval_tasks.results.report.plots.mfava import web_share
 from lm_eval_tasks.runs import Run, TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
 
-Named = list[tuple[str, object]]
 RATES = ("hallucination_rate", "error_rate")
 CAUTION = ("unanswerable_accuracy", "answerable_abstention_rate")
 
@@ -34,19 +24,8 @@ def by_name(runs: list[Run]) -> dict[str, Plot]:
     return {plot.name: plot for plot in plots_of(runs)}
 
 
-def family(*tasks: TaskRun):  # type: ignore[no-untyped-def]
-    (found,) = families(run("m", tasks))
-    return [("m", found)]
-
-
-def test_the_plots_of_the_sample(two_models: Path) -> None:
-    runs = read_runs([two_models])
-
-    assert [*by_name(runs)] == [
-        *("nomiracl_rates", "nomiracl_languages"),
-        *("mfava_rates", "mfava_languages", "mfava_resources", "mfava_length", "mfava_words"),
-        *("clapnq_length", "clapnq_caution", "clapnq_retrieval"),
-    ]
+def of_tasks(*tasks: TaskRun) -> dict[str, Plot]:
+    return by_name([run("m", tasks)])
 
 
 @pytest.mark.parametrize(
@@ -75,15 +54,21 @@ def test_a_model_has_the_same_colour_in_every_plot() -> None:
     rate = {"robust": {name: figure(0.5, 0.4, 0.6) for name in RATES}}
     rates = [task(f"nomiracl_{code}", rate, code) for code in ("de", "fr")]
     plots = by_name([run("m/first", rates), run("m/second", [task("clapnq_gold", answered)])])
-    colours = {name: {colour for colour in COLOURS if colour in plot.svg} for name, plot in plots.items()}
+    colours = {name: {colour for colour in COLOURS if colour in plot.svg()} for name, plot in plots.items()}
     assert (colours["nomiracl_rates"], colours["clapnq_length"]) == ({COLOURS[0]}, {COLOURS[1]})
     assert colours["clapnq_caution"] == {COLOURS[1]}
 
 
 def test_rates_of_the_sample(two_models: Path) -> None:
-    plot = by_name(read_runs([two_models]))["nomiracl_rates"]
+    plots = by_name(read_runs([two_models]))
+    plot = plots["nomiracl_rates"]
     rows = {row[:2]: row[2:] for row in plot.rows}
 
+    assert [*plots] == [
+        *("nomiracl_rates", "nomiracl_languages"),
+        *("mfava_rates", "mfava_languages", "mfava_resources", "mfava_length", "mfava_words"),
+        *("clapnq_length", "clapnq_caution", "clapnq_retrieval"),
+    ]
     assert len(rows) == 2 * (18 + 1)
     assert all(len(row) == len(plot.columns) for row in plot.rows)
     assert plot.columns[:4] == ("model", "language", "hallucination_rate", "hallucination_rate_low")
@@ -100,7 +85,6 @@ def test_a_rate_that_is_not_defined_is_no_number_and_is_said() -> None:
 
     assert plot.rows == (("m", "sw", None, None, None, 0, 0.05, *wilson(1, 20), 20),)
     assert plot.caption.endswith("Not drawn, because a rate is undefined: sw of m.")
-    assert nomiracl_rates.points(family(task("nomiracl_sw", {"robust": {}}, "sw")))[0].error.n == 0
 
 
 def test_a_language_that_one_model_lacks() -> None:
@@ -122,23 +106,17 @@ def test_a_language_that_one_model_lacks() -> None:
 
 
 def test_rates_of_mfava_side_by_side() -> None:
-    tasks = [
-        task(
-            "mfava_fr",
-            {
-                "detected_rate": figure(0.3, 0.2, 0.4, 50),
-                "estimated_rate": figure(0.25, 0.1, 0.4, 50),
-                "rogan_gladen_rate": figure(0.2, 0, 0.5, 50),
-            },
-            "fr",
-            {"calibration": {"annotations": "pooled"}},
-        ),
+    rates = {
+        "detected_rate": figure(0.3, 0.2, 0.4, 50),
+        "estimated_rate": figure(0.25, 0.1, 0.4, 50),
+        "rogan_gladen_rate": figure(0.2, 0, 0.5, 50),
+    }
+    plot = of_tasks(
+        task("mfava_fr", rates, "fr", {"calibration": {"annotations": "pooled"}}),
         task("mfava_de", {"detected_rate": figure(0.1, 0.0, 0.2, 40)}, "de"),
-    ]
-    found = mfava_rates.rates(family(*tasks))
-    plot = mfava_rates.plot(family(*tasks))
+    )["mfava_rates"]
 
-    assert [(one.language, one.calibration) for one in found] == [("de", ""), ("fr", "pooled"), ("mean", "")]
+    assert [row[1:4] for row in plot.rows] == [("de", "German", ""), ("fr", "French", "pooled"), ("mean", "mean", "")]
     assert plot.rows[0][4:] == (0.1, 0.0, 0.2, 40, *[None, None, None, 0] * 2)
     assert plot.rows[1][4:8] == (0.3, 0.2, 0.4, 50)
     assert plot.rows[2][4] == pytest.approx(0.2)
@@ -157,7 +135,7 @@ def test_what_is_not_measurable_has_a_line_and_no_mark() -> None:
     rows = {row[1]: row[4:] for row in plots["mfava_rates"].rows}
     assert rows["de"] == (0.1, 0.05, 0.2, 100, None, None, None, 0, "not measurable", 0.0, 1.0, 100)
     assert rows["mean"][-4:] == ("not measurable", 0.0, 1.0, 400)
-    assert plots["mfava_languages"].svg.count(">?<") == 5
+    assert plots["mfava_languages"].svg().count(">?<") == 5
     (axes,) = plots["mfava_rates"].draw().axes
     marks = [len(line.get_xdata()) for line in axes.lines if line.get_linestyle() == "None"]
     assert marks == [5, 0, 0]  # detected, estimated, Rogan-Gladen
@@ -174,29 +152,22 @@ def test_correlations_with_resources_and_length() -> None:
         )
         for place, code in enumerate(("sd", "eu", "fi", "de"), 1)  # from few pages to many
     ]
-    found = mfava_correlations.spoken(family(*tasks), "web_share", "rate")
-    logarithms = [math.log(web_share(code)) for code in ("de", "eu", "fi", "sd")]
-
-    assert [(one.language, one.x.value, one.y.value) for one in found] == [
+    plots = of_tasks(*tasks)
+    assert [(row[1], row[3], row[7]) for row in plots["mfava_resources"].rows] == [
         ("de", 5.9575, pytest.approx(0.4)),
         ("eu", 0.0365, pytest.approx(0.2)),
         ("fi", 0.3632, pytest.approx(0.3)),
         ("sd", 0.0022, pytest.approx(0.1)),
     ]
-    correlation = mfava_correlations.correlation_of(found, log=True)
     import numpy as np
 
-    assert correlation.pearson == pytest.approx(np.corrcoef(logarithms, [0.4, 0.2, 0.3, 0.1])[0, 1])
-    assert (correlation.spearman, correlation.n) == (pytest.approx(1), 4)
-    length = mfava_correlations.plots(family(*tasks))[1]
-    assert "m: r = −0.98 (p = 0.016), ρ = −1.00 (p = 0.083), n = 4." in length.caption
-    assert length.columns[3:8] == (
-        "response_words",
-        "response_words_low",
-        "response_words_high",
-        "response_words_n",
-        "rogan_gladen_rate",
-    )
+    logarithms = [math.log(web_share(code)) for code in ("de", "eu", "fi", "sd")]
+    pearson = np.corrcoef(logarithms, [0.4, 0.2, 0.3, 0.1])[0, 1]
+    assert f"r = {pearson:.2f} (p < 0.001)" in plots["mfava_resources"].caption
+    assert "ρ = 1.00 (p = 0.083), n = 4." in plots["mfava_resources"].caption
+    assert "m: r = −0.98 (p = 0.016), ρ = −1.00 (p = 0.083), n = 4." in plots["mfava_length"].caption
+    columns = ("response_words", "response_words_low", "response_words_high", "response_words_n", "rogan_gladen_rate")
+    assert plots["mfava_length"].columns[3:8] == columns
 
 
 @pytest.mark.parametrize(
@@ -209,7 +180,7 @@ def test_correlations_with_resources_and_length() -> None:
 )
 def test_correlations_that_say_nothing(rates: dict[str, float], said: str) -> None:
     tasks = [task(f"mfava_{code}", {"rogan_gladen_rate": figure(rate)}, code) for code, rate in rates.items()]
-    assert said in mfava_correlations.plots(family(*tasks))[0].caption
+    assert said in of_tasks(*tasks)["mfava_resources"].caption
 
 
 def test_every_language_but_cantonese_has_its_share_of_the_web() -> None:
@@ -222,51 +193,42 @@ def test_retrieved_and_missed() -> None:
         **{"rougeL_retrieved": figure(0.4, 0.3, 0.5, 60), "rougeL_missed": figure(0.1, 0.0, 0.2, 40)},
         **{"answerable_abstention_rate_retrieved": share(6, 60), "gold_retrieved": share(60, 100)},
     }
-    (found,) = clapnq_retrieval.parted(family(task("clapnq_rag", figures)))
+    (row,) = of_tasks(task("clapnq_rag", figures))["clapnq_retrieval"].rows
 
-    assert (found.rouge[0].value, found.rouge[1].n, found.abstained[0].value) == (0.4, 40, 0.1)
-    assert math.isnan(found.abstained[1].value)
-    plot = clapnq_retrieval.plot(family(task("clapnq_rag", figures)))
-    assert plot.rows[0][2:10] == (0.4, 0.3, 0.5, 60, 0.1, 0.0, 0.2, 40)
-    assert plot.rows[0][14:18] == (None, None, None, 0)
+    assert row[2:10] == (0.4, 0.3, 0.5, 60, 0.1, 0.0, 0.2, 40)
+    assert row[10] == 0.1
+    assert row[14:18] == (None, None, None, 0)
+    assert row[18] == 0.6
 
 
 def test_detectors_beside_the_teams() -> None:
-    provenance = {"split": "test", "not_comparable": [], "detector": {"name": "mine"}}
-    found = mushroom_detectors.ranked(family(task("mushroom_de", {"iou": figure(0.6, 0.5, 0.7)}, "de", provenance)))
-    iou, rho = found
+    figures = {"iou": figure(0.6, 0.5, 0.7)}
+    plot = of_tasks(task("mushroom_de", figures, "de", {"split": "test", "not_comparable": []}))["mushroom_detectors"]
+    teams = [row.value for row in rows_for("mushroom_de", "iou")]
+    iou, rho = plot.rows
 
-    assert iou.teams == tuple(sorted(iou.teams, reverse=True))
-    assert len(iou.teams) > 20
-    assert iou.better == sum(team > 0.6 for team in iou.teams)
-    assert math.isnan(rho.figure.value)
-    plot = mushroom_detectors.plot(
-        family(task("mushroom_de", {"iou": figure(0.6)}, "de", {"split": "test", "not_comparable": ["a part"]}))
-    )
-    assert plot.caption.endswith("Measured otherwise than the teams: a part.")
-    assert plot.rows[0][-1] is None  # and so it has no place among them
+    assert iou[:8] == ("iou", "de", "German", "m", 0.6, 0.5, 0.7, 100)
+    assert iou[8:] == (len(teams), max(teams), sum(team > 0.6 for team in teams))
+    assert len(teams) > 20
+    assert (rho[4], rho[-1]) == (None, None)
+    ticks = plot.draw().axes[0].lines[0].get_xdata()
+    assert {*teams} <= {*ticks}
+    other = of_tasks(task("mushroom_de", figures, "de", {"split": "test", "not_comparable": ["a part"]}))
+    assert other["mushroom_detectors"].caption.endswith("Measured otherwise than the teams: a part.")
+    assert other["mushroom_detectors"].rows[0][-1] is None  # and so it has no place among them
 
 
 def test_a_judge_s_ratings_and_comparisons() -> None:
     provenance = {"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]}
     figures = {"f_plus_a": figure(3, 2, 4), "faithfulness": figure(3.5, 3, 4), "appropriateness": figure(2.6, 2, 3)}
-    ratings, wins = plots_of(
-        [
-            run(
-                "judge",
-                [
-                    task("clapnq_judge", figures, provenance=provenance),
-                    task("clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9)}),
-                ],
-            )
-        ]
-    )
+    comparisons = task("clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9)})
+    ratings, wins = plots_of([run("judge", [task("clapnq_judge", figures, provenance=provenance), comparisons])])
 
     assert ratings.rows[0][:6] == ("judge", "llama", 3.5, 3, 4, 100)
     assert wins.rows == (("judge", "a", 0.5, 0.4, 0.6, 9),)
+    assert tuple(wins.draw().axes[0].get_yticklabels()[0].get_text().split("\n")) == ("judge", "on a")
 
 
 def test_a_figure_without_bounds_has_none_in_the_table() -> None:
     length, _ = plots_of([run("m", [task("clapnq_gold", {"rougeL": figure(0.5), "length": figure(9)})])])
     assert length.rows == (("m", "clapnq_gold", 0.5, None, None, 100, 9, None, None, 100),)
-    assert Figure(0.5).n == 0

@@ -21,11 +21,10 @@ from lm_eval_tasks.results.report.families import families, title_of
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.markdown import escaped, summary
 from lm_eval_tasks.results.report.model_card import model_card
-from lm_eval_tasks.results.report.page import BenchmarkNumbers, Model, Page, ShownPlot, render
-from lm_eval_tasks.results.report.page.inline_svg import inline_svg
+from lm_eval_tasks.results.report.page import BenchmarkNumbers, Model, Page, render
 from lm_eval_tasks.results.report.page.summary import summaries
 from lm_eval_tasks.results.report.plots import Plot, plots_of, save
-from lm_eval_tasks.results.report.plots.model_names import short_names
+from lm_eval_tasks.results.report.plots.drawing import short_names
 from lm_eval_tasks.results.report.provenance import made, numbers, origins
 from lm_eval_tasks.results.report.published import PublishedTable, published_tables
 from lm_eval_tasks.runs import Run, labels
@@ -75,7 +74,7 @@ def write_report(
     if at_most is not None and documents is not None and len(html) > at_most:
         empty = len(_rendered(page, asked, 0))
         number = documents
-        while number > 1 and len(html) > at_most:
+        while number > 1 and len(html) > max(at_most, empty):
             number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
             html = _rendered(page, asked, number)
     with whole_file(path) as partial:
@@ -163,15 +162,14 @@ def _page(runs: Mapping[str, Run], published: Sequence[PublishedTable], read: Re
     )
 
 
-def _plots(runs: Sequence[Run]) -> tuple[list[ShownPlot], str]:
+def _plots(runs: Sequence[Run]) -> tuple[list[Plot], str]:
     """The plots of some runs, or why there are none."""
+    plots = plots_of(runs)
     try:
-        return [_shown(plot) for plot in plots_of(runs)], ""
+        for plot in plots:
+            plot.svg()
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         return [], _NO_PLOTS.format(package=PACKAGE)
-
-
-def _shown(plot: Plot) -> ShownPlot:
-    return ShownPlot(plot.name, plot.title, plot.caption, inline_svg(plot.svg, plot.name), plot.columns, plot.rows)
+    return plots, ""

@@ -21,20 +21,21 @@ from lm_eval_tasks.results.report.documents import KINDS, TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.page.summary import Summary, examples
+from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot
 from lm_eval_tasks.results.report.provenance import Made, Number, Origin
 from lm_eval_tasks.results.report.published import PublishedTable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
-__all__ = ["BenchmarkNumbers", "Model", "Page", "ShownPlot", "cleaned", "direction", "language_tag", "render"]
+__all__ = ["BenchmarkNumbers", "Model", "Page", "cleaned", "direction", "language_tag", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
+_PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,6 @@ class Model:
     number: int
     date: str
     tasks: int
-
-
-@dataclass(frozen=True)
-class ShownPlot:
-    """A plot as markup, with the table that says the same."""
-
-    name: str
-    title: str
-    caption: str
-    svg: Markup
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -100,7 +89,7 @@ class Page:
     doubts: Sequence[Doubt]
     summaries: Sequence[Summary]
     tasks: Mapping[str, Sequence[str]]
-    plots: Sequence[ShownPlot]
+    plots: Sequence[Plot]
     no_plots: str
     differences: Differences | None
     published: Sequence[PublishedTable]
@@ -153,6 +142,9 @@ def _environment(models: Mapping[str, Model]) -> Environment:
     environment.filters["short"] = lambda label: models[label].short if label in models else label
     environment.filters["number"] = lambda label: models[label].number if label in models else 0
     environment.filters["cell"] = _cell
+    environment.filters["light_picture"] = lambda plot: _data_uri(plot.svg(LIGHT))
+    environment.filters["dark_picture"] = lambda plot: _data_uri(plot.svg(DARK))
+    environment.filters["pixels"] = lambda points: round(_PIXELS * points)
     environment.filters["thousands"] = lambda number: f"{number:,}".replace(",", "\u202f")
     return environment
 
@@ -162,6 +154,11 @@ def _cell(value: Any) -> str:
     if value is None:
         return "undefined"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _data_uri(svg: str) -> str:
+    """A picture as the address of an image: in it nothing of the picture runs, loads, or reaches the page."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
 
 
 def _file(name: str) -> str:

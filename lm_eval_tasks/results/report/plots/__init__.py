@@ -1,28 +1,19 @@
-"""The plots of a report: each file is one, with its data apart from its drawing.
+"""The plots of a report: a file for each benchmark, with a plot's data apart from its drawing.
 
 :func:`plots_of` gives those whose tasks are in the runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from lm_eval_tasks.results.report.families import Family, families
-from lm_eval_tasks.results.report.plots import (
-    clapnq_retrieval,
-    clapnq_tradeoffs,
-    judge_ratings,
-    language_table,
-    mfava_correlations,
-    mfava_rates,
-    mushroom_detectors,
-    nomiracl_rates,
-)
-from lm_eval_tasks.results.report.plots.model_names import numbered
-from lm_eval_tasks.results.report.plots.plot import Cell, Plot, save
+from lm_eval_tasks.results.report.families import families
+from lm_eval_tasks.results.report.plots import clapnq, language_table, mfava, mushroom, nomiracl
+from lm_eval_tasks.results.report.plots.entries import Colours, Named
+from lm_eval_tasks.results.report.plots.plot import DARK, LIGHT, Plot, save
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["Cell", "Plot", "plots_of", "save"]
+__all__ = ["DARK", "LIGHT", "Plot", "plots_of", "save"]
 
 
 def plots_of(runs: Sequence[Run]) -> list[Plot]:
@@ -31,51 +22,38 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     Args:
         runs: of one or more models.
     """
-    found: dict[str, list[Named]] = {}
-    places = numbered(labels(runs))
-    for run, name in zip(runs, places, strict=True):
-        for family in families(run):
-            found.setdefault(family.name, []).append((name, family))
-    plots: list[Plot] = []
-    together: dict[str, list[Named]] = {}
-    for of_models in found.values():
-        plots += _of_a_family(of_models, places)
-        metrics = _metrics(of_models)
-        for part, needed in _TOGETHER.items():
-            if {*needed} <= metrics:
-                together.setdefault(part, []).extend(of_models)
-    answered, retrieved = together.get("answered", []), together.get("retrieved", [])
+    names = labels(runs)
+    named = [(name, family) for run, name in zip(runs, names, strict=True) for family in families(run)]
+    by_family: dict[str, list[Named]] = {}
+    for name, family in named:
+        by_family.setdefault(family.name, []).append((name, family))
+    colours = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    plots = [plot for of_models in by_family.values() for plot in _of_family(of_models, colours)]
+    answered = [(name, family) for name, family in named if _have(by_family[family.name], clapnq.ANSWERED)]
+    retrieved = [(name, family) for name, family in named if _have(by_family[family.name], clapnq.RETRIEVED)]
     if answered:
-        plots += [clapnq_tradeoffs.length(answered, places), clapnq_tradeoffs.caution(answered, places)]
+        plots += [clapnq.length(answered, colours), clapnq.caution(answered, colours)]
     if retrieved:
-        plots.append(clapnq_retrieval.plot(retrieved))
+        plots.append(clapnq.retrieval(retrieved))
     return plots
 
 
-Named = tuple[str, Family]
-"""The name of a model, and its tasks."""
-
-_TOGETHER = {"answered": clapnq_tradeoffs.METRICS, "retrieved": ("rougeL", "gold_retrieved")}
-"""Metrics whose tasks share a plot."""
+def _have(named: Sequence[Named], metrics: Sequence[str]) -> bool:
+    return {*metrics} <= {metric.name for _, family in named for metric in family.any.metrics}
 
 
-def _metrics(of_models: Sequence[Named]) -> set[str]:
-    return {metric.name for _, family in of_models for metric in family.any.metrics}
-
-
-def _of_a_family(of_models: Sequence[Named], places: Mapping[str, int]) -> Iterator[Plot]:
+def _of_family(named: Sequence[Named], colours: Colours) -> Iterator[Plot]:
     """The plots of tasks that differ in their language alone."""
-    metrics = _metrics(of_models)
-    if {*nomiracl_rates.RATES} <= metrics:
-        yield nomiracl_rates.plot(of_models, places)
-        yield language_table.plot(of_models, nomiracl_rates.RATES)
-    if {*mfava_rates.RATES} <= metrics:
-        yield mfava_rates.plot(of_models)
-        yield language_table.plot(of_models, mfava_rates.RATES[1:])
-        yield from mfava_correlations.plots(of_models, places)
-    if {*mushroom_detectors.METRICS} <= metrics:
-        yield mushroom_detectors.plot(of_models)
-    if {*judge_ratings.ASPECTS} <= metrics:
-        yield judge_ratings.ratings(of_models)
-    if judge_ratings.won(of_models):
-        yield judge_ratings.comparisons(of_models)
+    if _have(named, nomiracl.RATES):
+        yield nomiracl.rates(named, colours)
+        yield language_table.plot(named, nomiracl.RATES)
+    if _have(named, mfava.RATES):
+        yield mfava.rates(named)
+        yield language_table.plot(named, mfava.RATES[1:])
+        yield from mfava.correlations(named, colours)
+    if _have(named, mushroom.METRICS):
+        yield mushroom.detectors(named)
+    if _have(named, clapnq.ASPECTS):
+        yield clapnq.ratings(named)
+    if clapnq.wins(named):
+        yield clapnq.comparisons(named)

@@ -3,123 +3,88 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.results.report.families import Family, language_name
-from lm_eval_tasks.results.report.plots.model_names import short_names, wrapped
-from lm_eval_tasks.results.report.plots.plot import Cell, Plot, cells, is_unknown
+from lm_eval_tasks.results.report.families import language_name
+from lm_eval_tasks.results.report.plots import drawing
+from lm_eval_tasks.results.report.plots.entries import MEAN, UNDEFINED, Named, cells, is_unknown, language_figures
+from lm_eval_tasks.results.report.plots.plot import Plot
 
-__all__ = ["Field", "fields", "plot"]
+__all__ = ["plot"]
 
-MEAN = "mean"
+_Table = Mapping[str, Mapping[str, Figure]]
+"""Model to language to figure."""
 
-
-class Field(NamedTuple):
-    """A cell of the heat map: a metric of a model in a language, or its mean over languages (``mean``)."""
-
-    metric: str
-    model: str
-    language: str
-    figure: Figure
+_WIDTH, _HEIGHT = 0.72, 0.24  # of a cell, in inches
 
 
-def fields(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> list[Field]:
-    """The cells: metric by metric, language by language in the order of their codes, model by model; means last.
-
-    Args:
-        families: name of the model and its tasks.
-        metrics: one for each panel.
-    """
+def plot(families: Sequence[Named], metrics: Sequence[str]) -> Plot:
+    """The heat map of a family of tasks, a panel for each metric; means over languages are last."""
+    tables = {
+        metric: {
+            model: {MEAN: family.drawn_mean(metric, family.any.headline_filter), **language_figures(family, metric)}
+            for model, family in families
+        }
+        for metric in metrics
+    }
     languages = sorted({language for _, family in families for language in family.tasks})
-    found = []
-    for metric in metrics:
-        figures = {model: family.drawn(metric, family.any.headline_filter) for model, family in families}
-        found += [
-            Field(metric, model, language, figures[model].get(language, Figure(math.nan)))
-            for language in languages
-            for model, _ in families
-        ]
-        if len(languages) > 1:
-            found += [
-                Field(metric, model, MEAN, family.drawn_mean(metric, family.any.headline_filter))
-                for model, family in families
-            ]
-    return found
-
-
-def plot(families: Sequence[tuple[str, Family]], metrics: Sequence[str]) -> Plot:
-    """The heat map of a family of tasks, a panel for each metric."""
-    found = fields(families, metrics)
-    family = families[0][1]
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            field.metric,
-            field.language,
-            language_name(field.language),
-            field.model,
-            *cells(field.figure),
-        )
-        for field in found
-    )
-    named = " and ".join(family.any.metric(name).in_prose for name in metrics)
+    if len(languages) > 1:
+        languages.append(MEAN)
+    family_name = families[0][1].name
+    names = " and ".join(metric_of(metric).in_prose for metric in metrics)
     return Plot(
-        name=f"{family.name}_languages",
-        title=f"{named[0].upper()}{named[1:]} by language and model ({family.name})",
+        name=f"{family_name}_languages",
+        title=f"{names[0].upper()}{names[1:]} by language and model ({family_name})",
         caption=(
             "Values are percent; the stronger the tint, the higher the rate. A dash: the rate is undefined, or the "
             "language is not in the run. A question mark: its bounds span more than half of the scale, so it is not "
             "measurable. Bounds stand in the table."
         ),
         columns=("metric", "language", "name", "model", "value", "low", "high", "n"),
-        rows=rows,
-        draw=lambda: draw(found),
+        rows=tuple(
+            (metric, language, language_name(language), model, *cells(figures.get(language, UNDEFINED)))
+            for metric, table in tables.items()
+            for language in languages
+            for model, figures in table.items()
+        ),
+        draw=lambda: _draw(tables, languages),
     )
 
 
-_CELL = (0.72, 0.24)  # inches
-
-
-def draw(found: Sequence[Field]) -> Any:
+def _draw(tables: Mapping[str, _Table], languages: Sequence[str]) -> Any:
     """Panels side by side, languages from top to bottom."""
-    from lm_eval_tasks.results.report.plots import drawing
-
-    metrics = [*dict.fromkeys(field.metric for field in found)]
-    models = [*dict.fromkeys(field.model for field in found)]
-    languages = [*dict.fromkeys(field.language for field in found)]
-    names = short_names(models)
-    width, height = max(_CELL[0], 1.75 / len(models)), _CELL[1]
-    made = drawing.figure(1.3 + len(metrics) * (width * len(models) + 0.35), 0.9 + height * (len(languages) + 3))
-    panels = made.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
-    for number, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
-        _panel(axes, [field for field in found if field.metric == metric], models, languages, drawing.COLOURS[number])
+    models = [*next(iter(tables.values()))]
+    width = max(_WIDTH, 1.75 / len(models)) * len(models) + 0.35
+    figure, grid = drawing.panels(len(tables), width, 0.6 + _HEIGHT * (len(languages) + 3), margin=1.3)
+    names = drawing.short_names(models)
+    for axes, colour, (metric, table) in zip(grid, drawing.COLOURS, tables.items(), strict=False):
+        _fill(axes, table, languages, colour)
         axes.set_title(f"{metric_of(metric).in_prose} (%)", loc="left")
-        axes.set_xticks(range(len(models)), [wrapped(names[model], 26) for model in models], rotation=40)
-        for tick in axes.get_xticklabels():
-            tick.set(ha="right", rotation_mode="anchor")
-    shown = [language if language == MEAN else f"{language_name(language)}  {language}" for language in languages]
-    panels[0].set_yticks(range(len(languages)), shown)
-    return made
+        shown = [drawing.wrapped(names[model], 26) for model in models]
+        axes.set_xticks(range(len(models)), shown, rotation=40, ha="right", rotation_mode="anchor")
+    grid[0].set_yticks(range(len(languages)), map(drawing.language_label, languages))
+    return figure
 
 
-def _panel(axes: Any, found: Sequence[Field], models: Sequence[str], languages: Sequence[str], colour: str) -> None:
+def _fill(axes: Any, table: _Table, languages: Sequence[str], colour: str) -> None:
     from matplotlib.patches import Rectangle
 
-    for field in found:
-        x, y = models.index(field.model), languages.index(field.language)
-        value = field.figure.value
-        is_mean = field.language == MEAN
-        if not math.isnan(value):
-            tint = 0.08 + 0.5 * min(1.0, max(0.0, value))
-            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, alpha=tint, linewidth=0))
-        text = "?" if is_unknown(field.figure) else "–" if math.isnan(value) else f"{100 * value:.1f}"
-        axes.text(x, y, text, ha="center", va="center", fontsize=8, fontweight="bold" if is_mean else "normal")
+    for x, figures in enumerate(table.values()):
+        for y, language in enumerate(languages):
+            figure = figures.get(language, UNDEFINED)
+            value = figure.value
+            if not math.isnan(value):
+                tint = 0.08 + 0.5 * min(1.0, max(0.0, value))
+                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, alpha=tint, linewidth=0))
+            text = "?" if is_unknown(figure) else "–" if math.isnan(value) else f"{100 * value:.1f}"
+            weight = "bold" if language == MEAN else "normal"
+            axes.text(x, y, text, ha="center", va="center", fontsize=8, fontweight=weight)
     if MEAN in languages:
-        axes.axhline(len(languages) - 1.5, color=axes.spines["left"].get_edgecolor(), linewidth=0.8)
-    axes.set(xlim=(-0.5, len(models) - 0.5), ylim=(len(languages) - 0.5, -0.5))
+        axes.axhline(len(languages) - 1.5, color=drawing.INK, linewidth=0.8)
+    axes.set(xlim=(-0.5, len(table) - 0.5), ylim=(len(languages) - 0.5, -0.5))
     axes.grid(False)
     axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)

@@ -1,22 +1,58 @@
-"""A plot: its data as rows, what it shows in words, and its picture."""
+"""A plot: its data as rows, what it shows in words, and its picture as SVG or PNG."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.results.report.plots.drawing import INK, readable
+from lm_eval_tasks.results.report.plots.entries import Cell
 
-__all__ = ["Cell", "Plot", "cells", "columns_of", "is_unknown", "not_drawn", "save"]
+__all__ = ["DARK", "LIGHT", "Plot", "save"]
 
-Cell = str | float | int | None
-"""A cell of the table that equals a plot; ``None`` for what is not defined."""
+LIGHT, DARK = "#16191f", "#e9ecf1"
+"""Ink of a picture: for a light and for a dark ground."""
+
+_STYLE = {
+    "svg.fonttype": "none",  # text stays text, which is smaller than its outlines
+    "text.parse_math": False,  # a dollar sign in a model's name is one
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": INK,
+    "grid.alpha": 0.12,
+    "grid.linewidth": 0.7,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "path.simplify": False,
+}
+_NEEDLESS = re.compile(r' transform="rotate\(-0 [^)]*\)"|(?<=\.\d\d)\d+(?=[^<>]*>)|(?<=\n)\s+')
+_STYLE_ATTRIBUTE = re.compile(r'style="([^"<>]*)"(?=[^<>]*>)')
 
 
 @dataclass(frozen=True)
@@ -39,73 +75,58 @@ class Plot:
     rows: tuple[tuple[Cell, ...], ...]
     draw: Callable[[], Any] = field(repr=False, compare=False)
 
-    @cached_property
-    def svg(self) -> str:
-        """The picture as an ``<svg>`` element, to stand in a page or in a file. Axes and text have the page's colour.
+    def svg(self, ink: str = LIGHT) -> str:
+        """The picture as an ``<svg>`` element without a background; it is drawn once for all inks.
+
+        Args:
+            ink: colour of axes and text.
 
         Raises:
             ModuleNotFoundError: matplotlib (``lm-eval-grounded[report]``) is not installed.
         """
-        from lm_eval_tasks.results.report.plots.drawing import as_svg
+        return self._svg.replace(INK, ink)
 
-        return as_svg(self.draw, self.name, self.title, self.caption)
+    @cached_property
+    def _svg(self) -> str:
+        stream = io.StringIO()
+        self._write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        svg = stream.getvalue()
+        return _compact(svg[svg.index("<svg ") :].strip())
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of the picture, in points of print."""
+        width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', self._svg)[:2]
+        return float(width), float(height)
 
     def png(self, path: Path) -> None:
-        """Write the picture as PNG, dark on white.
+        """Write the picture as PNG, dark on white; errors as of :meth:`svg`."""
+        self._write(path, format="png", dpi=200, facecolor="white")
 
-        Raises:
-            ModuleNotFoundError: as of :attr:`svg`.
-        """
-        from lm_eval_tasks.results.report.plots.drawing import write_png
-
-        with whole_file(path) as partial:
-            write_png(self.draw, partial)
-
-
-_NAMED = 6  # points that a caption names
-
-
-def columns_of(metric: str) -> tuple[str, ...]:
-    """The columns of a figure: value, bounds, and how many documents."""
-    return metric, f"{metric}_low", f"{metric}_high", f"{metric}_n"
+    def _write(self, target: Path | io.StringIO, **options: Any) -> None:
+        try:
+            import matplotlib
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "plots need matplotlib: pip install 'lm-eval-grounded[report]'", name=error.name
+            ) from error
+        # With a salt the same figures give the same bytes.
+        with matplotlib.rc_context({**_STYLE, "svg.hashsalt": self.name}), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has a font for it
+            self.draw().savefig(target, **options)
 
 
-def cells(figure: Figure) -> tuple[Cell, ...]:
-    """A figure, as it is drawn, in the columns of :func:`columns_of`: one with bounds and no value is not measurable."""
-    value, low, high = (None if math.isnan(part) else part for part in figure[:3])
-    return NOT_MEASURABLE if is_unknown(figure) else value, low, high, figure.n
-
-
-def is_unknown(figure: Figure) -> bool:
-    """Whether a figure, as it is drawn, is not measurable; an undefined one has no bounds either."""
-    return math.isnan(figure.value) and not math.isnan(figure.low + figure.high)
-
-
-def not_drawn(points: Iterable[tuple[str, Sequence[Figure]]]) -> str:
-    """A sentence of a caption about points that are not drawn, and why; empty where all are.
-
-    Args:
-        points: name of each point, and its figures.
-    """
-    reasons: dict[str, list[str]] = {}
-    for name, figures in points:
-        if any(math.isnan(figure.value) and not is_unknown(figure) for figure in figures):
-            reasons.setdefault("a rate is undefined", []).append(name)
-        elif any(map(is_unknown, figures)):
-            reasons.setdefault("its bounds span more than half of the scale", []).append(name)
-    return "".join(f" Not drawn, because {why}: {_few(names)}." for why, names in reasons.items())
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-_FILE = '<?xml version="1.0" encoding="UTF-8"?>\n'
+def _compact(svg: str) -> str:
+    """The same picture in a third fewer bytes: each style stands once, and numbers have two decimals. Texts stay."""
+    styles: dict[str, int] = {}
+    svg = _NEEDLESS.sub("", svg)
+    svg = _STYLE_ATTRIBUTE.sub(lambda found: f'class="s{styles.setdefault(found[1], len(styles))}"', svg)
+    rules = "".join(f".s{number}{{{style}}}" for style, number in styles.items())
+    return svg.replace("</style>", f"{rules}</style>", 1)
 
 
 def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | None = None) -> list[Path]:
-    """Write plots as files, ``<name>.svg`` and ``<name>.png``.
+    """Write plots as files, dark on white: ``<name>.svg`` and ``<name>.png``.
 
     Args:
         plots: of a report.
@@ -116,21 +137,26 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
         The files.
 
     Raises:
-        ModuleNotFoundError: as of :attr:`Plot.svg`.
+        ModuleNotFoundError: as of :meth:`Plot.svg`.
     """
     written = []
     for plot in plots:
         if svg_dir is not None:
-            path = svg_dir / f"{plot.name}.svg"
-            # Dark on white wherever it is shown; in a page the colours are the page's.
-            alone = plot.svg.replace("<svg ", '<svg color="#1a1a1a" ', 1).replace(
-                'style="', 'style="background:#fff;', 1
-            )
-            with whole_file(path) as partial:
-                partial.write_text(_FILE + alone + "\n", "utf-8")
-            written.append(path)
+            written.append(svg_dir / f"{plot.name}.svg")
+            with whole_file(written[-1]) as partial:
+                partial.write_text(_standing_alone(plot), "utf-8")
         if png_dir is not None:
-            path = png_dir / f"{plot.name}.png"
-            plot.png(path)
-            written.append(path)
+            written.append(png_dir / f"{plot.name}.png")
+            with whole_file(written[-1]) as partial:
+                plot.png(partial)
     return written
+
+
+def _standing_alone(plot: Plot) -> str:
+    """The picture as a document of its own: on white, with a name and a description."""
+    title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
+    start, rest = plot.svg().split(">", 1)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'{start} role="img" style="background:#fff">\n<title>{title}</title><desc>{caption}</desc>{rest}\n'
+    )
