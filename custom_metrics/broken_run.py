@@ -45,6 +45,7 @@ FEWEST_EQUAL = 10
 _SAID = {
     "unfinished": "in a reasoning block that never ended",
     "empty": "empty",
+    "failure": "the message of a service that failed",
     "loop": "in a loop",
     "prompt": "repeating the prompt or going on with it",
     "debris": "debris of a chat template",
@@ -58,7 +59,8 @@ _UNTUNED = "a model that is not tuned to follow instructions"
 _TEMPLATE = f"a missing --apply_chat_template, or {_UNTUNED}"
 _ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)"
 _REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
-_CAUSES = {"unfinished": _REASONING, "empty": _ROOM}
+_SERVICE = "a service that was down or refused the requests: run it again"
+_CAUSES = {"unfinished": _REASONING, "empty": _ROOM, "failure": _SERVICE}
 
 
 class Prompting(NamedTuple):

@@ -40,7 +40,7 @@ ANSWER = "Yes, answer is present"
 NO_ANSWER = "I don't know"
 INVALID = "Invalid"
 
-_BREAKS = str.maketrans("\n\t", "  ")
+_SAYS_PRESENT = "answer is present"
 _BRACKETED_NUMBER = re.compile(r"\[\d+\]")
 # The prompt's own words, repeated: `respond as either "Yes, answer is present" or "I don't know"`.
 _ECHO = re.compile(
@@ -63,9 +63,13 @@ _PLAIN = {
     phrase.lower() + mark: phrase for phrase in (ANSWER, NO_ANSWER) for mark in ("", ".")
 }  # most answers of a run
 _LETTERS = {"Y": ANSWER, "y": ANSWER, "N": NO_ANSWER, "n": NO_ANSWER}
-_PHRASES = re.compile(r"(?P<yes>yes, answer is present)|i don't know")
-_CUT_QUOTE = re.compile(r"(?<=\w )\"[^\"\n]{0,60}\Z")
+_PHRASES = re.compile(r"yes, answer is present|i don't know")
+_CUT_QUOTE = re.compile(r"\"(?<=\w \")[^\"\n]{0,60}\Z")
 _SENTENCE_END = re.compile(r"[.!?。！？।\n]")
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ").replace("\t", " ").lower()
 
 
 def nomiracl_label(response: str | None) -> str:
@@ -74,11 +78,11 @@ def nomiracl_label(response: str | None) -> str:
     Returns:
         ``"Yes, answer is present"``, ``"I don't know"`` or ``"Invalid"``; the last also for ``None``.
     """
-    text = response.translate(_BREAKS).lower() if isinstance(response, str) else ""
+    text = _one_line(response) if isinstance(response, str) else ""
     answered, abstained = ANSWER.lower() in text, NO_ANSWER.lower() in text
     if answered or abstained:
         return INVALID if answered and abstained else ANSWER if answered else NO_ANSWER
-    if "answer is present" in text:
+    if _SAYS_PRESENT in text:
         return ANSWER
     if "answer is not present" in text:
         return NO_ANSWER
@@ -116,10 +120,12 @@ def robust_label(
         text = behind_prompt(after_reasoning(response or ""), question, passages)
     if not _SUBSTANCE.search(text) or is_service_failure(text, question):
         return INVALID
-    text = _ECHO.sub(" ", legible(text))
+    text = legible(text)
+    if _SAYS_PRESENT in text.lower():
+        text = _ECHO.sub(" ", text)
     if text.strip(EDGE) in _LETTERS:
         return _LETTERS[text.strip(EDGE)]
-    lowered = text.translate(_BREAKS).replace("’", "'").lower().strip(" \"'*-_#")
+    lowered = _one_line(text).replace("’", "'").strip(" \"'*-_#")
     said_first = lowered.startswith((ANSWER.lower(), NO_ANSWER.lower()))
     verdict = None if said_first or _ASKS_BACK.match(lowered) else labelled_verdict(text, language)
     if verdict is not None:
@@ -160,7 +166,7 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
         both = ANSWER.lower() in lowered and NO_ANSWER.lower() in lowered
         stated = "\n".join(part for part, _ in split(own) if MASK not in part)
         return INVALID if both and not is_abstention(stated, language, parts=False) else None  # the instruction again
-    labels = [ANSWER if match["yes"] else NO_ANSWER for match in said]
+    labels = [ANSWER if match[0][0] == "y" else NO_ANSWER for match in said]
     if _REFUSES.search(own, 0, said[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER
     for at in range(len(said) - 1, 0, -1):

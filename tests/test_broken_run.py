@@ -47,6 +47,7 @@ def said(responses: list[Any], labelled: bool = True) -> str | None:
         (["</p>"] * 4 + GOOD * 5, True, "4 of 19 answers are Invalid (4 markup alone)", [TEMPLATE]),
         (["[11] Bonn: Am Rhein."] * 3 + GOOD * 2, True, "(3 repeating the prompt or going on with it)", [TEMPLATE]),
         (["", None, " "] + GOOD * 2, True, "3 of 9 answers are Invalid (3 empty)", [ROOM]),
+        (["null", "429 Too Many Requests", *GOOD], True, "(2 the message of a service that failed)", ["run it again"]),
         (["<think>Hm"] * 3 + GOOD * 2, True, "(3 in a reasoning block that never ended)", [REASONING]),
         (["<think>Hm", "", "the the the the"] * 2 + GOOD, True, "2 empty, 2 in a loop", [REASONING, ROOM, TEMPLATE]),
         ([""] * 2 + GOOD * 4, True, "2 of 14 answers are empty or loop (2 empty)", [ROOM]),

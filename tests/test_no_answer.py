@@ -228,6 +228,11 @@ def test_what_stands_behind_the_prompt_counts(text: str, said: str) -> None:
     assert behind_prompt(text, QUESTION, PASSAGES) == said
 
 
+def test_what_was_an_answer_to_one_question_repeats_another() -> None:
+    asked = ["Where is Bonn?", "What is on the Rhine?", "Where is Bonn?"]
+    assert [no_answer("Where is Bonn", question) for question in asked] == ["prompt", None, "prompt"]
+
+
 def test_the_next_passage_has_the_number_after_the_last() -> None:
     assert no_answer("[4] Bonn: Bonn war Regierungssitz.", QUESTION, PASSAGES[:3]) == "prompt"
     assert no_answer("[3] Bonn: Bonn war Regierungssitz.", QUESTION, PASSAGES[:3]) is None

@@ -191,6 +191,9 @@ def test_why_the_strict_reading_says_so(response: str, label: str, expected: str
 def test_why_the_robust_reading_says_so() -> None:
     assert why_robust("Berlin", "Yes, answer is present", "de", "Wo?").startswith("Robust reading: it answers")
     assert why_robust("###", "Invalid", "de", "Wo?") == "Robust reading: Invalid, for it has no letter and no digit."
+    assert why_robust("null", "Invalid", "de", "Wo?").endswith(
+        "Invalid, for it is the message of a service that failed."
+    )
     said = why_robust("Das steht nicht im Text.", "I don't know", "de", "Wo?")
     assert said.startswith("Robust reading: it does not answer. Phrases that decided: “")
     assert why_abstention("Berlin", "de") == ""

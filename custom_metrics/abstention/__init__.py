@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES
 from custom_metrics.abstention.labelled_parts import NOTHING, Field, fields
@@ -283,7 +284,7 @@ def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool
         affirmed: whether it is a "yes".
         lexicon: of the language.
     """
-    parts = split(text[start:])
+    parts = [*islice(split(text[start:]), 2)]
     if not affirmed:
         if start or not parts:
             return False

@@ -50,15 +50,13 @@ EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗�
 """Marks that do not count at the ends of a sentence."""
 
 
-_SPLIT_OFF = re.compile(
-    r"(?<=\b(?:do|is|ca)) (?=n['’]t\b)|(?<=\bdoes) (?=n['’]t\b)|(?<=[a-z]) (?=['’][sm]\b)", re.IGNORECASE
-)
+_SPLIT_OFF = re.compile(r" (?i:(?<=\b(?:do|is|ca) )(?=n['’]t\b)|(?<=\bdoes )(?=n['’]t\b)|(?<=[a-z] )(?=['’][sm]\b))")
 """The space of a tokenizer before an English ending: "do n't", "I 'm"."""
 
 
 # An apostrophe as escapes, wrong encodings or tokenizers leave it: "don\\'t", "donâ€™t", "donu0027t", "DON T".
 _BROKEN_APOSTROPHE = re.compile(
-    r"(?<=n)(?:\\['’]|\\?u0027|â€™|\\?u2019|(?<=\b(?:do|is)n) |(?<=\b(?:does)n) )(?=t\b)", re.IGNORECASE
+    r"([nN])(?i:\\['’]|\\?u0027|â€™|\\?u2019|(?<=\b(?:do|is)n) |(?<=\b(?:does)n) )(?=[tT]\b)"
 )
 
 
@@ -66,7 +64,7 @@ def legible(text: str) -> str:
     """A text as its writer saw it: HTML's entities are characters ("I don&#39;t know"), and "do n't" is one word."""
     if "&" in text:
         text = html.unescape(text)
-    text = _BROKEN_APOSTROPHE.sub("'", text)
+    text = _BROKEN_APOSTROPHE.sub(r"\1'", text)
     return _SPLIT_OFF.sub("", text) if " n'" in text or " n’" in text or " '" in text or " ’" in text else text
 
 

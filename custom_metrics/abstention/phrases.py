@@ -181,38 +181,43 @@ def likely_languages(text: str) -> tuple[str, ...]:
     For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
     material in another, so all tables as one would contradict each other.
     """
-    automaton, with_marks, without_marks = _words_of_all()
+    automaton, groups, with_marks, without_marks = _words_of_all()
     held: dict[str, int] = defaultdict(int)
     folded = fold(text)
     bare = folded if folded.isascii() else fold(text, marks=True)
     none: frozenset[str] = frozenset()
     for read, passed_over in ((folded, none),) if bare == folded else ((folded, without_marks), (bare, with_marks)):
         padded = read + " "
-        for last, (size, lefts, rights, languages) in automaton.iter(read):
+        sizes: dict[int, int] = defaultdict(int)  # of each group
+        for last, (size, lefts, rights, group) in automaton.iter(read):
             bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
             if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
-                for language in languages:
-                    if language not in passed_over:
-                        held[language] += size
+                sizes[group] += size
+        for group, size in sizes.items():
+            for language in groups[group] - passed_over:
+                held[language] += size
     return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
 
 
 @cache
-def _words_of_all() -> tuple[Any, frozenset[str], frozenset[str]]:
-    """An automaton of all tables' words, the languages that are read with marks, and those that are read without."""
+def _words_of_all() -> tuple[Any, tuple[frozenset[str], ...], frozenset[str], frozenset[str]]:
+    """An automaton of all tables' words, the groups of languages that have words in common, the languages that are read
+    with marks, and those that are read without."""
     import ahocorasick
 
     languages: dict[str, list[str]] = {}
+    groups: dict[frozenset[str], int] = {}
     automaton = ahocorasick.Automaton()
     with _uncollected():
         for language in LANGUAGES:
             for literal in _literals(phrases(language)):
                 languages.setdefault(literal, []).append(language)
         for literal, spoken in languages.items():
-            automaton.add_word(literal, (len(literal), *boundaries(literal), spoken))
+            group = groups.setdefault(frozenset(spoken), len(groups))
+            automaton.add_word(literal, (len(literal), *boundaries(literal), group))
     automaton.make_automaton()
     without_marks = frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
-    return automaton, frozenset(LANGUAGES) - without_marks, without_marks
+    return automaton, tuple(groups), frozenset(LANGUAGES) - without_marks, without_marks
 
 
 def _literals(table: dict[str, Any]) -> set[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
 
 from custom_metrics.abstention.folding import EDGE, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
@@ -49,23 +50,21 @@ def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
     return [*sentences, own] if len(sentences) > 1 else sentences
 
 
-def split(text: str) -> list[tuple[str, bool]]:
+def split(text: str) -> Iterator[tuple[str, bool]]:
     """Cut a text into sentences.
 
-    Returns:
+    Yields:
         Each sentence without its closing marks, and whether it ends with a question mark. Those of one character are left
         out.
     """
-    found = []
     text = _ITEM.sub("\n", text) if ")" in text else text
     start, end, size = 0, 0, len(text)
     while end < size and (piece := _PIECE.match(text, end)):
         stop, end = piece.span(1)
         if end == size or _ends_sentence(text, stop, end):
             if stop - start > 1:
-                found.append((text[start:stop], "?" in piece[1] or "؟" in piece[1]))
+                yield text[start:stop], "?" in piece[1] or "؟" in piece[1]
             start = end
-    return found
 
 
 def _ends_sentence(text: str, start: int, end: int) -> bool:

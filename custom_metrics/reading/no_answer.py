@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES
@@ -142,41 +143,37 @@ _SAME_DIGITS = 12
 _FEW = 0.25  # different pairs of characters to all of them; prose has more than 0.4 in 400 characters
 _FEW_FROM, _FEW_TO = 32, 400
 _SENTENCE_END = re.compile(r"[.!?。！？।۔؟\n]+")
+_LETTERS = re.compile(r"[^\W_]+")
+_WORD_EDGE = EDGE + "*_#"
 
 
 def _loops(text: str) -> bool:
-    tokens = text.casefold().split()
-    words = [token.strip(EDGE + "*_#") for token in tokens]
-    for unit in range(1, min(_LONGEST_PERIOD, len(words) // _COPIES) + 1):
-        if words[unit:] == words[:-unit]:
-            numbers = all(word.isdigit() for word in words[:unit])
-            return any(map(_SUBSTANCE.search, words[:unit])) and (not numbers or len(words) >= 2 * _COPIES * unit)
-    joined = "".join(filter(str.isalnum, text.casefold()[: _FEW_TO * 2]))
-    if _copies(joined):
-        return True
+    folded = text.casefold()
+    words = [token.strip(_WORD_EDGE) for token in folded.split()]
+    if unit := _period(words, _LONGEST_PERIOD):
+        numbers = all(word.isdigit() for word in words[:unit])
+        return any(map(_SUBSTANCE.search, words[:unit])) and (not numbers or len(words) >= 2 * _COPIES * unit)
+    joined = "".join(_LETTERS.findall(folded[: _FEW_TO * 2]))
+    if _period(joined, _LONGEST_UNIT):
+        enough = _SAME_DIGITS if joined.isdigit() else _SAME_LETTER  # four copies of two letters are more than that
+        if len(joined) >= enough:
+            return True
     if len(joined) >= _FEW_FROM and not joined.isdigit():
         joined = joined[:_FEW_TO]
-        if len({a + b for a, b in pairwise(joined)}) < _FEW * (len(joined) - 1):
+        if len({*pairwise(joined)}) < _FEW * (len(joined) - 1):
             return not _says_something_first(text)
-    return len(words) >= _COPIES * 2 and _loops_on(words, text)
+    # all but the first quarter goes round, and that quarter is no sentence
+    tail = words[len(words) // 4 :] if len(words) >= _COPIES * 2 else []
+    unit = _period(tail, _LONGEST_PERIOD)
+    return any(map(_SUBSTANCE.search, tail[:unit])) and not _says_something_first(text)
 
 
-def _copies(joined: str) -> bool:
-    size = len(joined)
-    for unit in range(1, min(_LONGEST_UNIT, size // _COPIES) + 1):
-        if joined[unit:] == joined[:-unit]:
-            enough = _SAME_DIGITS if joined.isdigit() else _SAME_LETTER  # four copies of two letters are more than that
-            return size >= enough
-    return False
-
-
-def _loops_on(words: Sequence[str], text: str) -> bool:
-    """Whether all but the first quarter goes round, and that quarter is no sentence."""
-    tail = words[len(words) // 4 :]
-    for unit in range(1, min(_LONGEST_PERIOD, len(tail) // _COPIES) + 1):
-        if tail[unit:] == tail[:-unit] and any(map(_SUBSTANCE.search, tail[:unit])):
-            return not _says_something_first(text)
-    return False
+def _period(parts: Sequence[str], longest: int) -> int:
+    """The fewest parts that a sequence is copies of, four at the least; 0 where it is none."""
+    for unit in range(1, min(longest, len(parts) // _COPIES) + 1):
+        if parts[unit] == parts[0] and parts[unit:] == parts[:-unit]:
+            return unit
+    return 0
 
 
 def _says_something_first(text: str) -> bool:
@@ -252,6 +249,9 @@ def _is_prose(line: str) -> bool:
 
 
 def _is_debris(text: str) -> bool:
+    first = _SUBSTANCE.search(text)
+    if first and not any(_DEBRIS.match(text, at) for at in range(first.start() + 1)):  # as nearly all answers
+        return False
     return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_DEBRIS.sub(" ", text))
 
 
@@ -296,10 +296,13 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     text = text[:READ]
     if not _SUBSTANCE.search(text):
         return "empty"
-    if is_service_failure(text, question):
+    sound = _is_sound(text)
+    if not sound and is_service_failure(text, question):
         return "failure"
     if not _SUBSTANCE.search(behind_prompt(text, question, passages)):
         return "prompt"
+    if sound:
+        return None
     kind = _form(text)
     if kind is None and is_noise(_TAG.sub(" ", text), question, passages):
         kind = "noise"
@@ -308,6 +311,14 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     if kind == "loop":
         text = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]  # "Berlin\nBerlin\nBerlin\nBerlin"
     return None if kind is None or _is_quoted(text, passages) else kind
+
+
+@lru_cache(maxsize=1024)  # models repeat themselves
+def _is_sound(text: str) -> bool:
+    """Whether a text in Latin script is an answer to any question, but for one that it repeats."""
+    if not text.isascii() and _BEYOND_LATIN.search(text):
+        return False  # that depends on question and passages
+    return not (is_service_failure(text) or _form(text) or is_noise(_TAG.sub(" ", text), question=""))
 
 
 def _form(text: str) -> str | None:

@@ -186,22 +186,21 @@ def _runs(text: str) -> tuple[list[_Run], int]:
     Chinese, kana and Bopomofo are one script. Greek letters that stand alone are symbols ("β-Carotin", "Ω").
     """
     runs: list[_Run] = []
-    broken = 0
-    script, joined = "", False
-    for char in text:
-        if char == "\ufffd":
-            broken += joined and script not in _UNSPACED
-            joined = False
-        elif letter := script_of(char):
-            letter = "EAST" if letter in _EAST else letter
-            if joined and letter == script:
-                runs[-1] = runs[-1]._replace(letters=runs[-1].letters + 1)
-            else:
-                runs.append(_Run(letter, 1, joined))
-            script, joined = letter, True
-        elif char not in _JOINERS and unicodedata.category(char)[0] != "M":
-            joined = False
-    return [run for run in runs if run.script != "GREEK" or run.letters > 1], broken
+    broken = letters = 0
+    script, joined, touches = "", False, False
+    for char in (*text, " "):
+        letter = script_of(char)
+        if not letter and (char in _JOINERS or unicodedata.category(char)[0] == "M"):
+            continue
+        letter = "EAST" if letter in _EAST else letter
+        if joined and letter == script:
+            letters += 1
+            continue
+        if joined and (script != "GREEK" or letters > 1):
+            runs.append(_Run(script, letters, touches))
+        broken += joined and char == "\ufffd" and script not in _UNSPACED
+        script, letters, touches, joined = letter, 1, joined and bool(letter), bool(letter)
+    return runs, broken
 
 
 def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str] = ()) -> bool:

@@ -49,6 +49,13 @@ _SPACE = re.compile(r"\s+")
 _TERMINAL = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[78=>]|\x1b"
 )
+# Lines that hold nothing of the above, and begin no object: nearly all answers.
+_PLAIN = "[^<\\[◁\x1b\x9b\\n]*"
+_LINE = (
+    r"(?![^\S\n]*(?i:[{`#]|assistant|model|analysis|commentary|user|human|question))"
+    rf"{_PLAIN}(?:\[(?!/?(?i:inst|think)){_PLAIN})*"
+)
+_UNFORMED = re.compile(rf"{_LINE}(?:\n{_LINE})*")
 _FENCED = re.compile(r"```[A-Za-z0-9]{0,20}[^\S\n]*\n(?P<inside>.*)\n[^\S\n]*```", re.DOTALL)
 _ANSWER_KEYS = ("answer", "final_answer", "output", "response", "result")
 _LONGEST_OBJECT = 20_000  # characters
@@ -65,6 +72,8 @@ def final_answer(response: str | None) -> str:
     """
     if not isinstance(response, str):
         return ""
+    if _UNFORMED.fullmatch(response) and "assistantfinal" not in response:
+        return response
     text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
     text = after_reasoning(text)
     text = text[_lead(text) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -93,11 +93,15 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    return (row for _, row in read_placed_rows(path))
+    return (row for _, row in _read_rows(path, _sample))
 
 
 def read_placed_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As :func:`read_rows`, with the byte at which each row begins, for :func:`read_row_at`."""
+    """As :func:`read_rows`, without the prompts, and with the byte at which each row begins, for :func:`read_row_at`."""
+    return _read_rows(path, _promptless_sample)
+
+
+def _read_rows(path: Path, parse: Callable[[bytes], dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
     read = place = after = 0
     broken: tuple[int, str] | None = None
     with path.open("rb") as stream:
@@ -106,7 +110,7 @@ def read_placed_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if broken and line.strip():
                 raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
             try:
-                sample = _sample(line)
+                sample = parse(line)
             except _NO_SAMPLE as error:
                 if isinstance(error, UnicodeDecodeError) and line.endswith(b"\n"):  # else cut within a character
                     raise CorruptSource(f"{path} is no UTF-8 text after line {number - 1}: {error}") from error
@@ -123,13 +127,13 @@ def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
     """The row of an open samples file that begins at a byte.
 
     Raises:
-        CorruptSource: there is none; the file has changed since :func:`read_placed_rows` read it.
+        CorruptSource: there is none: its prompt is damaged, or the file has changed since :func:`read_placed_rows` read it.
     """
     stream.seek(place)
     try:
         return _sample(stream.readline())
     except _NO_SAMPLE as error:
-        raise CorruptSource(f"{stream.name} has changed while it was read") from error
+        raise CorruptSource(f"{stream.name} has changed while it was read, or is damaged at byte {place}") from error
 
 
 _NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
@@ -148,6 +152,18 @@ def _sample(line: bytes) -> dict[str, Any]:
     if not isinstance(sample["resps"][0][0], (str, type(None))):
         raise TypeError("resps holds lists of answers")
     return sample
+
+
+def _promptless_sample(line: bytes) -> dict[str, Any]:
+    """As :func:`_sample`, without the prompt, which is most of a line, where that is found. Within a text, the quotes of
+    these keys would have a backslash before them; within another object, the cut would leave a bracket open."""
+    start, end = line.find(b', "arguments": {'), line.rfind(b'}, "resps": [')
+    if 0 < start < end:
+        try:
+            return _sample(line[:start] + line[end + 1 :])
+        except _NO_SAMPLE:
+            pass
+    return _sample(line)
 
 
 def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_eval_tasks.definition.metadata import OF_DETECTION
 
@@ -25,11 +24,11 @@ __all__ = [
 
 _IDS = ("query_id", "id")
 _APART = ("subset",)  # where one question stands in two subsets
+_ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What a filter made of an answer, and the values of the metrics for it.
 
     Attributes:
@@ -42,8 +41,7 @@ class Reading:
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a model said to one document.
 
     Attributes:
@@ -63,7 +61,7 @@ class Answer:
     prompt: str
     prompt_hash: str
     response: str
-    readings: dict[str, Reading] = field(default_factory=dict)
+    readings: Mapping[str, Reading]
 
 
 def answer_of(row: Mapping[str, Any]) -> Answer:
@@ -95,10 +93,9 @@ def reading_of(row: Mapping[str, Any]) -> Reading:
     """What the filter of a row made of the answer."""
     filtered = row.get("filtered_resps")
     metrics = row.get("metrics")
-    names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
     return Reading(
         answer=filtered[0] if isinstance(filtered, list) and filtered else None,
-        values={name: row.get(name) for name in names},
+        values={name: row.get(name) for name in metrics if isinstance(name, str)} if isinstance(metrics, list) else {},
     )
 
 
@@ -130,7 +127,7 @@ def cluster_of(doc: Mapping[str, Any]) -> str:
 def content_of(doc: Mapping[str, Any]) -> str:
     """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
     asked = {column: value for column, value in doc.items() if column not in _NOT_ASKED}
-    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    text = _ENCODE(asked)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

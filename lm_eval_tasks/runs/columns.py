@@ -13,8 +13,10 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, overload
 
@@ -41,7 +43,9 @@ the document's first row."""
 
 _DIGEST = 16  # bytes
 _BLOCK = 1024  # values that are packed together
+_ROWS = 128  # rows whose values are put into columns together
 _NOWHERE = -1
+_PLAIN = {float, type(None)}  # types of what most columns hold
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class Answers(Sequence[Answer]):
                 places = (int(readings.places[document]) for readings in self.readings.values())
                 rows = [read_row_at(stream, place) for place in sorted(places) if place >= 0]
                 answer = answer_of(rows[0])
-                yield replace(answer, readings={filter_of(row): reading_of(row) for row in rows})
+                yield answer._replace(readings={filter_of(row): reading_of(row) for row in rows})
 
     def content(self, document: int) -> str:
         """:attr:`Answer.content` of a document."""
@@ -214,10 +218,8 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
             readings = growing[name] = _Growing()
         if readings.is_new(number):
             reading = reading_of(row)
-            derived: Mapping[str, Any] = {}
-            if derive is not None:
-                derived = derive(Answer("", "", row["doc"], "", "", response_of(row), {name: reading}), name, first)
-            readings.put(number, place, reading.values, derived)
+            answer = Answer("", "", row["doc"], "", "", response_of(row), {name: reading})
+            readings.put(number, place, reading.values, derive(answer, name, first) if derive is not None else {})
     order = sorted(range(len(numbers)), key=[*numbers].__getitem__)
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
@@ -234,6 +236,7 @@ def read_answers(path: Path, derive: Derive | None = None) -> Answers:
     )
 
 
+@lru_cache(maxsize=128)  # models repeat themselves
 def digest_of(text: str) -> float:
     """A number that equal texts share, and next to no others (48 bits): to keep in a column in place of a text."""
     return float(int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "little"))
@@ -305,27 +308,25 @@ class _GrowingColumn:
         self._others = array("q")  # rows
         self._packed = _Packed()
 
-    def put(self, row: int, value: Any) -> None:
-        """The value of a row, behind all that have come before."""
-        if len(self._numbers) < row:
-            self._fill(row)
-        number = math.nan
-        if type(value) is float:
-            number = value
-        elif value is not None:
+    def put(self, row: int, values: Sequence[Any]) -> None:
+        """The values of a row and those that follow it, behind all that have come before."""
+        numbers = self._numbers
+        numbers.extend([math.nan] * (row - len(numbers)))
+        if {*map(type, values)} <= _PLAIN:
+            numbers.extend([math.nan if value is None else value for value in values])
+            return
+        for at, value in enumerate(values, row):
+            number = math.nan
             with suppress(OverflowError):  # of 400 digits
-                number = float(value) if isinstance(value, int) else math.nan
-            if number != number:
-                self._others.append(row)
+                number = float(value) if isinstance(value, (int, float)) else math.nan
+            if value is not None and number != number:
+                self._others.append(at)
                 self._packed.append(value)
-        self._numbers.append(number)
-
-    def _fill(self, rows: int) -> None:
-        self._numbers.extend([math.nan] * (rows - len(self._numbers)))
+            numbers.append(number)
 
     def grown(self, documents: NDArray[np.int64], number: int) -> Column:
         """The column of `number` documents, of which the rows are."""
-        self._fill(len(documents))
+        self._numbers.extend([math.nan] * (len(documents) - len(self._numbers)))
         numbers = np.full(number, np.nan)
         numbers[documents] = np.frombuffer(self._numbers, dtype=np.float64)
         others = documents[np.array(self._others, dtype=np.int64)]
@@ -339,8 +340,8 @@ class _Growing:
     def __init__(self) -> None:
         self._places, self._documents = array("q"), array("q")
         self._seen = bytearray()
-        self._columns: dict[str, _GrowingColumn] = {}
-        self._derived: dict[str, _GrowingColumn] = {}
+        self._columns: tuple[dict[str, _GrowingColumn], ...] = ({}, {})
+        self._open: tuple[list[Mapping[str, Any]], ...] = ([], [])  # rows whose values are in no column yet
 
     def is_new(self, document: int) -> bool:
         return document >= len(self._seen) or not self._seen[document]
@@ -349,23 +350,28 @@ class _Growing:
         if document >= len(self._seen):
             self._seen.extend(bytes(document + 1 - len(self._seen)))
         self._seen[document] = True
-        row = len(self._places)
         self._places.append(place)
         self._documents.append(document)
-        for columns, of_row in ((self._columns, values), (self._derived, derived)):
-            for name, value in of_row.items():
-                column = columns.get(name)
-                if column is None:
-                    column = columns[name] = _GrowingColumn()
-                column.put(row, value)
+        for rows, row in zip(self._open, (values, derived), strict=True):
+            rows.append(row)
+        if len(self._open[0]) == _ROWS:
+            self._close()
+
+    def _close(self) -> None:
+        """Put the open rows into their columns."""
+        for columns, rows in zip(self._columns, self._open, strict=True):
+            first = len(self._places) - len(rows)
+            for name in dict.fromkeys(chain.from_iterable(rows)):
+                columns.setdefault(name, _GrowingColumn()).put(first, [row.get(name) for row in rows])
+            rows.clear()
 
     def grown(self, ranks: NDArray[np.int64]) -> Readings:
         """The readings of all documents; `ranks` are their places in the order of the documents."""
+        self._close()
         documents = ranks[np.array(self._documents, dtype=np.int64)]
         places = np.full(len(ranks), _NOWHERE)
         places[documents] = np.frombuffer(self._places, dtype=np.int64)
         columns, derived = (
-            {name: column.grown(documents, len(ranks)) for name, column in each.items()}
-            for each in (self._columns, self._derived)
+            {name: column.grown(documents, len(ranks)) for name, column in each.items()} for each in self._columns
         )
         return Readings(places, columns, derived)

@@ -26,7 +26,10 @@ def read_task(task: TaskRun) -> Answers:
     parts = [part for part in (derive_signs(task), derive_documents(task)) if part is not None]
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
-        return {key: value for part in parts for key, value in part(answer, name, first).items()}
+        found: dict[str, Any] = {}
+        for part in parts:
+            found.update(part(answer, name, first))
+        return found
 
     return task.answers(derive)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -64,7 +64,8 @@ _KINDS, _LABEL, _SHARE = "kinds", "stance", "share"
 _NAMES = (*KINDS,)
 
 
-def _bits(kinds: Iterable[str]) -> int:
+@cache
+def _bits(kinds: frozenset[str]) -> int:
     return sum(1 << _NAMES.index(kind) for kind in kinds)
 
 
@@ -122,12 +123,12 @@ class AskedDocuments:
         stance, disagree = np.full(total, np.nan), np.zeros(total, dtype=bool)
         for model, places in self._places.items():
             if least is not None:
-                self._of_models[model][shares[model] >= least] |= _bits(["hallucinated"])
+                self._of_models[model][shares[model] >= least] |= _bits(frozenset({"hallucinated"}))
             self._bits[places] |= self._of_models[model]
             self._share[places] = np.fmax(self._share[places], shares[model])
             disagree[places] |= ~np.isnan(stance[places]) & (stance[places] != stances[model])
             stance[places] = stances[model]
-        self._bits[disagree] |= _bits(["disagree"])
+        self._bits[disagree] |= _bits(frozenset({"disagree"}))
 
     def _columns(self, task: TaskRun, answers: Answers) -> tuple[NDArray[np.int64], Floats, Floats]:
         found = {name: np.full(len(answers), np.nan) for name in (_KINDS, _LABEL, _SHARE)}

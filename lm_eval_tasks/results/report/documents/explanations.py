@@ -14,6 +14,7 @@ __all__ = ["why_abstention", "why_robust", "why_strict"]
 
 _KINDS = {
     "empty": "it has no letter and no digit",
+    "failure": "it is the message of a service that failed",
     "prompt": "it repeats the prompt",
     "loop": "it repeats itself",
     "markup": "it is markup without text",
