@@ -42,47 +42,34 @@ def mirror_without_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("tasks", "metadata", "begin", "end"),
     [
-        pytest.param(
+        (
             "nomiracl_de",
             "mirror={mirror}",
-            "lm_eval: error: data/german/corpus.jsonl.gz of hub repository miracl/nomiracl at revision ",
+            "data/german/corpus.jsonl.gz of hub repository miracl/nomiracl at revision ",
             "puts it there.",
-            id="a file that the mirror lacks",
         ),
-        pytest.param(
-            "nomiracl_de",
-            "split=tets",
-            "lm_eval: error: nomiracl_de: unknown split 'tets'; known are dev, test",
-            "test",
-            id="an unknown value",
-        ),
-        pytest.param(
+        ("nomiracl_de", "split=tets", "nomiracl_de: unknown split 'tets'; known are dev, test", "test"),
+        (
             "nomiracl_de",
             "mirror=sample --output_path a_file/out",
-            "lm_eval: error: nothing can be written to a_file/out/baseline-abstain: Not a directory",
+            "nothing can be written to a_file/out/baseline-abstain: Not a directory",
             "",
-            id="an output folder that cannot be written",
         ),
-        pytest.param(
-            "mfava_de",
-            "mirror=sample,detector=nobody/has-this",
-            "lm_eval: error: ",
-            "",
-            id="a detector that there is not",
-        ),
+        ("mfava_de", "mirror=sample,detector=nobody/has-this", "", ""),
     ],
+    ids=["a missing file", "an unknown value", "an output folder", "an unknown detector"],
 )
 def test_an_error_of_ours_is_one_line(
     tasks: str, metadata: str, begin: str, end: str, mirror_without_corpus: Path, tmp_path: Path, fresh: bool
 ) -> None:
     metadata = metadata.format(mirror=mirror_without_corpus)
     (tmp_path / "a_file").touch()
-    said = failed(tmp_path, "--tasks", tasks, "--metadata", *metadata.split(), fresh=fresh).stderr
-    assert "Traceback" not in said
-    last = said.splitlines()[-1]
-    assert last.startswith(begin)
+    printed = failed(tmp_path, "--tasks", tasks, "--metadata", *metadata.split(), fresh=fresh).stderr
+    assert "Traceback" not in printed
+    last = printed.splitlines()[-1]
+    assert last.startswith(f"lm_eval: error: {begin}")
     assert last.endswith(end)
-    assert said.count("lm_eval: error: ") == 1
+    assert printed.count("lm_eval: error: ") == 1
 
 
 def test_the_harness_debug_verbosity_brings_the_traceback_back(tmp_path: Path) -> None:

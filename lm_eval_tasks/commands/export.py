@@ -128,9 +128,12 @@ def export_clapnq(
             option of another retriever, or a retriever with the setting ``"gold"``.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
+    from lm_eval.tasks import TaskManager
+
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources
     from lm_eval_tasks.definition import metadata
+    from lm_eval_tasks.harness import autoload
 
     metadata.choice("split", split, dataset.FILE_SPLIT, _WHO)
     metadata.choice("setting", setting, SETTINGS, _WHO)
@@ -143,43 +146,36 @@ def export_clapnq(
     if setting != "gold":
         metadata.choice("retriever", retriever, retrieval.names(), _WHO)
         retrieval.refuse_unfitting(retriever, options or {}, _WHO)
-    task = _task(f"clapnq_gold{PROMPTS[prompt]}", split, mirror)
-    documents, places = task.eval_docs, Counter[str]()
+    name = f"clapnq_gold{PROMPTS[prompt]}"
+    asked = {"split": split, **({"mirror": mirror} if mirror else {})}
+    manager = TaskManager(include_path=autoload.task_folder(), include_defaults=False, metadata=asked)
+    task = manager.load([name])["tasks"][name]  # its prompts, and its questions with their gold passages
+    documents, rows = task.eval_docs, [*task.eval_docs]
+    places = Counter[str]()
     if setting != "gold":
         retrieved = {**(options or {}), "retriever": retriever, "top_k": top_k}
         documents = dataset.load(split=split, mirror=mirror, name=_WHO, **retrieved)["evaluation"]
-    record = provenance.of_dataset(documents)
-    record.pop("not_comparable", None)  # speaks of figures
-    rows: Sequence[Document] = documents
-    if setting != "gold":
-        gold_passages = {row["id"]: row["passages"] for row in task.eval_docs}
+        gold_passages = {row["id"]: row["passages"] for row in rows}
         folder = sources.mirror_folder(mirror)
         corpus = dataset.open_corpus(str(folder) if folder else None)
         rows = [_placed(row, gold_passages[row["id"]], corpus, setting, top_k, seed, places) for row in documents]
-    kept, left_out = Counter[str](answerable=0, unanswerable=0), Counter[str]()
-    examples = list(_examples(task, rows, setting, columns, kept, left_out))
-    if not examples:
-        raise UsageError(f"{_WHO}: no question of {split} has an answer to learn from ({dict(left_out)})")
-    exported = Exported(dict(kept), dict(left_out), dict(places))
+    record = provenance.of_dataset(documents)
+    record.pop("not_comparable", None)  # speaks of figures
+    kept = [row for row in rows if row["answers"] or not row["answerable"]]
+    left_out = {"answerable, without a gold answer": len(rows) - len(kept)} if len(kept) < len(rows) else {}
+    if not kept:
+        raise UsageError(f"{_WHO}: no question of {split} has an answer to learn from ({left_out})")
+    answerable = sum(row["answerable"] for row in kept)
+    exported = Exported({"answerable": answerable, "unanswerable": len(kept) - answerable}, left_out, dict(places))
     settings = {
         "setting": setting,
         "prompt": prompt,
         "columns": list(columns),
         "seed": seed if setting == "rag-gold" else None,
     }
+    examples = _examples(task, kept, setting, columns)
     provenance.write_with_sidecar(output, examples, {**record, "export": {**settings, **exported._asdict()}})
     return exported
-
-
-def _task(name: str, split: str, mirror: str | None) -> Any:
-    """The harness task whose prompts are exported, with the questions and gold passages of a split."""
-    from lm_eval.tasks import TaskManager
-
-    from lm_eval_tasks.harness import autoload
-
-    given = {"split": split, **({"mirror": mirror} if mirror else {})}
-    manager = TaskManager(include_path=autoload.task_folder(), include_defaults=False, metadata=given)
-    return manager.load([name])["tasks"][name]
 
 
 def _placed(
@@ -218,23 +214,12 @@ def _same(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
     return same_id or first["text"].strip() == second["text"].strip()
 
 
-def _examples(
-    task: Any,
-    rows: Sequence[Document],
-    setting: str,
-    columns: Sequence[str],
-    kept: Counter[str],
-    left_out: Counter[str],
-) -> Iterator[Document]:
+def _examples(task: Any, rows: Sequence[Document], setting: str, columns: Sequence[str]) -> Iterator[Document]:
     from tqdm import tqdm
 
     separator = str(task.config.target_delimiter)
     after_prompt = separator[len(separator.rstrip()) :]  # what the task leaves to the model's answer
     for row in tqdm(rows, desc=f"{setting} prompts", unit="question", disable=None):
-        if row["answerable"] and not row["answers"]:
-            left_out["answerable, without a gold answer"] += 1
-            continue
-        kept["answerable" if row["answerable"] else "unanswerable"] += 1
         answer = str(task.doc_to_target(row)).strip()
         turns = task.fewshot_context(row, 0, apply_chat_template=True, chat_template=_turns)
         example = {
@@ -242,8 +227,8 @@ def _examples(
             "completion": after_prompt + answer,
             "messages": [*turns, {"role": "assistant", "content": answer}],
         }
-        named = {"id": f"{row['id']}/{setting}", "answerable": row["answerable"]}
-        yield {**named, **{column: example[column] for column in COLUMNS if column in columns}}
+        identity = {"id": f"{row['id']}/{setting}", "answerable": row["answerable"]}
+        yield {**identity, **{column: example[column] for column in COLUMNS if column in columns}}
 
 
 def _turns(messages: Sequence[Mapping[str, str]], **_: Any) -> list[dict[str, str]]:

@@ -64,9 +64,11 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     for code, articles in questions.items():
         with whole_file(below / LANGUAGES[code].queries_file) as partial:
             _write_questions(partial, [*articles.values()])
-    gold = [row for code, rows in annotated.items() if LANGUAGES[code].gold for row in rows]
-    files = {LANGUAGES[code].silver_file: rows for code, rows in annotated.items() if not LANGUAGES[code].gold}
-    for name, rows in {**files, **({GOLD_FILE: gold} if gold else {})}.items():
+    files: dict[str, list[Row]] = {}
+    for code, rows in annotated.items():
+        name = GOLD_FILE if LANGUAGES[code].gold else LANGUAGES[code].silver_file
+        files.setdefault(name, []).extend(rows)
+    for name, rows in files.items():
         with whole_file(below / name) as partial:
             _write_annotated(partial, rows)
     return dict(tasks), left_out
@@ -84,17 +86,12 @@ def _write_questions(path: Path, articles: Sequence[Row]) -> None:
 
 def _write_annotated(path: Path, rows: Sequence[Row]) -> None:
     """The languages with gold annotations have one file for both kinds; nobody has marked these, so gold is empty."""
-    documents = [
-        {
-            "references": row["reference"],
-            "generated_text": row["answer"],
-            "silver_annotations": render(row["answer"], row["spans"]),
-            **(
-                {"gold_annotations": "", "language": LANGUAGES[row["language"]].name}
-                if LANGUAGES[row["language"]].gold
-                else {}
-            ),
-        }
-        for row in rows
-    ]
+    documents = []
+    for row in rows:
+        language = LANGUAGES[row["language"]]
+        tagged = render(row["answer"], row["spans"])
+        document = {"references": row["reference"], "generated_text": row["answer"], "silver_annotations": tagged}
+        if language.gold:
+            document |= {"gold_annotations": "", "language": language.name}
+        documents.append(document)
     path.write_text(json.dumps(documents, ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -1,1 +1,1 @@
-"""Runs read back and made into tables and pages: comparison, report, leaderboard, agreement, reproduction."""
+"""Runs read back and made into tables and pages: comparison, report, leaderboard, agreement, reproduction; and scored."""

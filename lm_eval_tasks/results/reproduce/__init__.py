@@ -65,12 +65,13 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
     if mirror and "mirror" in run.metadata:
         run = replace(run, metadata={**run.metadata, "mirror": mirror})
     commands, notes = commands_of(run, task, mirror)
-    public = public_files(run, mirror or run.metadata.get("mirror"))
-    compared = [*versions(run), *public.compared, *local_files(run, path), *encoders(run), *detectors(run)]
+    public, of_mirror, fetch = public_files(run, mirror or run.metadata.get("mirror"))
+    compared = [*versions(run), *public, *local_files(run, path), *encoders(run), *detectors(run)]
+    notes += of_mirror
     reasons = dict.fromkeys(reason for record in run.records.values() for reason in record.get("not_comparable", ()))
     if reasons:
-        public.notes.append(f"Not comparable with the published figures: {'; '.join(reasons)}.")
-    return Reproduction(list(run.configs), commands, notes + public.notes, compared, public.fetch)
+        notes.append(f"Not comparable with the published figures: {'; '.join(reasons)}.")
+    return Reproduction(list(run.configs), commands, notes, compared, fetch)
 
 
 def commands_behind(path: Path) -> tuple[list[str], list[str]]:

@@ -89,12 +89,9 @@ def _built(run: RecordedRun, tasks: str, notes: list[str]) -> list[str]:
     """The words of a command with the settings of the run."""
     results, config = run.results, run.config
     words = ["lm_eval", "--model", config["model"]]
-    chat_template = run.option("apply_chat_template")
-    samples = {
-        name: asked["samples"]
-        for name, record in run.records.items()
-        if isinstance(asked := record.get("run"), Mapping) and asked.get("samples")
-    }
+    asked = {name: record["run"] for name, record in run.records.items() if isinstance(record.get("run"), Mapping)}
+    chat_template = any(of_task.get("apply_chat_template") for of_task in asked.values())
+    samples = {name: of_task["samples"] for name, of_task in asked.items() if of_task.get("samples")}
     seeds = [config.get(name) for name in _SEEDS]
     limit = None if config.get("limit") is None else float(config["limit"])
     folders = dict.fromkeys(
@@ -113,11 +110,11 @@ def _built(run: RecordedRun, tasks: str, notes: list[str]) -> list[str]:
         "--gen_kwargs": _pairs(config.get("gen_kwargs") or ""),
         "--metadata": _pairs(run.metadata or ""),
         "--seed": ",".join(map(str, seeds)) if seeds != [*_SEEDS.values()] else None,
-        "--apply_chat_template": True if chat_template else None,
+        "--apply_chat_template": chat_template,
         "--fewshot_as_multiturn": "false" if chat_template and results.get("fewshot_as_multiturn") is False else None,
         "--system_instruction": results.get("system_instruction"),
         "--include_path": next(iter(folders), None),
-        "--predict_only": any(_is_predicted(run, name) for name in run.configs),
+        "--predict_only": any(_is_predicted(config, run.records[name]) for name, config in run.configs.items()),
     }
     for option, value in options.items():
         if value:
@@ -156,13 +153,9 @@ def _environment(run: RecordedRun, mirror: str | None, notes: list[str]) -> str:
     return ""
 
 
-def _is_predicted(run: RecordedRun, task: str) -> bool:
-    answers = run.records[task].get("answers")
-    return (
-        bool(answers.get("predict_only"))
-        if isinstance(answers, Mapping)
-        else provenance.is_predicted(run.configs[task])
-    )
+def _is_predicted(config: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    answers = record.get("answers")
+    return bool(answers.get("predict_only")) if isinstance(answers, Mapping) else provenance.is_predicted(config)
 
 
 def _groups_of(results: Mapping[str, Any], tasks: Sequence[str]) -> list[str]:

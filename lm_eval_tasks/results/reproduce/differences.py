@@ -16,7 +16,7 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.results.reproduce.recorded import RecordedRun
 from lm_eval_tasks.runs.results_file import said_of
 
-__all__ = ["STATES", "Compared", "PublicFiles", "detectors", "encoders", "local_files", "public_files", "versions"]
+__all__ = ["STATES", "Compared", "detectors", "encoders", "local_files", "public_files", "versions"]
 
 SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unknown")
 
@@ -71,26 +71,16 @@ def _version(distribution: str) -> str:
         return "none"
 
 
-class PublicFiles(NamedTuple):
-    """Public files there and here.
-
-    Attributes:
-        compared: one by one.
-        notes: why a mirror cannot be looked into.
-        fetch: the command that downloads what is not here; empty where all is.
-    """
-
-    compared: list[Compared]
-    notes: list[str]
-    fetch: str
-
-
-def public_files(run: RecordedRun, place: str | None) -> PublicFiles:
+def public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], list[str], str]:
     """The public files that the records of a run name.
 
     Args:
         run: the recorded run.
         place: the mirror to look into; default that of the environment, else the caches of downloads.
+
+    Returns:
+        Each file; notes on why a mirror cannot be looked into; the command that downloads what is not here, empty where all
+        is.
     """
     records = run.records.values()
     if not place and any(record.get("read_from") == sources.SAMPLE for record in records):
@@ -117,7 +107,7 @@ def public_files(run: RecordedRun, place: str | None) -> PublicFiles:
             missing.append(file)
         compared.append(_compare_file(f"{repository}@{file.revision[:12]} {path}", entry.get("sha256"), local))
     into = folder if folder is not None and place != sources.SAMPLE else None
-    return PublicFiles(compared, notes, sources.fetch_command(missing, into) if missing else "")
+    return compared, notes, sources.fetch_command(missing, into) if missing else ""
 
 
 def _source_file(repository: str, path: str, entry: Mapping[str, Any]) -> sources.SourceFile:

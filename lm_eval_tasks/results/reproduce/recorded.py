@@ -35,11 +35,6 @@ class RecordedRun:
         config: Mapping[str, Any] = self.results["config"]
         return config
 
-    def option(self, name: str) -> Any:
-        """The first task's value of an option that the harness does not write down; ``None`` where it was not given."""
-        runs = (record.get("run") for record in self.records.values())
-        return next((run[name] for run in runs if isinstance(run, Mapping) and run.get(name)), None)
-
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
     """Read a results file.
