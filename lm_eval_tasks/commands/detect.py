@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.plain_errors import UsageError
     from custom_metrics.usage.printable import printable
     from detector_plugin import load_detector
-    from lm_eval_tasks.commands.work.display import as_ansi, as_html
+    from detector_plugin.display import as_ansi, as_html
     from lm_eval_tasks.detection.detector_settings import read_options
 
     reference = _text(arguments.reference)
