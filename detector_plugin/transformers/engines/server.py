@@ -90,12 +90,13 @@ class Server:
     OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
 
     def __init__(self, setup: Setup) -> None:
-        options = setup.options
+        usual = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
+        options = usual | {name: value for name, value in setup.options.items() if value is not None}
         self.name, self.classes = setup.name, len(setup.model.labels)
-        self.in_flight: int = number("in_flight", options.get("in_flight", IN_FLIGHT), int, 1)
-        self.retries: int = number("retries", options.get("retries", RETRIES), int, 0)
-        self.timeout: float = number("timeout", options.get("timeout", TIMEOUT), float, 0.001)
-        self.skips_failing: bool = flag("skip_failing", options.get("skip_failing", False))
+        self.in_flight: int = number("in_flight", options["in_flight"], int, 1)
+        self.retries: int = number("retries", options["retries"], int, 0)
+        self.timeout: float = number("timeout", options["timeout"], float, 0.001)
+        self.skips_failing: bool = flag("skip_failing", options["skip_failing"])
         if reads_types(setup):
             raise UnusableDetector(
                 f"detector {setup.name}: tells reference from answer by token types, which a server does not take; use "
