@@ -11,9 +11,8 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset
-from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
 from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of, train_questions
-from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import CorruptSource
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_tasks.clapnq import dataset as clapnq
-from lm_eval_tasks.clapnq import gold
+from lm_eval_tasks.clapnq.corpus import QUESTIONS
 from lm_eval_tasks.data import sources, tables
 from lm_eval_tasks.data.sources import CorruptSource, SourceFile
 from lm_eval_tasks.mfava import dataset as mfava
@@ -114,7 +114,7 @@ def test_questions_with_gold_passages_that_the_annotations_lack_are_said(
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:10]), "utf-8")
     clapnq.load("bm25", mirror=str(mirror))
-    file = mirror / "github" / gold.QUESTIONS / "retrieval" / "dev" / "question_dev_answerable.tsv"
+    file = mirror / "github" / QUESTIONS / "retrieval" / "dev" / "question_dev_answerable.tsv"
     said = f"clapnq: 8 questions of {file} are not among the answerable ones; is a file cut?"
     assert [warning for warning in warnings_of(caplog) if "among" in warning] == [said]
 

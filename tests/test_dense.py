@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from custom_metrics.scores.grounding import retrieval_quality
-from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
-from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, dense, open_retriever
 from lm_eval_tasks.clapnq.retrieval.encoder import encoders, named, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
@@ -263,7 +262,7 @@ from pathlib import Path
 from custom_metrics.scores.grounding import retrieval_quality
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
-from lm_eval_tasks.clapnq.gold import gold_ids
+from lm_eval_tasks.clapnq.corpus import gold_ids
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.clapnq.retrieval import dense, open_retriever, vectors
 

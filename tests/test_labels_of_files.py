@@ -11,8 +11,8 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.labelled_answers import EMPTY, read_labelled_lines
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from lm_eval_tasks.nomiracl.dataset import cut_words

@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.definition import needed_files
+from lm_eval_tasks.definition.loading import needed_files, require_files
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom
@@ -55,9 +55,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
                 getattr(module, name).cache_clear()
     mushroom._documents.cache_clear()
     loader(**options, mirror="sample")
-    assert [file.path for file in needed_files.needed(loader, options)] == [
-        path for path in read if path not in OPTIONAL
-    ]
+    assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +71,8 @@ def test_the_files_that_are_named_are_those_that_are_read(
     ],
 )
 def test_nothing_is_known_of_options_that_the_loader_refuses(loader: Any, options: dict[str, Any]) -> None:
-    assert needed_files.needed(loader, options) == []
-    needed_files.require(loader, options)
+    assert needed_files(loader, options) == []
+    require_files(loader, options)
 
 
 @pytest.fixture
@@ -110,7 +108,7 @@ def test_without_a_mirror_only_what_may_not_be_downloaded_is_missing(
 ) -> None:
     monkeypatch.setattr(sources, "local_copy", lambda file, folder: None)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    needed_files.require(nomiracl.load_task, DE)  # what is not here will be downloaded
+    require_files(nomiracl.load_task, DE)  # what is not here will be downloaded
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(sources.MissingSource, match=r"^5 public files are not here and may not be downloaded"):
-        needed_files.require(nomiracl.load_task, DE)
+        require_files(nomiracl.load_task, DE)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.logged import logged_questions
+from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import (
     documents_of_samples,
@@ -21,7 +21,7 @@ from lm_eval_tasks.data.samples import (
     samples_files,
     task_of,
 )
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.report import answers as report_answers

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import check_end, check_readable, read_csv, read_lines, read_quoted_tsv, read_tsv
 from lm_eval_tasks.runs.results_file import read_results
 

@@ -41,9 +41,8 @@ from detector_plugin.transformers.training.synthetic import CLEANED, UNRELATED, 
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.work.training_detector import read_data, recipe_of
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.detection.labelled_answers import collections
-from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.labelled_answers import EMPTY, collections, read_labelled_lines
 from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
 

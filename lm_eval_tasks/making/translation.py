@@ -8,11 +8,10 @@ from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.no_answer import no_answer
-from custom_metrics.reading.tagged_text import merged
+from custom_metrics.reading.tagged_text import ParseReport, merged, parse
 from lm_eval_tasks.making.language_check import other_language
 from lm_eval_tasks.making.replies import Reading, kept, left_out
 from lm_eval_tasks.making.silver import BROKEN
-from lm_eval_tasks.mfava.annotations import ParseReport, parse
 
 __all__ = ["PARTS", "read"]
 

@@ -54,7 +54,7 @@ _NAMED = {
 def _model_of(place: Path) -> str:
     """The model that stored answers are of; empty where nothing says it, or there are several."""
     from lm_eval_tasks.data.samples import dated_task
-    from lm_eval_tasks.data.source_errors import MissingSource
+    from lm_eval_tasks.data.sources import MissingSource
     from lm_eval_tasks.runs.finding import find_files
     from lm_eval_tasks.runs.results_file import read_results
 
@@ -75,7 +75,7 @@ def _model_of(place: Path) -> str:
 
 def _said_in(file: Path) -> str | None:
     """The model that the first line of a file of answers names."""
-    from lm_eval_tasks.data.source_errors import CorruptSource
+    from lm_eval_tasks.data.sources import CorruptSource
     from lm_eval_tasks.data.tables import read_lines
 
     try:

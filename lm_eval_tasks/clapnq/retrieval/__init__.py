@@ -1,8 +1,7 @@
 """Retrievers of CLAPnq: each ranks the passages of a corpus for questions. One file a retriever."""
 
 from lm_eval_tasks.clapnq.retrieval.hybrid import halves
-from lm_eval_tasks.clapnq.retrieval.loading import RETRIEVERS, names, open_retriever
-from lm_eval_tasks.clapnq.retrieval.options import OF_OTHERS, OPTIONS, Option
+from lm_eval_tasks.clapnq.retrieval.loading import OF_OTHERS, OPTIONS, RETRIEVERS, Option, names, open_retriever
 from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever, check_depth
 
 __all__ = [

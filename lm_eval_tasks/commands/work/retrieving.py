@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
 from custom_metrics.statistics.intervals import bootstrap_mean
 from lm_eval_tasks.clapnq import retrieval
+from lm_eval_tasks.clapnq.corpus import gold_ids
 from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
-from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.clapnq.retrieval import OF_OTHERS, OPTIONS, RETRIEVERS, Question, halves, open_retriever
 from lm_eval_tasks.clapnq.retrieval.run import write_run
 from lm_eval_tasks.data import sources
