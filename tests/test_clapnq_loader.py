@@ -175,11 +175,6 @@ def test_ten_passages_are_kept_of_those_found(mirror: Path) -> None:
         assert (len(first["passages"]), len(first["retrieved_ids"])) == (given, 10)
 
 
-def test_three_passages_are_given_unless_another_number_is_named(mirror: Path) -> None:
-    first = load(mirror=str(mirror), retriever="bm25")["evaluation"][0]
-    assert (len(first["passages"]), json.loads(first["retriever"])["passages_given"]) == (3, 3)
-
-
 def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Path) -> None:
     """The question file names one of q3, which is unanswerable, and none of q2."""
     path = mirror / "github/primeqa/clapnq/retrieval/dev/question_dev_answerable.tsv"

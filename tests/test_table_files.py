@@ -160,6 +160,7 @@ def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
         ("a.json", b'{"a": ', ": no JSON ("),
         ("a.json.gz", gzip.compress(b"{"), ": no JSON ("),
         ("a.json", b"[" * 100_000, ": no JSON ("),
+        ("a.csv", b"\xff,x\n", ", after line "),
         ("a.txt", b"a\n\xff", " is no UTF-8 text after line 0: "),
         ("a.txt.gz", gzip.compress(b"text")[:-3], " is cut or damaged after line "),
         ("a.tar.gz", archive()[:-5], ": no archive, or one that is cut ("),

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,7 +21,6 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
-from lm_eval_tasks.commands.work.calibrating import calibration_from_runs
 from lm_eval_tasks.commands.work.scoring import score
 from lm_eval_tasks.data import atomic, sources
 from lm_eval_tasks.data.atomic import check_place, finished, move_whole, whole_file, whole_folder
@@ -406,16 +404,3 @@ def test_other_options_are_not_answered_with_what_a_killed_run_found(predicted: 
         (written,) = score(place, detector_args={"threshold": 0.0})
         rates.append(json.loads(written.read_text("utf-8"))["results"]["mfava_de"]["detected_rate,answer"])
     assert rates[0] == rates[1] > 0.5
-
-
-def test_a_calibration_is_made_of_finished_runs_only(tmp_path: Path) -> None:
-    (tmp_path / ".scoring-x").mkdir()
-    write_samples(tmp_path / ".scoring-x", "{", task="mfava_detection_de_gold")
-    with pytest.raises(FileNotFoundError, match="no samples file"):
-        calibration_from_runs([tmp_path])
-
-
-def test_the_name_of_this_machine_is_one_of_a_file() -> None:
-    assert "/" not in HOST
-    assert HOST
-    assert len(HOST) <= max(len(socket.gethostname()), 4)
