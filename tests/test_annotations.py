@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
-from custom_metrics.reading.tagged_text import merged
-from lm_eval_tasks.mfava.annotations import AnnotationReport, ParseReport, align, annotate, parse, render, tag_counts
+from custom_metrics.reading.tagged_text import ParseReport, align, merged, parse, render, tag_counts
+from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
 
 CASES = [
     # annotated, text, spans, repairs

@@ -190,7 +190,7 @@ def test_other_formats_and_kinds_are_refused_with_what_to_do(tmp_path: Path) -> 
     )
     other = tmp_path / "d.json"
     kinds = {
-        "tin": {"documents": ["1 2 3 4"]},
+        "pooled": {"documents": ["1 2 3 4"]},
         "bronze": {"documents": ["1 2 3 4"]},
         "real": {"documents": ["1 2 3 4"]},
     }
@@ -198,7 +198,7 @@ def test_other_formats_and_kinds_are_refused_with_what_to_do(tmp_path: Path) -> 
     with pytest.raises(CalibrationError) as refused:
         load(str(other))
     assert str(refused.value) == (
-        f"{other} has calibrations of a kind that is not known: bronze, tin; known are real, gold, silver. Is it of a "
+        f"{other} has calibrations of a kind that is not known: bronze, pooled; known are real, gold, silver. Is it of a "
         f"later version of lm-eval-grounded?"
     )
 
@@ -241,15 +241,6 @@ def test_the_calibration_beside_a_detector_is_the_file_in_its_folder(
     assert beside(str(folder)) is None
     WHOLE.save(folder / "calibration.json")
     assert beside(str(folder)) == beside("~/mine") == str(folder / "calibration.json")
-
-
-def test_of_a_language_the_first_kind_there_is_or_the_one_asked_for() -> None:
-    assert WHOLE.of("de") == ("real", DE)
-    assert WHOLE.of("de", "gold") == ("gold", WHOLE.languages["de"]["gold"])
-    assert WHOLE.of("ar") == ("silver", PAPER)
-    assert WHOLE.of("de", "silver") is None
-    assert WHOLE.of("fi") is None
-    assert WHOLE.of("fi", "pooled") is None
 
 
 def test_pooled_errors_are_by_language_and_model() -> None:

@@ -19,7 +19,6 @@ from detector_plugin.calibration import (
     ANNOTATIONS,
     KINDS,
     Calibration,
-    CalibrationError,
     LanguageCalibration,
     load,
     measured,
@@ -70,48 +69,6 @@ def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> Non
     few = Calibration(NAME, {"de": {"silver": silver, "gold": gold}, "fi": {"real": real([6, 2, 2, 10])}})
     assert (few.of("de"), few.of("xx")) == (("gold", gold), None)  # one language tells nothing of others
     assert FEWEST_LANGUAGES == 2
-
-
-def test_pooled_errors_are_those_of_the_other_languages() -> None:
-    languages = {
-        code: {"real": real([n, 1, 2, 9], [n, 2, 1, 8], model=code)} for n, code in enumerate(("de", "fi", "it"), 3)
-    }
-    found = Calibration(NAME, languages).of("fi", "pooled")
-    assert found is not None
-    assert found[1].pooled is not None
-    assert {code: list(models) for code, models in found[1].pooled.items()} == {"de": ["de"], "it": ["it"]}
-    assert found[1].counts == (16, 6, 6, 34)
-    assert found[1].models == ("de", "de", "it", "it")
-    assert found[1].source == "real answers in de, it"
-
-
-def test_a_file_keeps_kinds_and_models(tmp_path: Path) -> None:
-    languages = {
-        "de": {"real": measured([[1, 2, 3, 4], [0, 0, 0, 9]], "mushroom_de", ["a/b", "c"]), "gold": real([1, 1, 1, 1])}
-    }
-    Calibration(NAME, languages).save(tmp_path / "c.json")
-    loaded = load(str(tmp_path / "c.json"))
-    assert loaded.languages["de"]["real"].models == ("a/b", "c")
-    assert loaded.to_json() == (tmp_path / "c.json").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            {"bronze": {"documents": ["1 2 3 4"]}},
-            "calibrations of a kind that is not known: bronze; known are real, gold, silver",
-        ),
-        ({"pooled": {"documents": ["1 2 3 4"]}}, "a kind that is not known: pooled"),
-        ({"real": {"documents": ["1 2 3 4"], "models": ["a", "b"]}}, "1 documents, but the models of 2"),
-        ({"real": {"documents": ["1 2 3 4"], "models": 7}}, "TypeError"),
-    ],
-)
-def test_calibrations_with_kinds_or_models_that_are_none(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(json.dumps({"format": 1, "detector": NAME, "languages": {"de": entry}}), "utf-8")
-    with pytest.raises(CalibrationError, match=message):
-        load(str(path))
 
 
 def test_a_kind_that_is_none_is_refused() -> None:

@@ -376,12 +376,6 @@ def test_a_calibration_without_english_says_so_and_corrects_nothing(
     assert got["configs"]["clapnq_gold"]["metadata"]["provenance"].get("calibration") is None
 
 
-def test_options_of_no_detector_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    documents = dataset.load(mirror="sample", calibration="lexical", detector_args="threshold=0.5")["evaluation"]
-    assert "clapnq: no detector is named, so these change nothing here: detector_args, calibration" in caplog.text
-    assert "detector" not in documents.column_names
-
-
 def test_every_answering_task_is_known_by_name() -> None:
     names = {task.name for task in BENCHMARK.tasks}
     assert len(names) == 3 * 8

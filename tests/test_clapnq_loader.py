@@ -11,9 +11,8 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset
-from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
 from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of, train_questions
-from lm_eval_tasks.clapnq.gold import gold_ids
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import CorruptSource
 
@@ -174,11 +173,6 @@ def test_ten_passages_are_kept_of_those_found(mirror: Path) -> None:
     for top_k, given in ((3, 3), (12, 12)):
         first = load(mirror=str(mirror), retriever="bm25", top_k=top_k)["evaluation"][0]
         assert (len(first["passages"]), len(first["retrieved_ids"])) == (given, 10)
-
-
-def test_three_passages_are_given_unless_another_number_is_named(mirror: Path) -> None:
-    first = load(mirror=str(mirror), retriever="bm25")["evaluation"][0]
-    assert (len(first["passages"]), json.loads(first["retriever"])["passages_given"]) == (3, 3)
 
 
 def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Path) -> None:

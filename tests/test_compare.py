@@ -17,7 +17,7 @@ import pytest
 from custom_metrics.statistics.paired_means import compare_means
 from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import read_runs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
-import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,10 +15,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.scores.grounding import retrieval_quality
-from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
 from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
-from lm_eval_tasks.clapnq.gold import gold_ids
-from lm_eval_tasks.clapnq.retrieval import Question, Ranking, dense, open_retriever
+from lm_eval_tasks.clapnq.retrieval import Question, dense, open_retriever
 from lm_eval_tasks.clapnq.retrieval.encoder import encoders, named, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
 from lm_eval_tasks.cli import main
@@ -257,72 +255,6 @@ def test_several_devices_give_the_vectors_of_one(
     assert multiprocessing.active_children() == []
 
 
-KILLED_IN_THE_MODEL = """
-import sys, time
-from pathlib import Path
-from custom_metrics.scores.grounding import retrieval_quality
-from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.dataset import open_corpus, questions_of
-from lm_eval_tasks.clapnq.gold import gold_ids
-from lm_eval_tasks.cli import main
-from lm_eval_tasks.clapnq.retrieval import dense, open_retriever, vectors
-
-embed, calls = dense.Dense._embed, []
-
-def hanging(self, *arguments, **how):
-    calls.append(arguments)
-    if len(calls) == 3:
-        print("two are written", flush=True)
-        time.sleep(600)
-    return embed(self, *arguments, **how)
-
-vectors.BLOCK = dense.BLOCK = 4
-dense.Dense._embed = hanging
-open_retriever("dense", Corpus.open(Path(sys.argv[1])), {"encoder": sys.argv[2], "encoder_device": "cpu"})
-"""
-
-
-@pytest.mark.slow  # starts a process that imports torch; tests/test_vectors.py kills one without
-def test_a_killed_encoding_goes_on_where_it_stopped(
-    corpus: Corpus, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_when_it_says(KILLED_IN_THE_MODEL, str(tmp_path / "passages.tsv"), encoder)
-    encode = dense.Dense._encode
-    starts: list[int] = []
-
-    def noting(self: dense.Dense, corpus: Corpus, missing: Sequence[int]) -> Iterator[Floats]:
-        starts.extend(missing)
-        return encode(self, corpus, missing)
-
-    monkeypatch.setattr(dense.Dense, "_encode", noting)
-    found = open_on_cpu("dense", corpus, encoder=encoder)
-    assert starts == [8]
-    assert vectors_of(found) == pytest.approx(encoded(encoder, corpus.contents()), abs=ROUNDING)
-
-
-def search_in_a_process(tsv: str, cache: str, encoder: str) -> tuple[int, Ranking]:
-    os.environ["LM_EVAL_GROUNDED_CACHE"] = cache
-    encode, encodings = dense.Dense._encode, 0
-
-    def counting(self: dense.Dense, corpus: Corpus, missing: Sequence[int]) -> Iterator[Floats]:
-        nonlocal encodings
-        encodings += 1
-        return encode(self, corpus, missing)
-
-    setattr(dense.Dense, "_encode", counting)  # noqa: B010 -- a method cannot be assigned to, for mypy
-    found = open_on_cpu("dense", Corpus.open(Path(tsv)), encoder=encoder).search(asked("eruption"), 10)
-    return encodings, found[0]
-
-
-@pytest.mark.slow  # starts two processes that import torch; tests/test_vectors.py starts three without
-def test_processes_that_start_together_share_one_encoding(corpus: Corpus, encoder: str, tmp_path: Path) -> None:
-    arguments = (str(tmp_path / "passages.tsv"), str(tmp_path / "cache"), encoder)
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        results = pool.starmap(search_in_a_process, [arguments] * 2, chunksize=1)
-    assert sorted(encodings for encodings, _ in results) == [0, 1]
-    assert results[0][1] == results[1][1]
-
-
 def test_a_model_of_dot_products_is_not_normalised(corpus: Corpus, encoder: str, tmp_path: Path) -> None:
     """The length of its vectors says something; without the layer that normalises, these are not 1."""
     folder = Path(copy_of(encoder, tmp_path / "model", similarity_fn_name="dot"))
@@ -407,3 +339,22 @@ def test_minilm_and_the_hybrid_on_a_part_of_the_mirror(
     # A cosine is off by 2**-11 at most where vectors are rounded to float16; another machine adds up in another order.
     assert best["minilm"] == pytest.approx([0.5278, 0.5665, 0.4929, 0.7977, 0.7159, 0.6615, 0.5548, 0.6266], abs=1e-3)
     assert best["hybrid"] == pytest.approx([5 / 6, 2 / 3, 1, 5 / 6, 5 / 6, 1, 5 / 6, 3 / 4])
+
+
+def test_only_blocks_that_are_missing_are_encoded(
+    corpus: Corpus, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """test_vectors.py has what a kill, several processes and damage come to."""
+    open_on_cpu("dense", corpus, encoder=encoder)
+    (the_folder(tmp_path / "cache" / "vectors") / "00001.npy").unlink()
+    encode = dense.Dense._encode
+    starts: list[int] = []
+
+    def noting(self: dense.Dense, corpus: Corpus, missing: Sequence[int]) -> Iterator[Floats]:
+        starts.extend(missing)
+        return encode(self, corpus, missing)
+
+    monkeypatch.setattr(dense.Dense, "_encode", noting)
+    found = open_on_cpu("dense", corpus, encoder=encoder)
+    assert starts == [4]
+    assert vectors_of(found) == pytest.approx(encoded(encoder, corpus.contents()), abs=ROUNDING)

@@ -8,10 +8,9 @@ import pytest
 from scipy import stats
 
 from custom_metrics.reading.spans import Span
-from custom_metrics.reading.tagged_text import parse, render
+from custom_metrics.reading.tagged_text import ParseReport, parse, render
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.statistics.paired_shares import compare_share_groups, compare_shares, stratified_mcnemar
-from lm_eval_tasks.mfava.annotations import ParseReport
 from tests.test_paired_statistics import table
 
 

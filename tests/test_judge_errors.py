@@ -114,12 +114,6 @@ def test_damaged_samples(rows: list[Row | str], message: str, tmp_path: Path) ->
         compared(samples=path, judge_reference=True)
 
 
-def test_a_file_that_was_cut_is_judged_up_to_there_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(tmp_path, [sample("1", "Paris."), json.dumps(sample("2", "Paris."))[:-9]])
-    assert [doc["id"] for doc in rated(samples=path)] == ["1", "1"]
-    assert "is cut in line 2: the 1 samples before it are used, the rest is lost" in caplog.text
-
-
 @pytest.mark.parametrize(
     "names", [["one"], ["a", "a"], ["a", "b", "c"], ["a", "reference"], ["a b", "a_b"], [], ["a", "a_stderr"]]
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.scores import judging
 from custom_metrics.scores.judging import process_pair, process_rating
-from lm_eval_tasks.clapnq.judge.quoting import quote
+from lm_eval_tasks.clapnq.judge.dataset import quote
 
 NAN = math.nan
 

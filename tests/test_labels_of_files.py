@@ -1,4 +1,4 @@
-"""Labels in files, at their edges: places at the end of an answer, and what is said of a line that is none."""
+"""Labelled answers in files of a user's own: what a line holds, and what is said of one that is none."""
 
 from __future__ import annotations
 
@@ -11,71 +11,12 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.detection.labelled_lines import EMPTY, read_labelled_lines
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.detection.labelled_answers import EMPTY, read_labelled_lines
 from lm_eval_tasks.mfava import dataset as mfava
-from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 
 LONG = "x" * 200
 CATEGORIES = "entity, relation, invented, contradictory, unverifiable, subjective, hallucination"
-BEYOND = {"labels that reach beyond the answer, cut there": 1}
-
-
-@pytest.mark.parametrize(
-    ("place", "found", "seen"),
-    [
-        ([0, 10], [(0, 10)], {}),
-        ([9, 10], [(9, 10)], {}),
-        ([9, 11], [(9, 10)], BEYOND),
-        ([10, 12], [], BEYOND),
-        ([-2, 0], [], BEYOND),
-        ([-1, 1], [(0, 1)], BEYOND),
-        ([3.0, 4.0], [(3, 4)], {}),
-        ([3, 3], [], {"labels that end where they start or before, left out": 1}),
-    ],
-)
-def test_a_label_at_the_end_of_an_answer(place: list[Any], found: list[tuple[int, int]], seen: dict[str, int]) -> None:
-    counted: Counter[str] = Counter()
-    assert hard_spans([place], 10, counted) == [Span(*each) for each in found]
-    assert counted == seen
-    soft = soft_labels([{"start": place[0], "end": place[1], "prob": 0.25}], 10, Counter())
-    assert soft == [{"start": start, "end": end, "prob": 0.25} for start, end in found]
-
-
-@pytest.mark.parametrize(
-    ("labels", "hard", "soft"),
-    [
-        (None, "hard_labels is NoneType, not a list", "soft_labels is NoneType, not a list"),
-        ({}, "hard_labels is dict, not a list", "soft_labels is dict, not a list"),
-        (
-            [LONG],
-            f"hard_labels hold {LONG[:80]}, not [start, end]",
-            f"soft_labels hold {LONG[:80]}, no start, end and prob",
-        ),
-        ([[1]], "hard_labels hold [1], not [start, end]", "soft_labels hold [1], no start, end and prob"),
-        (
-            [{"start": 1, "end": 2}],
-            "hard_labels hold {'start': 1, 'end': 2}, not [start, end]",
-            "soft_labels hold {'start': 1, 'end': 2}, no start, end and prob",
-        ),
-    ],
-)
-def test_what_is_no_list_of_labels(labels: Any, hard: str, soft: str) -> None:
-    for read, says in ((hard_spans, hard), (soft_labels, soft)):
-        with pytest.raises(ValueError) as refused:  # noqa: PT011 (its whole text is compared)
-            read(labels, 10, Counter())
-        assert str(refused.value) == says
-
-
-@pytest.mark.parametrize("probability", [True, "1", None, -0.1, 1.1, [0.5]])
-def test_a_probability_is_a_number_from_0_to_1(probability: Any) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        soft_labels([{"start": 0, "end": 1, "prob": probability}], 10, Counter())
-    assert str(refused.value) == f"a soft label's prob is {probability!r}, no number from 0 to 1"
-    for edge in (0, 1):
-        assert soft_labels([{"start": 0, "end": 1, "prob": edge}], 10, Counter())[0]["prob"] == edge
-
-
 ROW = {"reference": "r", "answer": "ab c", "spans": [], "language": "de"}
 
 

@@ -14,7 +14,7 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.runs import read_runs

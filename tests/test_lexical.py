@@ -33,7 +33,7 @@ from detector_plugin.lexical.copies import (
 )
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
-from lm_eval_tasks.mfava.reliability import Bin, bins, calibration_error, draw
+from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
 
 REFERENCE = (
     "Der Kölner Dom ist eine römisch-katholische Kirche in Köln. Mit 157 Metern Höhe ist er das dritthöchste "

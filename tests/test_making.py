@@ -11,7 +11,7 @@ import pytest
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.collect import collect
 from lm_eval_tasks.making.dataset import load

@@ -11,7 +11,7 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.making.articles import read_rows, spans_in
 
 EMPTY = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import lm_eval
 import pytest
@@ -105,3 +106,37 @@ def test_our_own_keys_are_far_enough_from_one_another() -> None:
 @pytest.mark.parametrize("key", ["", "k", "e6", "ran", "sed", "speed", "runs", "x" * 10_000, "主", "top_k "])
 def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
     metadata.refuse_misspelt({key: 1}, [known for known in ALL if known != "top_k"], "some_task")
+
+
+@pytest.mark.parametrize(
+    ("load", "options", "says"),
+    [
+        (nomiracl.load, {"language": "xx"}, "nomiracl_xx: unknown language 'xx'; known are ar, "),
+        (nomiracl.load, {"split": "train"}, "nomiracl_de: unknown split 'train'; known are dev, test"),
+        (
+            nomiracl.load,
+            {"subset": "some"},
+            "nomiracl_de: unknown subset 'some'; known are both, non_relevant, relevant",
+        ),
+        (nomiracl.load, {"max_samples": 0}, "nomiracl_de: max_samples must be a whole number of at least 1, got 0"),
+        (
+            nomiracl.load,
+            {"max_passage_tokens": 0},
+            "nomiracl_de: max_passage_tokens must be a whole number of at least 1, got 0",
+        ),
+        (nomiracl.load, {"seed": True}, "nomiracl_de: seed must be a whole number, got True"),
+        (nomiracl.load, {"seed": "7"}, "nomiracl_de: seed must be a whole number, got '7'"),
+        (nomiracl.load, {"splitt": "dev"}, "nomiracl_de: --metadata key 'splitt' is not known; did you mean 'split'"),
+        (mfava.load, {"language": "xx"}, "mfava_xx: unknown language 'xx'; known are ar, "),
+        (mfava.load, {"detektor": "x"}, "mfava_de: --metadata key 'detektor' is not known; did you mean 'detector'"),
+        (mushroom.load, {"language": "xx"}, "mushroom_xx: unknown language 'xx'; known are "),
+        (mushroom.load, {"split": "train"}, "mushroom_de: unknown split 'train'; known are both, test, validation"),
+        (mushroom.load, {"splitt": "test"}, "mushroom_de: --metadata key 'splitt' is not known; did you mean 'split'"),
+    ],
+)
+def test_an_option_that_is_not_known_is_named_with_its_task(
+    load: Callable[..., Any], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        load(**{"language": "de", "mirror": "sample", **options})
+    assert str(refused.value).startswith(says)

@@ -44,6 +44,8 @@ FORMS = [
     # an ordinal is no numbering
     (FIVE, "K,T,http://a,R1,,,,,1. FC Köln wurde wann Meister?,Wer traf?",
      ["1. FC Köln wurde wann Meister?", "Wer traf?"], "R1", {}),
+    (FIVE, "K,T,http://a,R1,,,,,2. Wer?,1. Wo?", ["2. Wer?", "1. Wo?"], "R1", {}),
+    (FIVE, "K,T,http://a,R1,,,,,1. Wer gewann 4:2?,2: Wo?", ["Wer gewann 4:2?", "Wo?"], "R1", {}),
     (FIVE, "K,T,http://a,R1,,,,,Wer?,  ", ["Wer?"], "R1", {"questions that are empty in the file": 1}),
     ("Article Title,Category,references,query_1,query_2", "T,K,R1 R2,Wer?,Was?", ["Wer?", "Was?"], "R1 R2", {}),
     ("article title,REFERENCES,Query_1", "T,R1,Wer?", ["Wer?"], "R1", {}),
@@ -60,7 +62,9 @@ def test_one_reader_serves_all_forms(
     assert total == 1
     assert [question for _, question in articles[0]["queries"]] == questions
     assert articles[0]["reference"] == reference
-    assert articles[0]["title"] == "T"
+    assert [articles[0][column] for column in ("row", "title", "category", "url")] == [
+        *(0, "T", "K" if "Category" in header else "", "http://a" if "URL" in header else "")
+    ]
     assert seen == left_out
 
 

@@ -136,18 +136,6 @@ def test_a_language_without_pages_is_refused(language: str) -> None:
         dataset.load_task(task_language=language)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"language": "xx"}, "unknown language 'xx'; known are ar, de"),
-        ({"language": "de", "split": "train"}, "unknown split 'train'; known are both, test, validation"),
-    ],
-)
-def test_what_is_not_known_is_refused(options: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        dataset.load(**options, **SAMPLE)
-
-
 # ----------------------------------------------------------------------------------------------------------- bad input
 
 HARD = [
@@ -158,6 +146,9 @@ HARD = [
     ([[8, 14]], [(8, 10)], {"labels that reach beyond the answer, cut there": 1}),
     ([[12, 14], [-2, 1]], [(0, 1)], {"labels that reach beyond the answer, cut there": 2}),
     ([[3, 1], [4, 4]], [], {"labels that end where they start or before, left out": 2}),
+    ([[9, 11]], [(9, 10)], {"labels that reach beyond the answer, cut there": 1}),
+    ([[10, 12], [-2, 0]], [], {"labels that reach beyond the answer, cut there": 2}),
+    ([[3.0, 4.0], [0, 1]], [(0, 1), (3, 4)], {}),
     ([[0, 5], [3, 8]], [(0, 8)], {"answers with labels that overlap, made disjoint": 1}),
 ]
 
@@ -173,6 +164,7 @@ SOFT = [
     ([(0, 3, 0.5), (3, 5, 1)], [(0, 3, 0.5), (3, 5, 1.0)], 0),
     ([(0, 30, 0.5)], [(0, 10, 0.5)], 1),
     ([(5, 2, 0.5)], [], 1),
+    ([(9, 11, 0), (10, 12, 1)], [(9, 10, 0.0)], 2),
     ([(0, 6, 0.5), (2, 4, 1.0)], [(0, 2, 0.5), (2, 4, 1.0), (4, 6, 0.5)], 1),  # the last one holds, as in the scorer
     ([(2, 4, 1.0), (0, 6, 0.5)], [(0, 6, 0.5)], 1),
 ]
@@ -222,6 +214,10 @@ def rewritten(mirror: Path, **changes: Any) -> Path:
         ({"soft_labels": [{"start": 0, "end": 3, "prob": 1.5}]}, "a soft label's prob is 1.5, no number from 0 to 1"),
         ({"soft_labels": [{"start": 0, "end": 3, "prob": math.nan}]}, "a soft label's prob is nan"),
         ({"soft_labels": [{"start": 0, "end": 3, "prob": None}]}, "a soft label's prob is None"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": True}]}, "a soft label's prob is True"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": -0.1}]}, "a soft label's prob is -0.1"),
+        ({"soft_labels": [[0, 1]]}, r"soft_labels hold \[0, 1\], no start, end and prob"),
+        ({"hard_labels": [[1]]}, r"hard_labels hold \[1\], not \[start, end\]"),
     ],
 )
 def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes: Any, message: str) -> None:

@@ -1,9 +1,10 @@
-"""Which files a task reads is known before it reads them, and all that are missing are said at once."""
+"""Which files a task reads is known before it reads them; one error names all that are missing; where they come from."""
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.definition import needed_files
+from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_files
+from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.mfava import detection
 from lm_eval_tasks.mushroom import dataset as mushroom
@@ -27,6 +29,7 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (nomiracl.load_task, {**DE, "max_samples": "all", "subset": "non_relevant"}),
     (nomiracl.load_task, {**DE, "max_samples": 2, "subset": "non_relevant"}),
     (nomiracl.load_task, {**DE, "subset": "relevant"}),
+    (nomiracl.load_task, {**DE, "max_samples": None, "subset": "non_relevant", "split": "dev"}),
     (clapnq.load_task, {"task_name": "clapnq_gold"}),
     (clapnq.load_task, {"task_name": "clapnq_rag", "task_retriever": "bm25", "split": "dev"}),
     (mfava.load_task, DE),
@@ -34,6 +37,7 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (detection.load_task, {**DE, "task_annotations": "silver"}),
     (mushroom.load_task, {"task_language": "zh"}),
     (mushroom.load_task, {"task_language": "zh", "split": "validation"}),
+    (mushroom.load_task, {"task_language": "zh", "split": "test"}),
 ]
 
 
@@ -55,9 +59,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
                 getattr(module, name).cache_clear()
     mushroom._documents.cache_clear()
     loader(**options, mirror="sample")
-    assert [file.path for file in needed_files.needed(loader, options)] == [
-        path for path in read if path not in OPTIONAL
-    ]
+    assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +75,8 @@ def test_the_files_that_are_named_are_those_that_are_read(
     ],
 )
 def test_nothing_is_known_of_options_that_the_loader_refuses(loader: Any, options: dict[str, Any]) -> None:
-    assert needed_files.needed(loader, options) == []
-    needed_files.require(loader, options)
+    assert needed_files(loader, options) == []
+    require_files(loader, options)
 
 
 @pytest.fixture
@@ -110,7 +112,71 @@ def test_without_a_mirror_only_what_may_not_be_downloaded_is_missing(
 ) -> None:
     monkeypatch.setattr(sources, "local_copy", lambda file, folder: None)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    needed_files.require(nomiracl.load_task, DE)  # what is not here will be downloaded
+    require_files(nomiracl.load_task, DE)  # what is not here will be downloaded
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(sources.MissingSource, match=r"^5 public files are not here and may not be downloaded"):
-        needed_files.require(nomiracl.load_task, DE)
+        require_files(nomiracl.load_task, DE)
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """The files that were asked for; a download is a file of the sample."""
+    asked: list[tuple[str, str]] = []
+
+    def fetch(file: sources.SourceFile) -> Path | None:
+        asked.append((file.repository, file.path))
+        return sources.local_copy(file, Path(task_folder(), "sample"))
+
+    monkeypatch.setattr(sources, "fetch", fetch)
+    monkeypatch.delenv(sources.MIRROR_VARIABLE, raising=False)
+    caches = (clapnq._documents, mfava._documents, mushroom._documents)
+    for cache in caches:
+        cache.cache_clear()
+    yield asked
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("loader", "options", "documents", "said"),
+    [
+        (
+            clapnq.load_task,
+            {"name": "t"},
+            32,
+            "t: split validation, the gold passage, files from the Hugging Face hub and GitHub",
+        ),
+        (
+            mfava.load_task,
+            {"task_language": "de"},
+            9,
+            "mfava_de: 9 questions from GitHub; {",
+        ),
+        (
+            mushroom.load_task,
+            {"task_language": "de"},
+            3,
+            "mushroom_de: files from GitHub",
+        ),
+    ],
+    ids=["clapnq", "mfava", "mushroom"],
+)
+def test_without_a_mirror_the_published_files_are_read(
+    fetched: list[tuple[str, str]],
+    caplog: pytest.LogCaptureFixture,
+    loader: TaskLoader,
+    options: dict[str, str],
+    documents: int,
+    said: str,
+) -> None:
+    with caplog.at_level(logging.INFO, "lm_eval"):
+        found = loader(**options)
+    assert len(found["evaluation"]) == documents
+    assert fetched == loader.files(options)
+    assert any(message.startswith(said) for message in caplog.messages)
+
+
+def test_without_a_mirror_the_examples_of_the_train_split_are_read(fetched: list[tuple[str, str]]) -> None:
+    answerable, unanswerable = clapnq.train_questions(None, "t")
+    assert [len(answerable), len(unanswerable)] == [10, 6]
+    assert fetched == [("PrimeQA/clapnq", f"clapnq_train_{kind}answerable.jsonl") for kind in ("", "un")]

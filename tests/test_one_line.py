@@ -13,8 +13,7 @@ import pytest
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.calibration import CalibrationError
 from detector_plugin.detector import UnusableDetector
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.data.sources import mirror_folder
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder
 from lm_eval_tasks.harness import short_errors as one_line
 from tests.conftest import command, run
 

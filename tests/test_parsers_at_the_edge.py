@@ -12,7 +12,7 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import ParseReport, parse
 from custom_metrics.relevance import ANSWER, INVALID, robust_label
 from custom_metrics.scores.repetition import is_repetitive
-from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
+from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 
 # ------------------------------------------------------------------------------------------------------------- answers

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.logged import logged_questions
+from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import (
     documents_of_samples,
@@ -21,7 +21,7 @@ from lm_eval_tasks.data.samples import (
     samples_files,
     task_of,
 )
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
@@ -316,6 +316,10 @@ def test_names_of_samples_files() -> None:
         ('{"doc_id": 1, "doc": {}, "resps": []}', "IndexError"),
         ('{"doc": {}, "resps": [["a"]]}', "KeyError: 'doc_id'"),
         ('{"doc_id": 1', "JSONDecodeError"),
+        ('{"doc_id": Infinity, "doc": {}, "resps": [["a"]]}', "OverflowError"),
+        ('{"doc_id": NaN, "doc": {}, "resps": [["a"]]}', "ValueError"),
+        ('{"doc_id": null, "doc": {}, "resps": [["a"]]}', "TypeError"),
+        ('{"doc_id": "x", "doc": {}, "resps": [["a"]]}', "ValueError"),
     ],
 )
 def test_a_line_in_the_middle_that_is_no_sample_is_an_error_and_a_last_one_is_said(
@@ -339,10 +343,12 @@ def test_a_file_that_is_cut_within_a_character_is_cut(tmp_path: Path, caplog: py
 
 def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [row(0), row(0), row(0) | {"resps": [["b"]]}, row("1"), row(0) | {"resps": [["c"]]}]
+    rows.append(row(2) | {"resps": [["half \ud800 a pair"]]})
     path = written(tmp_path, mine=rows).with_name(f"samples_mine_{DATE}.jsonl")
     assert [(sample["doc_id"], sample["resps"]) for sample in read_samples(path)] == [
         (0, [["answer 0"]]),
         (1, [["answer 1"]]),
+        (2, [["half \ufffd a pair"]]),
     ]
     assert caplog.messages == [f"{path}: 2 further answers to the same documents; the first of each counts"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.source_errors import MissingSource
-from lm_eval_tasks.data.unanswered import Unanswered
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.replay import Replay, StoredAnswer
 
 

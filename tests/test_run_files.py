@@ -230,24 +230,6 @@ def test_a_run_of_none_of_the_questions_is_refused(corpus: Corpus, file: Path, c
     assert Run(corpus, file).search([], 1) == []
 
 
-def test_one_passage_is_fewer_than_two(corpus: Corpus, file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file.write_text("q1 Q0 p1 1 1.0 mine\n", "utf-8")
-    with caplog.at_level(logging.INFO):
-        assert Run(corpus, file).search([Q1], 2) == [[("p1", 1.0)]]
-    assert caplog.messages == [f"{file}: 1 of 1 questions have fewer than 2 passages"]
-
-
-def test_of_many_ids_a_message_names_the_first(corpus: Corpus, file: Path) -> None:
-    file.write_text("".join(f"q{n} Q0 p1 1 1.0 mine\n" for n in range(10, 15)), "utf-8")
-    with pytest.raises(CorruptSource, match=r"; it has 'q10', 'q11', asked for are ids like 'q1'$"):
-        Run(corpus, file).search([Q1], 1)
-    file.write_text("".join(f"q1 Q0 doc_{n} {n} 1.0 mine\n" for n in range(1, 6)), "utf-8")
-    with pytest.raises(
-        CorruptSource, match=r" 5 of 5 passages .*, such as 'doc_1', 'doc_2', 'doc_3'; its ids look like"
-    ):
-        Run(corpus, file)
-
-
 def test_passages_of_another_corpus_are_refused_with_a_look_at_both(corpus: Corpus, file: Path) -> None:
     file.write_text(RUN.replace("p3", "doc_3").replace("p4", "doc_4"), "utf-8")
     with pytest.raises(CorruptSource) as refused:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, key_of

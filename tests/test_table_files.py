@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import check_end, check_readable, read_csv, read_lines, read_quoted_tsv, read_tsv
 from lm_eval_tasks.runs.results_file import read_results
 
@@ -160,6 +160,7 @@ def test_a_whole_file_is_read(tmp_path: Path, name: str) -> None:
         ("a.json", b'{"a": ', ": no JSON ("),
         ("a.json.gz", gzip.compress(b"{"), ": no JSON ("),
         ("a.json", b"[" * 100_000, ": no JSON ("),
+        ("a.csv", b"\xff,x\n", ", after line "),
         ("a.txt", b"a\n\xff", " is no UTF-8 text after line 0: "),
         ("a.txt.gz", gzip.compress(b"text")[:-3], " is cut or damaged after line "),
         ("a.tar.gz", archive()[:-5], ": no archive, or one that is cut ("),

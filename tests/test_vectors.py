@@ -7,7 +7,6 @@ import logging
 import math
 import multiprocessing
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -117,15 +116,6 @@ def test_an_encoding_that_dies_goes_on_where_it_stopped(tmp_path: Path, done: in
     assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
 
 
-def test_a_block_that_is_missing_in_the_middle_is_the_only_one_encoded(tmp_path: Path) -> None:
-    open_vectors(tmp_path, Encoding())
-    (the_folder(tmp_path) / "00001.npy").unlink()
-    second = Encoding()
-    opened = open_vectors(tmp_path, second)
-    assert second.done == [4]
-    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
-
-
 KILLED = """
 import sys, time
 from pathlib import Path
@@ -222,17 +212,6 @@ def test_vectors_of_something_else_are_refused_by_what_differs(
         f"{about.parent} holds vectors of another corpus or model (owner/name; it differs in {differs}); "
         f"delete it to have the passages encoded again"
     )
-
-
-def test_a_folder_under_anothers_name_is_refused(tmp_path: Path) -> None:
-    open_vectors(tmp_path, Encoding())
-    first = the_folder(tmp_path)
-    shutil.move(first, tmp_path / "elsewhere")
-    open_vectors(tmp_path, Encoding(), corpus="c2")
-    second = next(path for path in tmp_path.iterdir() if path.is_dir() and path.name != "elsewhere")
-    second.rename(first)
-    with pytest.raises(CorruptSource, match="it differs in corpus"):
-        open_vectors(tmp_path, never)
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:

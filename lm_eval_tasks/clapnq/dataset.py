@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.scores.grounding import CUTOFFS
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import retrieval
-from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.gold import gold_ids
-from lm_eval_tasks.clapnq.logged import logged_questions
+from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, halves, open_retriever
-from lm_eval_tasks.clapnq.targets import UNANSWERABLE, target_of
 from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
@@ -29,13 +27,24 @@ from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["FILE_SPLIT", "UNANSWERABLE", "load", "load_task", "open_corpus", "questions_of", "train_questions"]
+__all__ = [
+    "FILE_SPLIT",
+    "UNANSWERABLE",
+    "load",
+    "load_task",
+    "logged_questions",
+    "open_corpus",
+    "questions_of",
+    "train_questions",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 ANNOTATIONS = "PrimeQA/clapnq"
 PASSAGES, PASSAGES_FILE = "PrimeQA/clapnq_passages", "passages.tsv"
 PAPER_PASSAGES = 178_891
+UNANSWERABLE = "unanswerable"
+"""The word that the prompt asks for where the passages do not answer: the target of unanswerable questions."""
 FILE_SPLIT = {"train": "train", "validation": "dev", "dev": "dev"}  # the harness's name, and the paper's
 
 
@@ -139,7 +148,13 @@ def _files(options: Options) -> Places:
     return list(dict.fromkeys(places))
 
 
-load_task = _Loader(load, _files, of_task=("name", "retriever"), more=OPTIONS)
+load_task = _Loader(
+    load,
+    _files,
+    of_task=("name", "retriever"),
+    more=OPTIONS,
+    logged_elsewhere=("groundings", "target"),  # made of the passages and the answers
+)
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
@@ -248,8 +263,13 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
 
 def _row(id: str, question: str, answerable: bool, answers: Sequence[str]) -> dict[str, Any]:
     kept = [answer for answer in answers if answer]
-    target = target_of(answerable, kept)
+    target = _target_of(answerable, kept)
     return {"id": id, "question": question, "answerable": answerable, "answers": kept, "target": target}
+
+
+def _target_of(answerable: bool, answers: Sequence[str]) -> str:
+    """The first gold answer; ``"unanswerable"`` for an unanswerable question, and for one without an answer."""
+    return answers[0] if answerable and answers else UNANSWERABLE
 
 
 def _given(passages: Sequence[Passage]) -> dict[str, Any]:
@@ -304,3 +324,78 @@ def open_corpus(mirror: str | None) -> Corpus:
         MissingSource, CorruptSource: the file is not to be had, or damaged.
     """
     return Corpus.open(sources.locate(PASSAGES, PASSAGES_FILE, mirror))
+
+
+# ------------------------------------------------------------------------------------------------ questions of samples
+
+_COLUMNS = ("id", "question", "answerable", "answers", "passages")
+_COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
+
+
+def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping[str, str]) -> Dataset:
+    """The questions of a task's samples, with the passages that were given.
+
+    Args:
+        samples: a samples file, or the folder of one model's.
+        task: whose.
+        retrieval: whether its passages were retrieved; the columns that say so are then needed.
+        settings: further columns, the same for every question.
+
+    Returns:
+        Documents with the columns of :func:`load`, in the order of the samples.
+
+    Raises:
+        MissingSource, CorruptSource: there are none of this task, or damaged ones.
+    """
+    columns = (*_COLUMNS, *(_COLUMNS_OF_RETRIEVAL if retrieval else ()))
+    found = documents_of_samples(Path(samples), task, columns)
+    for doc in found:
+        fault = _fault(doc)
+        if fault:
+            raise sources.CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
+    log.info("%s: %d questions from %s", task, len(found), samples)
+    rows = [_logged_row(doc, columns) | dict(settings) for doc in found]
+    retrieved = json.loads(found[0]["retriever"]) if retrieval else {}
+    record = record_of_samples(Path(samples), task, retrieval=retrieved)
+    return provenance.documents_of(rows, record)
+
+
+def _logged_row(doc: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """A document with what its sample need not hold, in the order of :func:`load`: the
+    harness's digest of a document depends on it."""
+    row: dict[str, Any] = {}
+    for column in columns:
+        row[column] = doc[column]
+        if column == "answers":
+            row["target"] = _target_of(doc["answerable"], doc["answers"])
+        elif column == "passages":
+            passages = [Passage(**{key: passage[key] for key in Passage._fields}) for passage in doc["passages"]]
+            row["groundings"] = [passage.grounding for passage in passages]
+    return row
+
+
+def _fault(doc: Mapping[str, Any]) -> str:
+    """What of a logged document is not as :func:`load` makes it; empty where nothing is."""
+    if not isinstance(doc["answerable"], bool):
+        return "answerable is neither true nor false"
+    for column in ("id", "question", "retriever"):
+        if not isinstance(doc.get(column, ""), str):
+            return f"{column} is no text"
+    for column in ("answers", "gold_ids", "retrieved_ids"):
+        values = doc.get(column, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            return f"{column} is no list of texts"
+    try:
+        json.loads(doc.get("retriever", "{}"))
+    except (ValueError, RecursionError):
+        return "retriever is no JSON"
+    passages = doc["passages"]
+    if not isinstance(passages, list) or not all(
+        isinstance(passage, dict) and all(isinstance(passage.get(key), str) for key in Passage._fields)
+        for passage in passages
+    ):
+        return "passages is no list of id, title and text"
+    ranks = doc.get("gold_ranks", [])
+    if not isinstance(ranks, list) or not all(type(rank) is int and 1 <= rank <= len(passages) for rank in ranks):
+        return f"gold_ranks is no list of places among its {len(passages)} passages"
+    return ""

@@ -1,23 +1,58 @@
-"""The harness task of ``clapnq_gold*`` and ``clapnq_rag*``, with the paper's shots, and a detector over its answers where
-one is named."""
+"""The harness tasks of CLAPnq: ``clapnq_gold*`` and ``clapnq_rag*``, with the paper's shots and a detector over the answers
+where one is named; ``clapnq_judge`` and ``clapnq_judge_pairs``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import train_questions
-from lm_eval_tasks.clapnq.prompting import PromptedTask
 from lm_eval_tasks.clapnq.shots import PaperShots, choose
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
+from lm_eval_tasks.harness.task import GroundedTask
 
-__all__ = ["ClapnqTask"]
+__all__ = ["ClapnqTask", "PairsTask", "PromptedTask"]
+
+
+class PromptedTask(GroundedTask):
+    """A task whose plain-text prompt ends with the cue before an answer (``target_delimiter``), and whose chat turns have
+    no white space at their ends.
+    """
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: Callable[..., str] | None = None,
+        gen_prefix: str | None = None,
+    ) -> Any:
+        """The prompt, as the harness makes it but for the ends of its parts."""
+        in_turns = partial(_trimmed, chat_template) if apply_chat_template and chat_template is not None else None
+        prompt = super().fewshot_context(
+            doc,
+            num_fewshot,
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+            chat_template=in_turns,
+            gen_prefix=gen_prefix,
+        )
+        return prompt if in_turns else prompt + str(self.config.target_delimiter).rstrip()
+
+
+def _trimmed(chat_template: Callable[..., Any], messages: list[dict[str, Any]], **how: Any) -> Any:
+    return chat_template([{**message, "content": message["content"].strip()} for message in messages], **how)
 
 
 class ClapnqTask(DetectingTask, PromptedTask):
@@ -29,8 +64,6 @@ class ClapnqTask(DetectingTask, PromptedTask):
     - ``--metadata detector=NAME`` runs a detector over the answers against their passages (:class:`DetectingTask`). That
       adds its filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`, and nothing is there without it.
     """
-
-    LOGGED_ELSEWHERE = ("groundings", "target")  # made of the passages and the answers
 
     def __init__(self, config: dict[str, Any]) -> None:
         options = {**(config.get("metadata") or {}), **(config.get("dataset_kwargs") or {})}
@@ -97,3 +130,23 @@ def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[s
         filter_list.append({**pipeline, "filter": steps})
     added = hallucination.metric_list(corrected=hallucination.is_named(options.get("calibration")))
     return {**config, "filter_list": filter_list, "metric_list": [*config["metric_list"], *added]}
+
+
+class PairsTask(PromptedTask):
+    """A task as YAML makes it, with ``win_rate_<system>`` before its metrics. Only the samples know the systems."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        names = [f"win_rate_{system}" for system in self.eval_docs[0]["systems"]]
+        self._metric_fn_list |= dict.fromkeys(names)
+        self._metric_fn_kwargs |= {name: {} for name in names}
+        listed = dict(self._aggregation_list)
+        self._aggregation_list.clear()
+        self._aggregation_list |= {**dict.fromkeys(names, judging.win_rate), **listed}
+        self._higher_is_better |= dict.fromkeys(names, True)
+
+    def denominator_of(self, metric: str) -> str:
+        """The documents that a metric counts, in words."""
+        if metric.startswith("win_rate_"):
+            return "questions with a comparison of this system that could be read"
+        return super().denominator_of(metric)

@@ -82,8 +82,8 @@ def retrieve(
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
     from custom_metrics.statistics.intervals import bootstrap_mean
     from lm_eval_tasks.clapnq import retrieval
+    from lm_eval_tasks.clapnq.corpus import gold_ids
     from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
-    from lm_eval_tasks.clapnq.gold import gold_ids
     from lm_eval_tasks.clapnq.retrieval.run import write_run
     from lm_eval_tasks.data import sources
     from lm_eval_tasks.definition import metadata

@@ -61,7 +61,7 @@ def separate(place: Path, into: Path) -> list[Path]:
             would take it for results.
     """
     from lm_eval_tasks.data.atomic import finished
-    from lm_eval_tasks.data.source_errors import MissingSource
+    from lm_eval_tasks.data.sources import MissingSource
 
     if place.is_dir() and place.resolve() in (into.resolve(), *into.resolve().parents):
         raise ValueError(f"{into}: lies in {place}; name a folder beside it (-o)")

@@ -23,9 +23,21 @@ from typing import BinaryIO
 
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["check_place", "check_writable", "checksum", "finished", "move_whole", "whole_file", "whole_folder"]
+__all__ = [
+    "CACHE_VARIABLE",
+    "cache_folder",
+    "check_place",
+    "check_writable",
+    "checksum",
+    "finished",
+    "move_whole",
+    "whole_file",
+    "whole_folder",
+]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
 
 _HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
 _NUMBERS = count()  # two threads may write the same file
@@ -92,6 +104,16 @@ def check_writable(folder: Path) -> None:
         for place in missing:
             with suppress(OSError):  # somebody else has begun to write there
                 place.rmdir()
+
+
+def cache_folder() -> Path:
+    """The folder of our own downloads and indexes: ``LM_EVAL_GROUNDED_CACHE`` or the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("lm-eval-grounded"))
 
 
 def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.cache import cache_folder
+from lm_eval_tasks.data.atomic import cache_folder, whole_file
 
 __all__ = ["Digests", "digests_of", "has_checksum", "sha256_of"]
 

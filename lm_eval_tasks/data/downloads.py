@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.cache import cache_folder
+from lm_eval_tasks.data.atomic import cache_folder, whole_file
 from lm_eval_tasks.data.digests import has_checksum
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.data.source_files import SourceFile
+from lm_eval_tasks.data.source_files import CorruptSource, MissingSource, SourceFile
 
 __all__ = ["MIRROR_VARIABLE", "downloaded", "fetch", "fetch_command", "is_offline"]
 

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import digests_of, sha256_of
-from lm_eval_tasks.data.unanswered import LEFT_OUT, UNTAGGED
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BLANK",
     "COMMAND_LINE",
+    "LEFT_OUT",
     "PACKAGE",
+    "UNTAGGED",
     "Record",
     "command_line",
     "documents_of",
@@ -54,6 +55,13 @@ __all__ = [
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PACKAGE = "lm-eval-grounded"
+
+LEFT_OUT = "documents_left_out"
+"""Key of a task's metadata in the results: how many documents were left out, by reason."""
+
+UNTAGGED = "answers that the detector cannot read"
+"""The reason that belongs to the scoring, not to the answers: another detector may read them."""
+
 _NEEDED = (PACKAGE, "bm25s", "janome", "jieba", "rouge-score")
 """Distributions that decide prompts and scores."""
 _WHERE_USED = {"sentence_transformers": "sentence-transformers", "vllm": "vllm"}

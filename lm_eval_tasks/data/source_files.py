@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["SourceFile", "files", "find"]
+from custom_metrics.usage.plain_errors import PlainError
+
+__all__ = ["CorruptSource", "MissingSource", "SourceFile", "files", "find"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,20 @@ class SourceFile:
 
     def __str__(self) -> str:
         return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
+
+
+class MissingSource(PlainError, FileNotFoundError):
+    """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded.
+
+    Attributes:
+        files: the ``SourceFile`` of each, where they are known to be several.
+    """
+
+    files: Sequence[SourceFile] = ()
+
+
+class CorruptSource(PlainError, ValueError):
+    """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""
 
 
 _TABLE = "source_files.tsv"

@@ -18,12 +18,10 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.data.cache import CACHE_VARIABLE, cache_folder
+from lm_eval_tasks.data.atomic import CACHE_VARIABLE, cache_folder, whole_file
 from lm_eval_tasks.data.digests import has_checksum
 from lm_eval_tasks.data.downloads import MIRROR_VARIABLE, downloaded, fetch, fetch_command, is_offline
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
-from lm_eval_tasks.data.source_files import SourceFile, files, find, know
+from lm_eval_tasks.data.source_files import CorruptSource, MissingSource, SourceFile, files, find, know
 from lm_eval_tasks.data.tables import check_end, check_readable
 
 __all__ = [

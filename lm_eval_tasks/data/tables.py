@@ -1,4 +1,4 @@
-"""Reading the public files: TSV rows and JSON lines, plain or gzipped, with errors that name file and line."""
+"""Reading tables: those that ship, and public files (TSV, CSV, JSON lines, gzipped or not) with errors that name a line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,29 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.source_files import CorruptSource
 
-__all__ = ["check_end", "check_readable", "read_csv", "read_json_lines", "read_lines", "read_quoted_tsv", "read_tsv"]
+__all__ = [
+    "check_end",
+    "check_readable",
+    "read_csv",
+    "read_json_lines",
+    "read_lines",
+    "read_quoted_tsv",
+    "read_tsv",
+    "shipped_rows",
+]
+
+
+def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
+    """The rows of a TSV file with a header that lies beside the modules of a package."""
+    text = resources.files(package).joinpath(name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines(), delimiter="\t"))
 
 
 def _open(path: Path, gzipped: bool) -> IO[str]:

@@ -1,4 +1,7 @@
-"""Loaders of documents: options of a task's YAML and of the user become a call of the benchmark's ``load``."""
+"""Loaders of documents: options of a task's YAML and of the user become a call of the benchmark's ``load``.
+
+A loader lists the public files that it needs before it reads any. So one error names all that are missing.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["Options", "Places", "TaskLoader"]
+__all__ = ["Options", "Places", "TaskLoader", "needed_files", "require_files"]
 
 Options = Mapping[str, Any]
 Places = Iterable[tuple[str, str]]
@@ -37,6 +41,7 @@ class TaskLoader:
             raise ``KeyError`` and ``TypeError`` for options that `load` refuses.
         of_task: parameters that a task's YAML decides, and no user.
         more: options that `load` takes beside its parameters.
+        logged_elsewhere: columns that are left out of samples, because the prompt or another field has their text.
     """
 
     def __init__(
@@ -45,9 +50,11 @@ class TaskLoader:
         files: Callable[[Options], Places],
         of_task: Iterable[str] = (),
         more: Iterable[str] = (),
+        logged_elsewhere: Iterable[str] = (),
     ) -> None:
         self.load = load
         self._files = files
+        self.logged_elsewhere = tuple(logged_elsewhere)
         named = inspect.signature(load).parameters.values()
         self._parameters = [each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD]
         self.known = (*(name for name in self._parameters if name not in set(of_task)), *more)
@@ -58,9 +65,9 @@ class TaskLoader:
 
     def options(self, given: Options) -> dict[str, Any]:
         """The arguments for `load`."""
-        said = {f"{_OF_TASK}{name}": name for name in self._parameters}
-        of_task = {said[key]: value for key, value in given.items() if key in said and value is not None}
-        return {**{key: value for key, value in given.items() if key not in said}, **of_task}
+        of_yaml = {f"{_OF_TASK}{name}": name for name in self._parameters}
+        of_task = {of_yaml[key]: value for key, value in given.items() if key in of_yaml and value is not None}
+        return {**{key: value for key, value in given.items() if key not in of_yaml}, **of_task}
 
     def files(self, given: Options) -> list[tuple[str, str]]:
         """The public files that are read; see the argument of this name."""
@@ -73,3 +80,65 @@ class TaskLoader:
     def __repr__(self) -> str:  # stands in results files, as the harness writes down the configuration
         # The harness names the module of a file beside a YAML after its whole path.
         return f"{Path(self.load.__module__).name}.{self.load.__qualname__}"
+
+
+def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
+    """The files that a task's loader cannot do without, in the order in which it reads them.
+
+    Args:
+        loader: the task's ``custom_dataset``.
+        options: what it is given: the task's metadata and ``dataset_kwargs``.
+
+    Returns:
+        None for a loader of another package, for documents of earlier samples, and for options that the loader refuses.
+    """
+    if not isinstance(loader, TaskLoader) or options.get("samples") is not None:
+        return []
+    try:
+        return [sources.find(*place) for place in loader.files(options)]
+    except (KeyError, TypeError, UsageError):  # no such language or split: the loader says so
+        return []
+
+
+def require_files(loader: Any, options: Options) -> None:
+    """Refuse a task that lacks files which nothing will download: those of a mirror, or offline.
+
+    Args:
+        loader, options: see :func:`needed_files`.
+
+    Raises:
+        MissingSource: which they are, with the one command that fetches them all.
+    """
+    mirror = options.get("mirror")
+    files = needed_files(loader, options) if mirror is None or isinstance(mirror, str) else []
+    if not files:
+        return
+    folder = sources.mirror_folder(mirror)
+    if folder is None and not sources.is_offline():
+        return
+    lacking = [file for file in files if sources.local_copy(file, folder) is None]
+    if len(lacking) == 1:
+        try:
+            sources.locate(lacking[0].repository, lacking[0].path, mirror)
+        except sources.MissingSource as error:
+            error.files = lacking
+            raise
+    elif lacking:
+        several = sources.MissingSource(_all_missing(lacking, folder))
+        several.files = lacking
+        raise several
+
+
+def _all_missing(lacking: list[sources.SourceFile], folder: Path | None) -> str:
+    """The message about several files."""
+    names = ", ".join(f"{file.repository}/{file.path}" for file in lacking)
+    command = sources.fetch_command(lacking, folder)
+    if folder:
+        return (
+            f"{len(lacking)} public files are not in the mirror {folder.resolve()}: {names}. On a machine with internet, "
+            f"`{command}` puts them there."
+        )
+    return (
+        f"{len(lacking)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No mirror "
+        f"is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
+    )

@@ -67,7 +67,7 @@ def detection_base(
     process_results: str,
     reply: Step = "final_answer",
     metrics: tuple[Metric, ...] = (),
-    task: str = "lm_eval_tasks.harness.detection_task.DetectionTask",
+    task: str = "lm_eval_tasks.harness.task.GroundedTask",
 ) -> Base:
     """The base of detection tasks.
 

@@ -1,23 +1,36 @@
 """Labelled answers of the benchmarks and of files, for detectors to be trained on.
 
 A benchmark that has some holds a ``labelled.py`` whose ``LABELLED`` names its collections. No list names the benchmark.
+
+A line of a file is an object with ``question``, ``reference``, ``answer``, ``spans`` (a list of ``[start, end, category]``)
+and ``language``. It may have ``model``, ``article``, ``group`` (a key that translations of one text share), ``soft`` (a
+list of ``[start, end, share of annotators]``) and ``annotations`` (``real``, ``gold``, or ``silver``, the default). Places
+are whole numbers, in characters of the answer.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, span_of
+from detector_plugin.calibration import ANNOTATIONS
 from detector_plugin.labelled import LabelledAnswer, is_unreadable
-from lm_eval_tasks.data.source_errors import MissingSource
-from lm_eval_tasks.data.sources import mirror_folder
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder
+from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import catalogue
 
-__all__ = ["Collection", "collections", "labelled_answers", "readable"]
+__all__ = ["EMPTY", "Collection", "collections", "labelled_answers", "read_labelled_lines", "readable"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+
+EMPTY = "answers left out, empty or only white space"
+_USUAL = "silver"  # the kind that promises least
 
 
 class Collection(NamedTuple):
@@ -83,3 +96,89 @@ def labelled_answers(
 def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
     """The answers to learn from: those whose reference is text, not marks of what a translation model could not write."""
     return [document for document in documents if not is_unreadable(document.reference)]
+
+
+def read_labelled_lines(path: Path, seen: Counter[str]) -> list[LabelledAnswer]:
+    """The labelled answers of a file.
+
+    Args:
+        path: of the file, ``.jsonl`` or ``.jsonl.gz``.
+        seen: what was left out is counted here.
+
+    Raises:
+        MissingSource: there is no such file.
+        CorruptSource: a line is no labelled answer; the message says which, and why.
+    """
+    if not path.is_file():
+        raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
+    found = []
+    for number, row in read_json_lines(path, seen):
+        try:
+            document = _document(row)
+        except ValueError as error:
+            raise CorruptSource(f"{path}, line {number}: no labelled answer: {error}") from error
+        if document.answer.strip():
+            found.append(document)
+        else:
+            seen[EMPTY] += 1
+    return found
+
+
+def _document(row: Mapping[str, Any]) -> LabelledAnswer:
+    answer = _text(row, "answer")
+    annotations = _text(row, "annotations", needed=False) or _USUAL
+    if annotations not in ANNOTATIONS:
+        raise ValueError(f"annotations is {annotations!r}, none of {', '.join(ANNOTATIONS)}")
+    language = _text(row, "language")
+    if not language.strip():
+        raise ValueError("language is empty; it is an ISO 639 code such as de")
+    model = _text(row, "model", needed=False)
+    return LabelledAnswer(
+        reference=_text(row, "reference"),
+        answer=answer,
+        language=language.strip(),
+        annotations=annotations,
+        spans=tuple(_span(value, len(answer)) for value in _listed(row, "spans")),
+        question=_text(row, "question", needed=False),
+        model=model,
+        soft=None if row.get("soft") is None else tuple(_soft(value, len(answer)) for value in _listed(row, "soft")),
+        article=_text(row, "article", needed=False),
+        group=_text(row, "group", needed=False).strip(),
+    )
+
+
+def _text(row: Mapping[str, Any], key: str, needed: bool = True) -> str:
+    value = row.get(key)
+    if not isinstance(value, str) and (needed or value is not None):
+        raise ValueError(f"{key} is {type(value).__name__}, not a text")
+    return value or ""
+
+
+def _listed(row: Mapping[str, Any], key: str) -> list[Any]:
+    value = row.get(key)
+    if not isinstance(value, list):
+        raise ValueError(f"{key} is {type(value).__name__}, not a list of [start, end, ...]")
+    return value
+
+
+def _span(value: Any, length: int) -> Span:
+    if isinstance(value, list) and len(value) == 2:
+        value = [*value, HALLUCINATION]
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError(f"spans hold {str(value)[:80]}, not [start, end, category]")
+    span = _inside(span_of(value), length)
+    if span.category not in (*CATEGORIES, HALLUCINATION):
+        raise ValueError(f"category {span.category!r} is none of {', '.join((*CATEGORIES, HALLUCINATION))}")
+    return span
+
+
+def _soft(value: Any, length: int) -> Span:
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError(f"soft holds {str(value)[:80]}, not [start, end, share]")
+    return _inside(span_of([value[0], value[1], HALLUCINATION, value[2]]), length)
+
+
+def _inside(span: Span, length: int) -> Span:
+    if span.end > length:
+        raise ValueError(f"a span ends at {span.end}, but the answer has {length} characters")
+    return span

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-__all__ = ["WEIGHTLESS"]
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["WEIGHTLESS", "Unanswered", "unanswered"]
 
 WEIGHTLESS = ("grounded-baseline", "replay", "hallucination-detector")
 """Models of ours, as in ``--model``. Their answers follow from documents and files, not from a prompt, and they name their
 results themselves."""
+
+
+class Unanswered(str):
+    """A missing response: that of ``replay`` with ``missing=skip``, as the harness wants one response a request.
+
+    :class:`lm_eval_tasks.harness.task.GroundedTask` leaves the document out before anything is scored: it is in no
+    denominator, in no sample, and not in the number of documents. A task of another package reads an empty answer.
+    """
+
+    __slots__ = ()
+
+
+def unanswered(requests: Iterable[Any]) -> frozenset[int]:
+    """Ids of the documents of which a request was not answered."""
+    return frozenset(
+        request.doc_id for request in requests if any(isinstance(given, Unanswered) for given in request.resps)
+    )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from lm_eval_tasks.data.unanswered import LEFT_OUT, UNTAGGED
+from lm_eval_tasks.data.provenance import LEFT_OUT, UNTAGGED
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.harness.task import GroundedTask
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,11 +15,10 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.linearisation import Rows
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.unanswered import LEFT_OUT, unanswered
-from lm_eval_tasks.definition import catalogue, needed_files
-from lm_eval_tasks.definition.loading import TaskLoader
-from lm_eval_tasks.harness import autoload, harness_results, request_cache
-from lm_eval_tasks.harness import run_warnings as outcome
+from lm_eval_tasks.data.provenance import LEFT_OUT
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.definition.loading import TaskLoader, require_files
+from lm_eval_tasks.harness import autoload, harness_results, run_warnings, unanswered
 from lm_eval_tasks.harness.figures import RunFigures, reported
 
 __all__ = ["GroundedTask"]
@@ -30,21 +31,20 @@ autoload.register()  # the harness imports a task's class before it looks up the
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     """A harness task with these additions:
 
-    - Cached requests (``--cache_requests``) are known by their documents and prompts
-      (:mod:`lm_eval_tasks.harness.request_cache`).
+    - Cached requests (``--cache_requests``) are known by their documents and prompts.
     - The folder of the results is tried before the first request
       (:func:`lm_eval_tasks.harness.harness_results.try_output`).
     - If a rank of a distributed run has no question, every rank ends with an error. The harness raises it on that rank
       alone, and the others wait for it.
     - Answers that no file can hold are made writable, and counted. The harness would lose every sample after one.
     - One message names all public files that are missing, with the command that fetches them
-      (:mod:`lm_eval_tasks.definition.needed_files`).
+      (:func:`lm_eval_tasks.definition.loading.require_files`).
     - A line of the log warns of a model that does not fit the task, and of too few questions
       (:mod:`lm_eval_tasks.harness.run_warnings`).
     - A line of the log warns of a run that looks broken, once a task (:mod:`custom_metrics.broken_run`). In a distributed
       run every rank looks at its own answers; none waits for another.
-    - Documents that a model left unanswered (:mod:`lm_eval_tasks.data.unanswered`) are left out of all figures, and
-      counted.
+    - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are left out of all figures,
+      and counted.
     - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
       (:mod:`lm_eval_tasks.data.provenance`).
     - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``
@@ -56,9 +56,6 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     Attributes:
         asked: settings of the run that the harness does not write into its results.
     """
-
-    LOGGED_ELSEWHERE: tuple[str, ...] = ()
-    """Columns that are left out of samples, because the prompt or ``target`` has their text."""
 
     _instances: Any
     _left_out: frozenset[int] = frozenset()
@@ -77,14 +74,13 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """The documents, as the harness loads them; files that are missing are said all at once.
+        """The documents, as the harness loads them; one error names all files that are missing.
 
         Raises:
             MissingSource: files that the mirror lacks, or that are in no cache and may not be downloaded.
         """
-        needed_files.require(
-            self.config.custom_dataset, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})}
-        )
+        loader = self.config.custom_dataset
+        require_files(loader, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})})
         super().download(dataset_kwargs, **kwargs)
 
     def build_all_requests(self, **options: Any) -> None:
@@ -110,14 +106,14 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             )
         if options.get("rank", 0) == 0:
             harness_results.try_output()
-        if options.get("rank", 0) == 0 and number < outcome.FEW:
+        if options.get("rank", 0) == 0 and number < run_warnings.FEW:
             docs = list(self.eval_docs)
             evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
-            outcome.say_of_questions(self.config.task, evaluated, docs)
+            run_warnings.say_of_questions(self.config.task, evaluated, docs)
         if options.get("cache_requests"):
             alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
             super().build_all_requests(**{**options, **alone})
-            options = request_cache.told_apart(options, self._instances, self.eval_docs)
+            options = _with_content_key(options, self._instances, self.eval_docs)
         super().build_all_requests(**options)
 
     def apply_filters(self) -> Any:
@@ -137,9 +133,9 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             )
         filtered = super().apply_filters()
         answered = self.config.task, self.config.filter_list or (), self._instances or ()
-        prompting = outcome.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
-        outcome.say_of_answers(*answered, prompting)
-        outcome.say_where_broken(*answered, self.is_generated, prompting)
+        prompting = run_warnings.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
+        run_warnings.say_of_answers(*answered, prompting)
+        run_warnings.say_where_broken(*answered, self.is_generated, prompting)
         return filtered
 
     @property
@@ -168,10 +164,12 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 yield number, dict(doc)
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of a document. Columns in ``LOGGED_ELSEWHERE`` are removed from the document afterwards."""
+        """The values of a document. Columns that a sample has elsewhere are removed from the document
+        afterwards."""
         values = super().process_results(doc, results)
         self._scored = doc, self.doc_to_target(doc)
-        for column in self.LOGGED_ELSEWHERE:
+        loader = self.config.custom_dataset
+        for column in loader.logged_elsewhere if isinstance(loader, TaskLoader) else ():
             doc.pop(column, None)
         return values
 
@@ -223,3 +221,24 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             name, table = self._table_elsewhere
             config["metadata"]["benchmark"] = {"name": name, **table.as_json()}
         return config
+
+
+def _with_content_key(
+    options: Mapping[str, Any], first: Iterable[Any], docs: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The options of ``build_all_requests``, with a tokenizer's name that holds a digest of what is asked.
+
+    The harness uses that name for the key of its request cache only. Its own keys are the task's name, shots and chat
+    template: with these alone it would reuse requests of other options, another mirror or another version of the prompt.
+
+    Args:
+        options: of the run.
+        first: the requests of the first document: template, shots, system prompt, generation settings.
+        docs: all documents.
+    """
+    digest = hashlib.sha256(
+        json.dumps([[request.arguments for request in first], options.get("samples")], default=str).encode()
+    )
+    for doc in docs:
+        digest.update(json.dumps(doc, sort_keys=True, default=str).encode())
+    return {**options, "tokenizer_name": f"{options.get('tokenizer_name', '')}-content{digest.hexdigest()[:32]}"}

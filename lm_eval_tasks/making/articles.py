@@ -10,7 +10,7 @@ from typing import Any
 from custom_metrics.reading.spans import CATEGORIES, Span, span_of
 from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_json_lines
 
 __all__ = ["TEXTS", "read_rows", "spans_in"]

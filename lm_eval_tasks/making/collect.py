@@ -11,7 +11,7 @@ from custom_metrics.abstention.folding import fold
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import read_samples, samples_files
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.making import steps
 
 __all__ = ["Collected", "collect"]

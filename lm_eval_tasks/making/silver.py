@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custom_metrics.reading.spans import Span
-from custom_metrics.reading.tagged_text import merged
+from custom_metrics.reading.tagged_text import ParseReport, merged, parse
 from lm_eval_tasks.making.replies import Reading, kept, left_out
-from lm_eval_tasks.mfava.annotations import ParseReport, parse
 
 __all__ = ["BROKEN", "read_silver"]
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.reading.tagged_text import render
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import ParseReport, align, parse, render, tag_counts
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import UNREADABLE, is_unreadable
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
-from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
 from lm_eval_tasks.mfava.passages import passages_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["documents", "load", "load_task"]
+__all__ = ["AnnotationReport", "annotate", "documents", "load", "load_task"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -68,7 +70,7 @@ def _files(options: Options) -> Places:
     return [(REPOSITORY, file_of(LANGUAGES[options.get("language", "")]))]
 
 
-load_task = TaskLoader(load, _files, of_task=("language", "annotations"))
+load_task = TaskLoader(load, _files, of_task=("language", "annotations"), logged_elsewhere=("reference", "target"))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
@@ -161,3 +163,55 @@ def _check(path: Path, number: int, row: Any, columns: tuple[str, ...]) -> None:
             raise sources.CorruptSource(
                 f"{path}, document {number}: {column!r} is {type(row.get(column)).__name__}, not a text"
             )
+
+
+@dataclass
+class AnnotationReport:
+    """Counts from reading the annotations of some documents.
+
+    Attributes:
+        parsed: repairs of the tags.
+        kinds: documents by :class:`~custom_metrics.reading.tagged_text.Alignment` kind.
+        tags: opening tags as the paper counted them (Table 2).
+        carried: spans that stand on the documents' texts in the end.
+    """
+
+    parsed: ParseReport = field(default_factory=ParseReport)
+    kinds: Counter[str] = field(default_factory=Counter)
+    tags: Counter[str] = field(default_factory=Counter)
+    carried: int = 0
+
+    @property
+    def aligned_share(self) -> float:
+        """Share of the documents whose annotations could be brought onto their text; ``nan`` without documents."""
+        documents = sum(self.kinds.values())
+        return 1 - self.kinds["lost"] / documents if documents else float("nan")
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.kinds.most_common())
+        repaired = ", ".join(f"{number} {what}" for what, number in self.parsed.repaired.most_common()) or "nothing"
+        return (
+            f"annotated texts: {kinds}; {self.aligned_share:.2%} aligned; {sum(self.tags.values())} opening tags as the "
+            f"paper counts them, {self.carried} spans; repaired: {repaired}"
+        )
+
+
+def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list[Span] | None:
+    """Spans of a tagged text, in characters of the text that was annotated.
+
+    Args:
+        annotated: the tagged copy.
+        text: what was given to the annotators.
+        report: what was repaired and how the copy fits is counted here.
+
+    Returns:
+        The spans; ``None`` where the copy has next to nothing in common with the text.
+    """
+    copy, spans = parse(annotated, report.parsed)
+    alignment = align(copy, spans, text)
+    report.kinds[alignment.kind] += 1
+    report.tags.update(tag_counts(annotated))
+    if alignment.kind == "lost":
+        return None
+    report.carried += len(alignment.spans)
+    return alignment.spans

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,15 @@ from custom_metrics.statistics.intervals import percentile_bounds, resampled_sum
 from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_groups
 from detector_plugin.lexical.training import weights_name
-from lm_eval_tasks.mfava.reliability import bins, calibration_error, draw
+from lm_eval_tasks.data.atomic import whole_file
 
-__all__ = ["Reading", "read", "readings", "summary"]
+__all__ = ["Bin", "Reading", "bins", "calibration_error", "draw", "read", "readings", "summary"]
 
 
 HALVINGS = 3
 """Of the texts, where figures with and without translations in training are compared."""
+
+BINS = 10
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,76 @@ def _rho(document: LabelledAnswer, reading: Reading) -> float:
         ((s.start, s.end, s.probability) for s in reading.spans),
         len(document.answer),
     )
+
+
+# ------------------------------------------------------------------------------------------------------- reliability
+
+
+class Bin(NamedTuple):
+    """Words whose probabilities are alike.
+
+    Attributes:
+        probability: their mean.
+        share: of them that is hallucinated.
+        words: how many.
+    """
+
+    probability: float
+    share: float
+    words: int
+
+
+def bins(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> list[Bin]:
+    """Words in ten bins of equal width, from low to high; empty bins are left out."""
+    number = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    words = np.bincount(number, minlength=BINS)
+    sums = np.bincount(number, probabilities, BINS), np.bincount(number, hallucinated, BINS)
+    return [Bin(float(p / n), float(h / n), int(n)) for p, h, n in zip(*sums, words, strict=True) if n]
+
+
+def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> float:
+    """Expected calibration error in ten bins of equal width (Guo et al. 2017, equation 3); ``nan`` without words."""
+    found = bins(probabilities, hallucinated)
+    words = sum(one.words for one in found)
+    return sum(one.words * abs(one.probability - one.share) for one in found) / words if words else float("nan")
+
+
+def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
+    """A reliability diagram, as a picture in the format that the path's ending names.
+
+    Args:
+        curves: bins by what their words are of.
+        path: of the picture.
+
+    Raises:
+        ModuleNotFoundError: matplotlib (``lm-eval-grounded[report]``) is not installed.
+    """
+    import matplotlib
+
+    matplotlib.use("agg")
+    # The same figures give the same bytes.
+    matplotlib.rcParams.update({"svg.hashsalt": "lm-eval-grounded", "svg.fonttype": "none", "font.size": 11})
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(5.6, 5), layout="constrained")
+    axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", label="as it says")
+    for (name, curve), style in zip(curves.items(), ("o-", "s--", "^-."), strict=False):
+        axes.plot([one.probability for one in curve], [one.share for one in curve], style, label=name)
+    axes.set(
+        xlabel="probability that the detector gives a word",
+        ylabel="share of these words that is hallucinated",
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left", frameon=False)
+    with whole_file(path) as partial:
+        figure.savefig(partial, format=path.suffix.removeprefix("."), metadata={"Date": None}, facecolor="white")
+    pyplot.close(figure)
+
+
+# ------------------------------------------------------------------------------------------------------- command line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
-from importlib import resources
+
+from lm_eval_tasks.data.tables import shipped_rows
 
 __all__ = ["GOLD_FILE", "LANGUAGES", "REPOSITORY", "SPLIT", "Language"]
 
@@ -43,8 +43,6 @@ class Language:
 
 
 def _read() -> dict[str, Language]:
-    table = resources.files("lm_eval_tasks.mfava").joinpath("languages.tsv").read_text("utf-8")
-
     def path(file: str) -> str:
         return f"datasets/{file}" if file else ""
 
@@ -58,7 +56,7 @@ def _read() -> dict[str, Language]:
             path(row["queries_file"]),
             int(row["articles"] or 0),
         )
-        for row in csv.DictReader(table.splitlines(), delimiter="\t")
+        for row in shipped_rows("lm_eval_tasks.mfava", "languages.tsv")
     }
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.harness.detection_task import DetectionTask
 from lm_eval_tasks.harness.detector_task import DetectingTask
+from lm_eval_tasks.harness.task import GroundedTask
 
 __all__ = ["CategoryTask", "EstimationTask"]
 
@@ -23,7 +23,7 @@ class EstimationTask(DetectingTask):
             yield f"{rate}_std", figure, "subsets of questions; standard deviation between them"
 
 
-class CategoryTask(DetectionTask):
+class CategoryTask(GroundedTask):
     """A detection task by category, with the figures of each category."""
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:

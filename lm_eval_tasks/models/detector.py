@@ -17,7 +17,7 @@ from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.filters import as_text
 from detector_plugin.loading import load_detector, takes
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.data.unanswered import Unanswered
+from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
 __all__ = ["HallucinationDetector"]

@@ -33,9 +33,9 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.provenance import local_file
 from lm_eval_tasks.data.samples import dated_task, task_of
-from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_lines
-from lm_eval_tasks.data.unanswered import Unanswered
+from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer, digest_of, options_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs.finding import find_files

@@ -80,7 +80,7 @@ def _files(options: Options) -> Places:
     return [(REPOSITORY, name) for name in (known.pages_file, *answers)] if answers else []
 
 
-load_task = TaskLoader(load, _files, of_task=("language",))
+load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 

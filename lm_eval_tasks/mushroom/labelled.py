@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from custom_metrics.reading.spans import Span, span_of
 from detector_plugin.labelled import REAL, LabelledAnswer
+from lm_eval_tasks.data.tables import shipped_rows
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
-from lm_eval_tasks.mushroom.families import family
 from lm_eval_tasks.mushroom.languages import LANGUAGES
 
 __all__ = ["LABELLED"]
+
+
+@lru_cache(maxsize=1)
+def _families() -> list[tuple[str, str]]:
+    return [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks.mushroom", "families.tsv")]
+
+
+def _family(model: str) -> str:
+    """The family of a model's id: models that were trained from one base model, which know and say the same.
+
+    That of the first row of ``families.tsv`` whose part its name holds, else the name.
+    """
+    name = model.rsplit("/", 1)[-1].lower()
+    return next((family for part, family in _families() if part in name), name)
 
 
 def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
@@ -21,7 +37,7 @@ def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:
             annotations=REAL,
             spans=tuple(span_of([s["start"], s["end"], s["category"]]) for s in row["spans"]),
             question=row["query"],
-            family=family(row["model"]),
+            family=_family(row["model"]),
             model=row["model"],
             soft=tuple(Span(s["start"], s["end"], probability=s["prob"]) for s in row["soft_labels"]),
             article=row["url"],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
-from importlib import resources
+
+from lm_eval_tasks.data.tables import shipped_rows
 
 __all__ = ["LANGUAGES", "REPOSITORY", "SPLITS", "WITHOUT_PAGES", "Language"]
 
@@ -36,13 +36,10 @@ class Language:
         return f"splits/val/v2/mushroom.{self.code}-val.v2.extra.jsonl"
 
 
-def _rows() -> list[dict[str, str]]:
-    table = resources.files("lm_eval_tasks.mushroom").joinpath("languages.tsv").read_text("utf-8")
-    return list(csv.DictReader(table.splitlines(), delimiter="\t"))
+_ROWS = shipped_rows("lm_eval_tasks.mushroom", "languages.tsv")
 
-
-LANGUAGES = {row["code"]: Language(row["code"], row["language"]) for row in _rows() if row["pages"] == "yes"}
+LANGUAGES = {row["code"]: Language(row["code"], row["language"]) for row in _ROWS if row["pages"] == "yes"}
 """Code to language, those with pages."""
 
-WITHOUT_PAGES = {row["code"]: row["language"] for row in _rows() if row["pages"] == "no"}
+WITHOUT_PAGES = {row["code"]: row["language"] for row in _ROWS if row["pages"] == "no"}
 """Code to name of those whose answers are annotated, but whose pages are not in the repository."""

@@ -14,7 +14,7 @@ _BASE = Base(
     "_nomiracl_base",
     """\
 What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can include it: README.md, "Your own prompt".""",
-    task="lm_eval_tasks.nomiracl.task.NomiraclTask",
+    task="lm_eval_tasks.harness.task.GroundedTask",
     documents="lm_eval_tasks.nomiracl.dataset.load_task",
     dataset_path="miracl/nomiracl",
     include=("_nomiracl_vanilla",),

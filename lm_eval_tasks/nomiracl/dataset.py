@@ -6,14 +6,12 @@ runs the repository's loading script.
 
 from __future__ import annotations
 
-import csv
 import logging
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines, read_tsv
+from lm_eval_tasks.data.tables import read_json_lines, read_tsv, shipped_rows
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 
@@ -141,7 +139,7 @@ def _files(options: Options) -> Places:
     return [(REPOSITORY, f"{folder}/{name}") for name in (*names, "corpus.jsonl.gz")]
 
 
-load_task = TaskLoader(load, _files, of_task=("language",))
+load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("passages", "titles"))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
@@ -232,10 +230,9 @@ def _chosen(
 @lru_cache(maxsize=1)
 def published_questions() -> dict[str, dict[str, int]]:
     """Language and subset to the number of test questions in the released answers; those that are not known are absent."""
-    table = resources.files("lm_eval_tasks.nomiracl").joinpath("published_questions.tsv").read_text("utf-8")
     return {
         row.pop("language"): {subset: int(number) for subset, number in row.items() if number}
-        for row in csv.DictReader(table.splitlines(), delimiter="\t")
+        for row in shipped_rows("lm_eval_tasks.nomiracl", "published_questions.tsv")
     }
 
 

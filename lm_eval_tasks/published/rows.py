@@ -8,12 +8,13 @@ read.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
+
+from lm_eval_tasks.data.tables import shipped_rows
 
 __all__ = ["PublishedRow", "Source", "all_rows", "family_of", "rows_for", "sources"]
 
@@ -123,7 +124,7 @@ def sources() -> dict[str, Source]:
     """Table to source, in the order of ``sources.yaml``."""
     import yaml
 
-    found = yaml.safe_load(_text("sources.yaml"))
+    found = yaml.safe_load(resources.files("lm_eval_tasks.published").joinpath("sources.yaml").read_text("utf-8"))
     return {
         name: Source(name=name, **{**said, "any_prompt": tuple(said.get("any_prompt", ()))})
         for name, said in found.items()
@@ -145,7 +146,7 @@ def _by_family() -> dict[tuple[str, str], list[PublishedRow]]:
 
 
 def _rows(source: Source) -> Iterator[PublishedRow]:
-    for line in csv.DictReader(_text(f"{source.name}.tsv").splitlines(), delimiter="\t"):
+    for line in shipped_rows("lm_eval_tasks.published", f"{source.name}.tsv"):
         shots = int(line["num_fewshot"]) if line["num_fewshot"] else None
         for metric, cell in line.items():
             if metric not in _KEYS and cell:
@@ -175,7 +176,3 @@ def _calibrated(source: Source) -> Iterator[PublishedRow]:
             for metric in ("precision", "recall"):
                 task = f"mfava_detection_{language}_{kind}"
                 yield PublishedRow(source, source.detector, task, "", None, metric, getattr(found, metric))
-
-
-def _text(name: str) -> str:
-    return resources.files("lm_eval_tasks.published").joinpath(name).read_text("utf-8")

@@ -13,7 +13,7 @@ from typing import Any
 from custom_metrics.broken_run import Prompting
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.samples import dated_task
-from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS

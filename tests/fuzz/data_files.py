@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from detector_plugin.transformers.engines import pooling_api
 from lm_eval_tasks.clapnq import dataset as clapnq
-from lm_eval_tasks.clapnq.logged import logged_questions
-from lm_eval_tasks.data.source_errors import CorruptSource
-from lm_eval_tasks.detection.labelled_lines import read_labelled_lines
+from lm_eval_tasks.clapnq.dataset import logged_questions
+from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from lm_eval_tasks.mfava.dataset import read_articles
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.mushroom.pages import Page

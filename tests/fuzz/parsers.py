@@ -30,13 +30,13 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.data.samples import read_samples
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.language_tags import code_of
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.articles import read_rows
-from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
+from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.html_text import read_page
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels

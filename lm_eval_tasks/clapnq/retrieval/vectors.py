@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.retrieval.best import best_of
 from lm_eval_tasks.data.atomic import checksum, whole_file
-from lm_eval_tasks.data.source_errors import CorruptSource
+from lm_eval_tasks.data.sources import CorruptSource
 
 __all__ = ["BLOCK", "Vectors", "best_rows"]
 

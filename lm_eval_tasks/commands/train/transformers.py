@@ -23,8 +23,7 @@ from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import RECORD, FinishedAlready
 from detector_plugin.transformers.training.splitting import split
 from lm_eval_tasks.commands import names_in
-from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, readable
-from lm_eval_tasks.detection.labelled_lines import read_labelled_lines
+from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
 
 __all__ = ["over_seeds", "read_data", "shown", "summary", "train"]
 

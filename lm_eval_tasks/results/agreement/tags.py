@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered
+from custom_metrics.reading.tagged_text import parse
 from custom_metrics.reading.words import words
 from custom_metrics.statistics.agreement import any_label, cohen_kappa, contingency_table
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate, parse
+from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.results.agreement.raters import Key, Pair, named, quoted
 from lm_eval_tasks.results.agreement.results import Result, Table, estimates_of

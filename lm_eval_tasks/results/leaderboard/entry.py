@@ -17,7 +17,7 @@ from custom_metrics.broken_run import are_equal
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import Unit
-from lm_eval_tasks.data.source_errors import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.leaderboard.numbers import numbers_of, passages_of
 from lm_eval_tasks.results.report.broken import EQUAL, one_sided

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
-from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.wording import p_value

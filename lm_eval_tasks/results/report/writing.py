@@ -11,7 +11,7 @@ from pathlib import Path
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.data.source_errors import MissingSource
+from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.compare.rendering import FORMATS
 from lm_eval_tasks.results.report.answers import Read, read_once
