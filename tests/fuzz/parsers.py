@@ -43,7 +43,7 @@ from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.results import agreement
 from tests.fuzz import texts
 from tests.fuzz.data_files import DATA_FILES
-from tests.fuzz.parser import Parser, from_file, times
+from tests.fuzz.parser import Parser, from_file, in_bytes, times
 
 # ----------------------------------------------------------------------------------------------------------- checks
 
@@ -285,8 +285,7 @@ _calibrations = texts.records(
         ),
     }
 ).map(lambda value: {"format": 1, "detector": {}, **value})
-_whole = _calibrations.map(lambda value: json.dumps(value).encode())
-_cut = _whole.flatmap(lambda content: st.integers(0, len(content)).map(lambda end: content[:end]))
+_calibration_files = _calibrations.map(lambda value: json.dumps(value).encode())
 _rated = texts.lines(
     texts.records({"id": st.sampled_from(["1", "2", 3]), "rating": st.sampled_from(["1", "4", 2, 3.5, "unread", None])})
 )
@@ -298,42 +297,13 @@ _FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "
 _TREC = texts.table(_FIELDS, 6, " ") | st.lists(
     st.tuples(*(st.sampled_from(_FIELDS[2:]) for _ in range(6))).map(" ".join), max_size=5
 ).map(lambda rows: "\n".join(rows).encode())
-_TAG_PIECES = [
-    "de",
-    "zh",
-    "cmn",
-    "Hans",
-    "CH",
-    "-",
-    "_",
-    "x",
-    "pt",
-    "BR",
-    "yue",
-    "mul",
-    "und",
-    "art-lojban",
-    "u-co-phonebk",
-    "1996",
-]
+_TAG_PIECES = "de zh cmn Hans CH - _ x pt BR yue mul und art-lojban u-co-phonebk 1996".split()
 
 PARSERS: dict[str, Parser] = {
     "tagged text": Parser(
         _tagged_text,
         texts.tagged,
-        growing=times(
-            "<entity>",
-            "</invented>",
-            "<entity>a",
-            "<",
-            "< ",
-            "<a ",
-            "&amp;",
-            "<entity a='",
-            "&" + "amp;lt;",
-            "\n<mark>",
-            "<a a=a a=a a=a ",
-        ),
+        growing=times("<entity>¦</invented>¦<entity>a¦<¦< ¦<a ¦&amp;¦<entity a='¦&amp;lt;¦\n<mark>¦<a a=a a=a a=a "),
     ),
     "annotations": Parser(_annotations, st.tuples(texts.tagged, texts.of(["die Katze ", "Berlin"])), costly=True),
     "detector tags": Parser(
@@ -342,33 +312,15 @@ PARSERS: dict[str, Parser] = {
     "final answer": Parser(
         _final_answer,
         texts.answer,
-        growing=times(
-            "<think>",
-            "</think>",
-            "<|channel|>",
-            "[INST]",
-            "</s>",
-            "< ",
-            "[",
-            "{",
-            '{"answer":',
-            "```\n",
-            "\n\n",
-            "\n \n",
-            "\x1b[",
-            "\x1b]a",
-            "<|im_end|> ",
-            "<|a",
-            "<|a|> ",
-            " ",
-            "assistant\n",
-            "\nQUESTION:",
-        ),
+        growing={
+            **times("<think>¦</think>¦<|channel|>¦[INST]¦</s>¦< ¦[¦{¦```\n¦\n\n¦\n \n¦ ¦assistant\n¦\nQUESTION:"),
+            **times('{"answer":¦\x1b[¦\x1b]a¦<|im_end|> ¦<|a¦<|a|> '),
+        },
     ),
     "replies to make data": Parser(
         _making,
         texts.tagged | texts.answer,
-        growing=times("Wo ist sie?\n", "<entity>", "<delete>", "<entity>a</entity> ", "Die Katze ist ", "1. - ", "?"),
+        growing=times("Wo ist sie?\n¦<entity>¦<delete>¦<entity>a</entity> ¦Die Katze ist ¦1. - ¦?"),
         costly=True,
     ),
     "articles": Parser(
@@ -392,84 +344,36 @@ PARSERS: dict[str, Parser] = {
         _labels,
         texts.answer,
         growing=times(
-            "Yes, answer is present ",
-            "I don't know",
-            "[1]",
-            "context 1 ",
-            "[",
-            "a",
-            "if a",
-            "QUESTION: ",
-            "<div>",
-            "i don't know if ",
+            "Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if ",
         ),
         costly=True,
     ),
     "abstention": Parser(
         _abstention,
         texts.answer,
-        growing=times("not ", "I do not know. ", "the context does not ", "a" * 50 + " ", "nicht, "),
+        growing=times(f"not ¦I do not know. ¦the context does not ¦{'a' * 50} ¦nicht, "),
         costly=True,
     ),
     "no answer": Parser(
         _no_answer,
         texts.answer,
-        growing=times(
-            "the ",
-            "ha",
-            "a b ",
-            "[1] a: ",
-            "QUESTION: ",
-            "<div>",
-            "\\a{",
-            "&a;",
-            "#",
-            "def f\n",
-            " ",
-            "\n",
-            "ф ",
-            "x1 ",
-            "Wo ist Berlin? ",
-        ),
+        growing=times("the ¦ha¦a b ¦[1] a: ¦QUESTION: ¦<div>¦\\a{¦&a;¦#¦def f\n¦ ¦\n¦ф ¦x1 ¦Wo ist Berlin? "),
     ),
     "broken run": Parser(_broken_run, st.lists(texts.answer | texts.json_values, max_size=3), costly=True),
     "verdicts": Parser(
         _verdicts,
         texts.verdict,
-        growing=times(
-            "Rating: ",
-            "rating ",
-            "> ",
-            "\n",
-            " \n",
-            "| ",
-            "a ",
-            "a a a ",
-            "Rating: 3 ",
-            "3\n",
-            "Preference",
-            "{'",
-            "***",
-            "Rating (a ",
-        ),
+        growing=times("Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦{'¦***¦Rating (a "),
     ),
     "HTML": Parser(
         _html,
         texts.html,
-        growing={
-            name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
-            for name, make in times(
-                "<p>a", "<div>", "<table><tr><td>", "<tr>a</tr>", "<li>", "<h2>a</h2>", "<", "<!--", "a ", "<b>a</b>"
-            ).items()
-        },
+        growing=in_bytes(times("<p>a¦<div>¦<table><tr><td>¦<tr>a</tr>¦<li>¦<h2>a</h2>¦<¦<!--¦a ¦<b>a</b>")),
     ),
     "words": Parser(
-        _words,
-        texts.of(["猫は東京にいる", "我不知道", "a" * 40]),
-        growing=times("a", "a ", "我不知道", "哈"),
-        costly=True,
+        _words, texts.of(["猫は東京にいる", "我不知道", "a" * 40]), growing=times("a¦a ¦我不知道¦哈"), costly=True
     ),
-    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=times("\ud800", "a\udc00", "\ud83d\ude00")),
+    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=times("\ud800¦a\udc00¦\ud83d\ude00")),
     "spans": Parser(_span, st.lists(texts.places, max_size=5) | texts.json_values, (ValueError,)),
     "hard labels": Parser(
         _hard_spans,
@@ -512,7 +416,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "calibration file": Parser(
         _calibration,
-        _whole | _cut,
+        _calibration_files | texts.cut(_calibration_files),
         (calibration.CalibrationError,),
         {
             "documents": lambda n: json.dumps(
@@ -531,7 +435,7 @@ PARSERS: dict[str, Parser] = {
         (UsageError,),
         {"long key": lambda n: {"s" * n: 1}},
     ),
-    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), times("de-", "a", "x-")),
+    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), times("de-¦a¦x-")),
     "tables": Parser(
         _tables,
         texts.table(_FIELDS, 2, "\t")
@@ -539,10 +443,7 @@ PARSERS: dict[str, Parser] = {
         | texts.lines(texts.json_values)
         | st.binary(max_size=40),
         costly=True,
-        growing={
-            name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
-            for name, make in times("id\ttext\n", '"a\n', ",", "\t", '""', "[", '{"a": 1}\n').items()
-        },
+        growing=in_bytes(times('id\ttext\n¦"a\n¦,¦\t¦""¦[¦{"a": 1}\n')),
     ),
     "raters' files": Parser(
         _agreement,
