@@ -239,58 +239,50 @@ def _agreement(both: tuple[bytes, bytes, str, str]) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ inputs
 
-_stored = texts.records(
+_stored = texts.like(
     {
         "query_id": st.sampled_from(["q1", "q2", 3]),
         "id": st.sampled_from(["q1", 2]),
         "response": texts.anything,
-        "results": st.dictionaries(st.sampled_from(["m", "n"]), texts.anything, max_size=2),
+        "results": {"m": texts.anything, "n": texts.anything},
         "template": st.sampled_from(["vanilla", "role"]),
-        "task": st.just("nomiracl_de"),
+        "task": "nomiracl_de",
         "language": st.sampled_from(["de", "xx"]),
-        "subset": st.just("relevant"),
+        "subset": "relevant",
         "model": st.sampled_from(["m", "n"]),
-        "doc": texts.records({"id": st.sampled_from(["q1", 2]), "language": st.just("de")}),
-        "resps": st.lists(st.lists(texts.anything, max_size=2), max_size=2),
+        "doc": {"id": st.sampled_from(["q1", 2]), "language": "de"},
+        "resps": [[texts.anything]],
     }
 )
-_sample = texts.records(
+_sample = texts.like(
     {
         "doc_id": st.integers(-1, 3) | st.sampled_from(["1", "x", math.inf, math.nan]),
-        "doc": texts.records({"id": st.just("q1")}),
-        "resps": st.lists(st.lists(texts.anything | st.none(), max_size=2), max_size=2),
+        "doc": {"id": "q1"},
+        "resps": [[texts.anything, None]],
         "target": texts.anything,
     }
 )
-_counted = st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)
-_measured = texts.records(
+_measured = {
+    "source": texts.anything,
+    "precision": st.floats(),
+    "recall": st.floats(),
+    "documents": [st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)],
+    "models": ["m", "n"],
+}
+_calibrations = texts.like(
     {
-        "source": texts.anything,
-        "precision": st.floats(),
-        "recall": st.floats(),
-        "documents": st.lists(_counted | texts.anything, max_size=3),
-        "models": st.lists(st.sampled_from(["m", "n"]), max_size=3),
-    }
-)
-_calibrations = texts.records(
-    {
-        "format": st.just(1),
-        "detector": texts.records({"name": st.just("lexical")}),
+        "format": 1,
+        "detector": {"name": "lexical"},
         "note": texts.anything,
-        "languages": st.dictionaries(
-            st.sampled_from(["de", "ar", "zh"]),
-            st.dictionaries(st.sampled_from(["real", "gold", "silver", "x"]), _measured, max_size=2)
-            | texts.json_values,
-            max_size=3,
-        ),
+        "languages": {"de": {"real": _measured, "gold": _measured}, "zh": {"silver": _measured, "x": _measured}},
     }
-).map(lambda value: {"format": 1, "detector": {}, **value})
-_calibration_files = _calibrations.map(lambda value: json.dumps(value).encode())
+).map(lambda value: json.dumps(value).encode())
+_span_fields = {"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}
 _rated = texts.lines(
-    texts.records({"id": st.sampled_from(["1", "2", 3]), "rating": st.sampled_from(["1", "4", 2, 3.5, "unread", None])})
+    texts.like({"id": st.sampled_from(["1", "2", 3]), "rating": st.sampled_from(["1", "4", 2, 3.5, "unread", None])})
 )
 _annotated = texts.lines(
-    texts.records({"id": st.sampled_from(["1", "2"]), "annotated": texts.tagged, "text": texts.anything})
+    texts.like({"id": st.sampled_from(["1", "2"]), "annotated": texts.tagged, "text": texts.anything})
 )
 _csv = texts.table(["id,rating\n", "id", "rating", "1", "2", "3"], 2, ",").map(lambda rows: b"id,rating\n" + rows)
 _FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "nan", "inf", "1_0", "mine"]
@@ -326,16 +318,15 @@ PARSERS: dict[str, Parser] = {
     "articles": Parser(
         _articles,
         texts.lines(
-            st.fixed_dictionaries(
-                {"text": texts.answer | texts.json_values},
-                optional={
+            texts.like(
+                {
+                    "text": texts.answer,
                     "id": texts.json_values,
-                    "answer": texts.answer | texts.json_values,
-                    "spans": st.lists(texts.places, max_size=3) | texts.json_values,
+                    "answer": texts.answer,
+                    "spans": [texts.places],
                     "language": st.sampled_from(["de", "", None, 3]),
-                },
+                }
             )
-            | texts.json_values
         ),
         (UsageError, CorruptSource),
         {"rows": lambda n: b'{"text": "a"}\n' * (n // 14)},
@@ -377,14 +368,13 @@ PARSERS: dict[str, Parser] = {
     "spans": Parser(_span, st.lists(texts.places, max_size=5) | texts.json_values, (ValueError,)),
     "hard labels": Parser(
         _hard_spans,
-        st.lists(st.lists(texts.places, min_size=2, max_size=2) | texts.json_values, max_size=4) | texts.json_values,
+        texts.like([st.lists(texts.places, min_size=2, max_size=2)]),
         (ValueError,),
         {"nested": lambda n: [[0, at % 10 + 1] for at in range(n // 8)]},
     ),
     "soft labels": Parser(
         _soft_labels,
-        st.lists(texts.records({"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}), max_size=4)
-        | texts.json_values,
+        texts.like([_span_fields]),
         (ValueError,),
         {"nested": lambda n: [{"start": 0, "end": at % 10 + 1, "prob": 0.5} for at in range(n // 8)]},
     ),
@@ -416,7 +406,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "calibration file": Parser(
         _calibration,
-        _calibration_files | texts.cut(_calibration_files),
+        _calibrations | texts.cut(_calibrations),
         (calibration.CalibrationError,),
         {
             "documents": lambda n: json.dumps(

@@ -27,12 +27,16 @@ ODD = pieces("\x00¦\x1b¦\x85¦\u2028¦\u200b¦\u00ad¦\u0130¦\ufb03¦\ud800¦
 WORDS = pieces("die Katze¦Berlin¦1879¦3.5¦猫は¦東京¦ไม่¦لا¦नहीं¦a¦ ¦\n¦\t¦. ¦؟¦。¦,")
 
 
+def mostly(usual: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """The usual four times of five. (``usual | usual | rare`` is what hypothesis makes ``usual | rare`` of.)"""
+    return st.integers(0, 4).flatmap(lambda drawn: usual if drawn else rare)
+
+
 def of(known: Sequence[str], most: int = 16) -> st.SearchStrategy[str]:
     """Texts made of pieces of a grammar, whole and cut."""
-    whole = [*known, *WORDS, *ODD]
-    cut = [piece[:end] for piece in known for end in {len(piece) // 2, len(piece) - 1} if end > 0]
-    piece = st.sampled_from([*whole, *whole, *whole, *cut])
-    return st.lists(piece | piece | piece | anything, max_size=most).map("".join)
+    begun = [piece[:end] for piece in known for end in {len(piece) // 2, len(piece) - 1} if end > 0]
+    piece = mostly(st.sampled_from([*known, *WORDS, *ODD]), st.sampled_from(begun or [""]) | anything)
+    return st.lists(piece, max_size=most).map("".join)
 
 
 _TAG_NAMES = [*CATEGORIES, HALLUCINATION, *"ENTITY entty contridictory unverified delete mark b emphasis".split()]
@@ -90,10 +94,21 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 places = st.integers(-2, 12) | st.floats() | st.none() | st.booleans() | anything
 
 
-def records(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects that may lack a field, hold another value there, or a field more."""
-    some = st.fixed_dictionaries({}, optional={name: value | json_values for name, value in fields.items()})
-    return st.tuples(some, st.dictionaries(anything, json_values, max_size=1)).map(lambda both: {**both[1], **both[0]})
+def like(example: Any) -> st.SearchStrategy[Any]:
+    """JSON like an example, which may hold strategies: here and there a part is missing, or is something else.
+
+    A list of the example says what a list may hold, in any number.
+    """
+    if isinstance(example, st.SearchStrategy):
+        usual = example
+    elif isinstance(example, dict):
+        fields = {name: like(value) for name, value in example.items()}
+        usual = mostly(st.fixed_dictionaries(fields), st.fixed_dictionaries({}, optional={**fields, "x": json_values}))
+    elif isinstance(example, list):
+        usual = st.lists(st.one_of([like(value) for value in example]), max_size=3)
+    else:
+        usual = st.just(example)
+    return mostly(usual, json_values)
 
 
 def cut(contents: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
@@ -107,14 +122,15 @@ def lines(record: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     written = record.map(json.dumps)
     ended = st.tuples(written, st.integers(0, 200)).map(lambda drawn: drawn[0][: drawn[1]])
     odd = st.sampled_from(["", " ", "[]", "null", "[" * 30, '{"a": NaN}', "1e999", "\r", '{"query_id": 1'])
-    line = st.one_of(written, written, written, ended, odd, anything)
-    return st.lists(line, max_size=5).map(lambda found: "\n".join(found).encode("utf-8", "surrogatepass"))
+    return st.lists(mostly(written, ended | odd | anything), max_size=5).map(
+        lambda found: "\n".join(found).encode("utf-8", "surrogatepass")
+    )
 
 
 def table(cells: Sequence[str], columns: int, separator: str) -> st.SearchStrategy[bytes]:
     """Delimited tables with rows too short, too long and quoted without an end."""
     cell = st.sampled_from([*cells, *ODD[:6], '"', '""', '"a\n', "", "\r"]) | anything
-    sized = st.lists(cell, min_size=columns, max_size=columns) | st.lists(cell, max_size=columns + 2)
-    ends = st.sampled_from(["\n", "\n", "\n", "\r\n", ""])
+    sized = mostly(st.lists(cell, min_size=columns, max_size=columns), st.lists(cell, max_size=columns + 2))
+    ends = mostly(st.just("\n"), st.sampled_from(["\r\n", ""]))
     row = st.tuples(sized.map(separator.join), ends).map("".join)
     return st.lists(row, max_size=6).map(lambda rows: "".join(rows).encode("utf-8", "surrogatepass"))
