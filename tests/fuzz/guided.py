@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import tempfile
 
 import atheris
 from hypothesis import HealthCheck, given, settings
@@ -28,5 +29,7 @@ def fuzz(data: st.DataObject) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    atheris.Setup([sys.argv[0], "-max_len=4096", *sys.argv[1:]], fuzz.hypothesis.fuzz_one_input)  # type: ignore[attr-defined]
+    # Long inputs from the first: an input of few bytes draws nothing.
+    defaults = ["-max_len=4096", "-len_control=0", f"-artifact_prefix={tempfile.gettempdir()}/"]
+    atheris.Setup([sys.argv[0], *defaults, *sys.argv[1:]], fuzz.hypothesis.fuzz_one_input)  # type: ignore[attr-defined]
     atheris.Fuzz()
