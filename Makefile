@@ -6,7 +6,6 @@ TORCH ?= torch==2.13.0
 DEMO := .venv-demo
 DEV := .venv
 VLLM := .venv-vllm
-EEE := .venv-eee
 SOURCES := pyproject.toml
 RESULTS ?= results
 
@@ -17,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Workers of the tests.
 WORKERS ?= 2
-PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --cpu-budget 10
+PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
 .PHONY: demo picture test test-all test-pythons test-report lint bench test-vllm test-leaderboard train-lexical train-tiny clean
 
@@ -52,12 +51,13 @@ test-all: $(DEV)/.done
 
 # The fast tests on the other Pythons that the machine has, without torch.
 test-pythons: $(DEV)/.done
-	$(DEV)/bin/python -m tests.environment.pythons -n $(WORKERS) --dist loadgroup
+	$(DEV)/bin/nox -- -n $(WORKERS) --dist loadgroup
 
 lint: $(DEV)/.done
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
+	$(DEV)/bin/lint-imports --no-cache --no-logo
 
 bench: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.bench
@@ -99,7 +99,7 @@ test-vllm: $(VLLM)/.done
 
 # Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
 test-leaderboard: $(DEV)/.done
-	$(DEV)/bin/python -m tests.environment.make_eee $(EEE)
+	$(DEV)/bin/nox -s leaderboard
 	$(DEV)/bin/python -m pytest tests/test_every_eval_ever.py
 
 $(DEMO)/.done: $(SOURCES)
@@ -125,20 +125,16 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(DEV)-3.* $(VLLM) $(EEE) $(MUTANTS) results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(DEV) $(VLLM) .nox mutants results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# Changes the code in one place at a time and counts the changes that the fast tests notice; MODULES='custom_metrics/r*' for some.
-MUTANTS := .venv-mutants
-MODULES ?=
+# Changes the code in one place at a time, and asks which changes the fast tests notice; MUTANTS='custom_metrics.scores.ranking*' for
+# some. `mutmut results` prints the survivors, `mutmut show NAME` one.
+MUTANTS ?=
 .PHONY: mutants fuzz fuzz-guided
-mutants: $(MUTANTS)/.done
-	$(MUTANTS)/bin/python -m tests.mutation.run --show $(MODULES)
-
-$(MUTANTS)/.done: $(SOURCES) tests/mutation/requirements.txt
-	$(PYTHON) -m venv $(MUTANTS)
-	$(MUTANTS)/bin/python -m pip install -q $(TORCH)
-	$(MUTANTS)/bin/python -m pip install -q -e '.[hf,dense,train,api,report,dev]' -r tests/mutation/requirements.txt
-	touch $@
+mutants: $(DEV)/.done
+	$(DEV)/bin/python -m pip install -q mutmut==3.8.1
+	$(DEV)/bin/mutmut run $(foreach name,$(MUTANTS),'$(name)')
+	$(DEV)/bin/mutmut results
 
 # Inputs to every parser of foreign text, and how its time grows; FUZZ is the number of inputs of each.
 FUZZ ?= 100000
@@ -147,5 +143,5 @@ fuzz: $(DEV)/.done
 
 # The same, guided by coverage (atheris, which has builds for Python 3.11 to 3.13 on Linux).
 fuzz-guided: $(DEV)/.done
-	$(DEV)/bin/python -m pip install -q -r tests/fuzz/requirements.txt
-	$(DEV)/bin/python -m tests.fuzz.guided --inputs $(FUZZ)
+	$(DEV)/bin/python -m pip install -q atheris==3.0.0
+	$(DEV)/bin/python -m tests.fuzz.guided -runs=$(FUZZ)

@@ -18,11 +18,8 @@ from tests.somebodys_package import package, theirs  # noqa: F401
 from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
 pytest_plugins = [
-    "tests.cpu_budget",
-    "tests.collected_rarely",
+    "tests.scheduling",
     "tests.shared_once",
-    "tests.slow_first",
-    "tests.worker_groups",
     "tests.judged",
     "tests.two_models",
     "tests.report_runs",

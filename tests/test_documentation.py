@@ -18,9 +18,9 @@ from lm_eval_tasks import commands
 from lm_eval_tasks.cli import command_names
 from lm_eval_tasks.definition.catalogue import benchmark_of, folders
 from tests import metric_table
+from tests.architecture import PACKAGES
 from tests.benchmarks import bench
 from tests.conftest import ROOT
-from tests.import_graph import PACKAGES
 
 PAGES = sorted({*ROOT.glob("*.md"), *(page for room in (*PACKAGES, "tests") for page in (ROOT / room).rglob("*.md"))})
 ROOMS = (*PACKAGES, "tests", ".ci")

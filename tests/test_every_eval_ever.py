@@ -16,12 +16,12 @@ import pytest
 from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
 from tests.conftest import ROOT, command, evaluate, run
 
-CONVERTER = ROOT / ".venv-eee" / "bin" / "every_eval_ever"
+CONVERTER = ROOT / ".nox" / "leaderboard" / "bin" / "every_eval_ever"
 
 pytestmark = [
     pytest.mark.slow("nine runs, each read by the converter, which starts for 3 s"),
     pytest.mark.xdist_group("every_eval_ever"),
-    pytest.mark.skipif(not CONVERTER.exists(), reason="needs .venv-eee (make test-leaderboard; Python 3.12)"),
+    pytest.mark.skipif(not CONVERTER.exists(), reason="needs make test-leaderboard (Python 3.12)"),
 ]
 
 SAMPLE = {"mirror": "sample"}

@@ -4,8 +4,7 @@
 worker that connects there. This fork reads a line of JSON for each command: arguments, folder, environment, and the files
 for output and errors. It forks again. The child takes all of that over and runs the module or script as Python would: exit
 status, traceback, ``sys.excepthook``, threads and ``atexit`` are the real ones. Only the start is not repeated (4 s of
-imports, 7 s of the harness's index), nor is memory tidied at the end. The answer is a line of JSON: exit status and
-processor time.
+imports, 7 s of the harness's index), nor is memory tidied at the end. The answer is a line: the exit status.
 
 ``Started`` asks it, and says which commands it can take: those whose environment variables are the ones it started with,
 but for ours that are read when they are used. A test of the start itself asks for a process of its own.
@@ -30,7 +29,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from filelock import FileLock
 
@@ -39,8 +38,6 @@ MODULES = {"lm_eval", "lm_eval_tasks.cli", "tests.environment.ranks"}
 UNREAD = ("PYTEST_", "TORCHINDUCTOR_")
 """Starts of variables that no command reads: pytest and torch set them in the process of the tests."""
 SCRIPTS = {"lm_eval", "lm-eval-grounded"}
-BARE = "--bare"
-"""Nothing is imported before the first command: for tests of how it is started."""
 
 PRELOADED = """
     lm_eval lm_eval._cli lm_eval._cli.harness lm_eval._cli.run lm_eval.config.evaluate_config lm_eval.evaluator
@@ -92,10 +89,9 @@ def next_command(worker: TextIOWrapper) -> dict[str, Any] | None:
             return asked
         signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))  # noqa: B023
         signal.alarm(asked["timeout"])
-        _, status, usage = os.wait4(child, 0)
+        _, status = os.waitpid(child, 0)
         signal.alarm(0)
-        answer = {"returncode": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
-        worker.write(json.dumps(answer) + "\n")
+        worker.write(f"{os.waitstatus_to_exitcode(status)}\n")
         worker.flush()
     return None
 
@@ -151,13 +147,9 @@ def _run(asked: dict[str, Any]) -> None:
 class Started:
     """The commands of a test session's worker, run in forks of one Python that starts with the session's first."""
 
-    spent: ClassVar[float] = 0.0
-    """Seconds of processor time that the commands used so far; the start is nobody's."""
-
-    def __init__(self, environment: dict[str, str], session: Path, *options: str) -> None:
+    def __init__(self, environment: dict[str, str], session: Path) -> None:
         self.environment = environment
         self.session = session  # a folder that the workers share: it says where the socket is
-        self.options = options
         self.process: subprocess.Popen[bytes] | None = None  # in the worker that was first
         self.line: TextIOWrapper | None = None
 
@@ -186,21 +178,20 @@ class Started:
             asked = {"stdout": f"{folder}/stdout", "stderr": f"{folder}/stderr", "cwd": str(cwd), "timeout": timeout}
             for name in ("stdout", "stderr"):
                 Path(asked[name]).touch()
-            answer = self._ask({**asked, "arguments": arguments, "environment": environment})
+            status = self._ask({**asked, "arguments": arguments, "environment": environment})
             stdout, stderr = (Path(asked[name]).read_text("utf-8") for name in ("stdout", "stderr"))
-        return subprocess.CompletedProcess(arguments, answer["returncode"], stdout, stderr)
+        return subprocess.CompletedProcess(arguments, status, stdout, stderr)
 
-    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, asked: dict[str, Any]) -> int:
+        """The exit status of a command."""
         if self.line is None:
             self.line = self._connected().makefile("rw", encoding="utf-8")
         self.line.write(json.dumps(asked) + "\n")
         self.line.flush()
-        said = self.line.readline()
-        if not said:
+        status = self.line.readline()
+        if not status:
             raise RuntimeError(f"{__file__} ended")
-        answer: dict[str, Any] = json.loads(said)
-        Started.spent += answer["cpu"]
-        return answer
+        return int(status)
 
     def _connected(self) -> socket.socket:
         """To the Python that another worker has started, or that starts now where there is none, or where it has ended."""
@@ -209,7 +200,7 @@ class Started:
             with suppress(OSError):
                 return _connection(address.read_text("utf-8"))
             self.process = subprocess.Popen(
-                [sys.executable, __file__, *self.options],
+                [sys.executable, __file__],
                 env=self.environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -242,8 +233,7 @@ def main() -> None:
             listener.bind(f"{folder}/socket")
             listener.listen()
             print(f"{folder}/socket", flush=True)  # workers may connect, and wait
-            if BARE not in sys.argv:
-                preload()
+            preload()
             gc.freeze()  # what is there stays, and is not looked through again in every child
             worker = next_worker(listener)
     finally:

@@ -125,129 +125,104 @@ def _survived(read: Any, *arguments: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------------------ inputs
 
-_places = st.lists(texts.places | st.sampled_from(["entity", "invented"]), min_size=2, max_size=4)
-_own = texts.records(
+_ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
+_passage = {"title": texts.anything, "text": texts.anything}
+_labelled_answer = texts.like(
     {
         "question": texts.anything,
         "reference": texts.anything,
-        "answer": st.just("Die Katze ist Astronaut.") | texts.anything,
-        "spans": st.lists(st.just([4, 9, "entity"]) | _places, max_size=3),
-        "soft": st.lists(st.just([4, 9, 0.5]) | _places, max_size=2) | st.none(),
+        "answer": "Die Katze ist Astronaut.",
+        "spans": [[4, 9, "entity"], st.lists(texts.places, min_size=2, max_size=4)],
+        "soft": [[4, 9, 0.5], st.lists(texts.places, min_size=2, max_size=4)],
         "language": st.sampled_from(["de", "", "zh"]),
         "annotations": st.sampled_from(["real", "gold", "silver", "x", None]),
     }
 )
-_ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
-_passage = texts.records({"docid": st.sampled_from(_ids), "title": texts.anything, "text": texts.anything})
 _article = texts.table(["Katze", "1. Wer?", "2) Wo?", "Die Katze.", " "], 4, ",").map(
     lambda rows: b"\xef\xbb\xbfArticle Title,Reference 1,Query 1,Query 2\n" + rows
 )
 _headers = texts.table(["title", "Reference", "reference_2", "query 1", "Query_2", "query"], 4, ",")
-_annotated = texts.records(
+_mushroom_answer = texts.like(
     {
-        "id": st.sampled_from(["a", 1]),
+        "id": "a",
         "model_input": texts.anything,
-        "model_output_text": st.just("Die Katze.") | texts.anything,
+        "model_output_text": "Die Katze.",
         "wikipedia_url": st.sampled_from(["u", "%75"]),
-        "hard_labels": st.lists(st.lists(st.integers(-1, 12), min_size=2, max_size=2), max_size=3),
-        "soft_labels": st.lists(
-            texts.records({"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}), max_size=3
-        ),
+        "hard_labels": [st.lists(st.integers(-1, 12), min_size=2, max_size=2)],
+        "soft_labels": [{"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}],
     }
 )
-_question = texts.records(
+_clapnq_question = texts.like(
+    {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
+)
+_logged_question = texts.like(
     {
-        "id": st.sampled_from(["a", 1]),
-        "input": texts.anything,
-        "output": st.lists(texts.records({"answer": texts.anything}), max_size=2),
-        "passages": st.lists(texts.records({"title": texts.anything, "text": texts.anything}), max_size=2),
+        "doc_id": st.integers(0, 3),
+        "doc": {
+            "id": "a",
+            "question": texts.anything,
+            "answerable": st.booleans(),
+            "answers": [texts.anything],
+            "passages": [{"id": "p", **_passage}],
+            "gold_ids": [texts.anything],
+            "retrieved_ids": [texts.anything],
+            "gold_ranks": [st.integers(1, 3)],
+            "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']),
+        },
+        "resps": [["a"]],
+        "filter": "none",
     }
 )
-_asked = st.fixed_dictionaries(
+_provenance = {
+    "prompt": {"template_sha256": "a"},
+    "run": {"limit": 3},
+    "options": {"language": "de"},
+    "detector": {"name": "lexical"},
+    "not_comparable": ["a"],
+}
+_config = {
+    "metric_list": [{"metric": "m", "higher_is_better": st.booleans()}],
+    "filter_list": [{"name": "strict"}, {"name": "robust"}],
+    "generation_kwargs": {"until": ["a"]},
+    "custom_dataset": "lm_eval_tasks.nomiracl.dataset",
+    "metadata": {"figures": {"strict": {"m": {"value": 0.5}}}, "provenance": _provenance},
+}
+_results = texts.like(
     {
-        "id": st.just("a"),
-        "question": texts.anything,
-        "answerable": st.booleans(),
-        "answers": st.lists(texts.anything, max_size=2),
-        "passages": st.lists(
-            st.fixed_dictionaries({"id": st.just("p"), "title": texts.anything, "text": texts.anything}), max_size=2
-        ),
-        "gold_ids": st.lists(texts.anything, max_size=2),
-        "retrieved_ids": st.lists(texts.anything, max_size=2),
-        "gold_ranks": st.lists(st.integers(1, 3), max_size=2),
-        "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']) | texts.anything,
-    }
-)
-_logged_sample = st.fixed_dictionaries(
-    {"doc_id": st.integers(0, 3), "doc": _asked, "resps": st.just([["a"]]), "filter": st.just("none")}
-)
-_maybe = st.sampled_from([None, 1, "x", [], {}, ["a"], {"a": 1}, 0.5])
-_config = texts.records(
-    {
-        "metric_list": st.lists(texts.records({"metric": st.just("m"), "higher_is_better": st.booleans()}), max_size=2),
-        "filter_list": st.lists(texts.records({"name": st.sampled_from(["strict", "robust"])}), max_size=2),
-        "generation_kwargs": st.just({"until": ["a"]}),
-        "custom_dataset": st.just("lm_eval_tasks.nomiracl.dataset"),
-        "metadata": texts.records(
-            {
-                "figures": st.just({"strict": {"m": {"value": 0.5}}}) | _maybe,
-                "provenance": texts.records(
-                    {
-                        "prompt": st.just({"template_sha256": "a"}) | _maybe,
-                        "run": st.just({"limit": 3}) | _maybe,
-                        "options": st.just({"language": "de"}) | _maybe,
-                        "detector": st.just({"name": "lexical"}) | _maybe,
-                        "not_comparable": st.just(["a"]) | _maybe,
-                    }
-                ),
-            }
-        ),
-    }
-)
-_TASKS = st.sampled_from(["nomiracl_de", "other", "group"])
-_members = st.sampled_from([[], ["nomiracl_de"], ["group"], ["other", "nomiracl_de"], "group", None])
-_results = st.fixed_dictionaries(
-    {
-        "results": st.dictionaries(_TASKS, st.just({"m,strict": 0.5}) | _maybe, max_size=2),
-        "configs": st.dictionaries(_TASKS, _config, max_size=2),
-        "config": st.just({"model": "hf"}) | texts.json_values,
-    },
-    optional={
-        "n-samples": st.dictionaries(_TASKS, st.just({"original": 3}), max_size=2) | _maybe,
-        "n-shot": st.dictionaries(_TASKS, st.integers(0, 2) | _maybe, max_size=2) | _maybe,
-        "versions": st.just({"nomiracl_de": 1}) | _maybe,
-        "groups": st.just({"group": {"m,strict": 0.5}}) | _maybe,
-        "group_subtasks": st.dictionaries(_TASKS, _members, max_size=2) | _maybe,
+        "results": {"nomiracl_de": {"m,strict": 0.5}, "group": {"m,strict": 0.5}},
+        "configs": {"nomiracl_de": _config, "other": _config},
+        "config": {"model": "hf"},
+        "n-samples": {"nomiracl_de": {"original": 3}},
+        "n-shot": {"nomiracl_de": st.integers(0, 2)},
+        "versions": {"nomiracl_de": 1},
+        "groups": {"group": {"m,strict": 0.5}},
+        "group_subtasks": {"group": ["nomiracl_de", "group", "other"]},
         "model_name": texts.anything,
-    },
+    }
 ).map(lambda value: json.dumps(value).encode())
-_sample = texts.records(
+_sample = texts.like(
     {
         "doc_id": st.integers(0, 2),
-        "doc": texts.records({"query_id": st.sampled_from(["q1", 2]), "subset": st.just("relevant")}),
-        "resps": st.just([["a"]]),
-        "filtered_resps": st.just(["a"]) | _maybe,
-        "filter": st.sampled_from(["strict", "robust"]) | _maybe,
-        "metrics": st.just(["m"]) | _maybe,
-        "m": st.just(0.5) | _maybe,
-        "arguments": st.just({"gen_args_0": {"arg_0": "Wer?"}}) | _maybe,
+        "doc": {"query_id": "q1", "subset": "relevant"},
+        "resps": [["a"]],
+        "filtered_resps": ["a"],
+        "filter": st.sampled_from(["strict", "robust"]),
+        "metrics": ["m"],
+        "m": 0.5,
+        "arguments": {"gen_args_0": {"arg_0": "Wer?"}},
     }
 )
-_reply = texts.records(
+_reply = texts.like(
     {
-        "model": st.just("m"),
-        "data": st.lists(
-            texts.records(
-                {
-                    "data": st.sampled_from(["AACAPwAAgD8AAIA/AACAPw==", "AAA=", [[1, 2], [3, 4]], [[1, 2], [3]]])
-                    | texts.json_values,
-                    "id": st.just("m"),
-                    "max_model_len": st.sampled_from([512, "512", 1e999, "x", None]),
-                }
-            ),
-            max_size=2,
-        ),
-        "error": texts.records({"message": texts.anything}) | texts.anything,
+        "model": "m",
+        "data": [
+            {
+                "data": st.sampled_from(["AACAPwAAgD8AAIA/AACAPw==", "AAA=", [[1, 2], [3, 4]], [[1, 2], [3]]]),
+                "id": "m",
+                "max_model_len": st.sampled_from([512, "512", 1e999, "x", None]),
+            }
+        ],
+        "error": {"message": texts.anything},
     }
 ).map(lambda value: json.dumps(value).encode())
 
@@ -260,13 +235,17 @@ def _grown(line: str) -> Any:
 DATA_FILES: dict[str, Parser] = {
     "labelled answers": Parser(
         _labelled,
-        texts.lines(_own),
+        texts.lines(_labelled_answer),
         (CorruptSource,),
         {"spans": lambda n: json.dumps(_whole("a" * 9, [[0, 3, "entity"]] * (n // 16))).encode()},
     ),
     "NoMIRACL": Parser(
         _nomiracl,
-        st.tuples(texts.table(_ids, 2, "\t"), texts.table(_ids, 4, "\t"), texts.lines(_passage)),
+        st.tuples(
+            texts.table(_ids, 2, "\t"),
+            texts.table(_ids, 4, "\t"),
+            texts.lines(texts.like({"docid": st.sampled_from(_ids), **_passage})),
+        ),
         (CorruptSource,),
         {
             "judgements": lambda n: (
@@ -282,9 +261,9 @@ DATA_FILES: dict[str, Parser] = {
         (CorruptSource,),
         {"rows": lambda n: b"title,reference,query 1\n" + _grown("T,R,1. Wer?\n")(n)},
     ),
-    "Mu-SHROOM's answers": Parser(_mushroom, texts.lines(_annotated), (CorruptSource,)),
-    "CLAPnq's questions": Parser(_clapnq, texts.lines(_question), (CorruptSource,)),
-    "logged questions": Parser(_logged, texts.lines(_logged_sample), (CorruptSource,), costly=True),
+    "Mu-SHROOM's answers": Parser(_mushroom, texts.lines(_mushroom_answer), (CorruptSource,)),
+    "CLAPnq's questions": Parser(_clapnq, texts.lines(_clapnq_question), (CorruptSource,)),
+    "logged questions": Parser(_logged, texts.lines(_logged_question), (CorruptSource,), costly=True),
     "run": Parser(
         _run,
         st.tuples(_results, texts.lines(_sample)),

@@ -11,7 +11,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["Growing", "Parser", "from_file", "times"]
+from tests.fuzz.texts import pieces
+
+__all__ = ["Growing", "Parser", "from_file", "in_bytes", "times"]
 
 Growing = Callable[[int], Any]
 
@@ -35,9 +37,14 @@ class Parser:
     costly: bool = False
 
 
-def times(*pieces: str) -> dict[str, Growing]:
-    """Inputs that repeat a piece."""
-    return {piece[:30]: lambda n, piece=piece: piece * (n // len(piece) + 1) for piece in pieces}  # type: ignore[misc]
+def times(joined: str) -> dict[str, Growing]:
+    """Inputs that repeat one of some pieces, which are written as in :mod:`tests.fuzz.texts`."""
+    return {piece: lambda n, piece=piece: piece * (n // len(piece) + 1) for piece in pieces(joined)}  # type: ignore[misc]
+
+
+def in_bytes(growing: Mapping[str, Growing]) -> dict[str, Growing]:
+    """The same inputs as the content of a file."""
+    return {name: lambda n, make=make: make(n).encode() for name, make in growing.items()}  # type: ignore[misc]
 
 
 def from_file(content: bytes, name: str, read: Callable[[Path], Any]) -> Any:

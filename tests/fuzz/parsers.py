@@ -43,7 +43,7 @@ from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.results import agreement
 from tests.fuzz import texts
 from tests.fuzz.data_files import DATA_FILES
-from tests.fuzz.parser import Parser, from_file, times
+from tests.fuzz.parser import Parser, from_file, in_bytes, times
 
 # ----------------------------------------------------------------------------------------------------------- checks
 
@@ -239,101 +239,63 @@ def _agreement(both: tuple[bytes, bytes, str, str]) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ inputs
 
-_stored = texts.records(
+_stored = texts.like(
     {
         "query_id": st.sampled_from(["q1", "q2", 3]),
         "id": st.sampled_from(["q1", 2]),
         "response": texts.anything,
-        "results": st.dictionaries(st.sampled_from(["m", "n"]), texts.anything, max_size=2),
+        "results": {"m": texts.anything, "n": texts.anything},
         "template": st.sampled_from(["vanilla", "role"]),
-        "task": st.just("nomiracl_de"),
+        "task": "nomiracl_de",
         "language": st.sampled_from(["de", "xx"]),
-        "subset": st.just("relevant"),
+        "subset": "relevant",
         "model": st.sampled_from(["m", "n"]),
-        "doc": texts.records({"id": st.sampled_from(["q1", 2]), "language": st.just("de")}),
-        "resps": st.lists(st.lists(texts.anything, max_size=2), max_size=2),
+        "doc": {"id": st.sampled_from(["q1", 2]), "language": "de"},
+        "resps": [[texts.anything]],
     }
 )
-_sample = texts.records(
+_sample = texts.like(
     {
         "doc_id": st.integers(-1, 3) | st.sampled_from(["1", "x", math.inf, math.nan]),
-        "doc": texts.records({"id": st.just("q1")}),
-        "resps": st.lists(st.lists(texts.anything | st.none(), max_size=2), max_size=2),
+        "doc": {"id": "q1"},
+        "resps": [[texts.anything, None]],
         "target": texts.anything,
     }
 )
-_counted = st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)
-_measured = texts.records(
+_measured = {
+    "source": texts.anything,
+    "precision": st.floats(),
+    "recall": st.floats(),
+    "documents": [st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)],
+    "models": ["m", "n"],
+}
+_calibrations = texts.like(
     {
-        "source": texts.anything,
-        "precision": st.floats(),
-        "recall": st.floats(),
-        "documents": st.lists(_counted | texts.anything, max_size=3),
-        "models": st.lists(st.sampled_from(["m", "n"]), max_size=3),
-    }
-)
-_calibrations = texts.records(
-    {
-        "format": st.just(1),
-        "detector": texts.records({"name": st.just("lexical")}),
+        "format": 1,
+        "detector": {"name": "lexical"},
         "note": texts.anything,
-        "languages": st.dictionaries(
-            st.sampled_from(["de", "ar", "zh"]),
-            st.dictionaries(st.sampled_from(["real", "gold", "silver", "x"]), _measured, max_size=2)
-            | texts.json_values,
-            max_size=3,
-        ),
+        "languages": {"de": {"real": _measured, "gold": _measured}, "zh": {"silver": _measured, "x": _measured}},
     }
-).map(lambda value: {"format": 1, "detector": {}, **value})
-_whole = _calibrations.map(lambda value: json.dumps(value).encode())
-_cut = _whole.flatmap(lambda content: st.integers(0, len(content)).map(lambda end: content[:end]))
+).map(lambda value: json.dumps(value).encode())
+_span_fields = {"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}
 _rated = texts.lines(
-    texts.records({"id": st.sampled_from(["1", "2", 3]), "rating": st.sampled_from(["1", "4", 2, 3.5, "unread", None])})
+    texts.like({"id": st.sampled_from(["1", "2", 3]), "rating": st.sampled_from(["1", "4", 2, 3.5, "unread", None])})
 )
 _annotated = texts.lines(
-    texts.records({"id": st.sampled_from(["1", "2"]), "annotated": texts.tagged, "text": texts.anything})
+    texts.like({"id": st.sampled_from(["1", "2"]), "annotated": texts.tagged, "text": texts.anything})
 )
 _csv = texts.table(["id,rating\n", "id", "rating", "1", "2", "3"], 2, ",").map(lambda rows: b"id,rating\n" + rows)
 _FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "nan", "inf", "1_0", "mine"]
 _TREC = texts.table(_FIELDS, 6, " ") | st.lists(
     st.tuples(*(st.sampled_from(_FIELDS[2:]) for _ in range(6))).map(" ".join), max_size=5
 ).map(lambda rows: "\n".join(rows).encode())
-_TAG_PIECES = [
-    "de",
-    "zh",
-    "cmn",
-    "Hans",
-    "CH",
-    "-",
-    "_",
-    "x",
-    "pt",
-    "BR",
-    "yue",
-    "mul",
-    "und",
-    "art-lojban",
-    "u-co-phonebk",
-    "1996",
-]
+_TAG_PIECES = "de zh cmn Hans CH - _ x pt BR yue mul und art-lojban u-co-phonebk 1996".split()
 
 PARSERS: dict[str, Parser] = {
     "tagged text": Parser(
         _tagged_text,
         texts.tagged,
-        growing=times(
-            "<entity>",
-            "</invented>",
-            "<entity>a",
-            "<",
-            "< ",
-            "<a ",
-            "&amp;",
-            "<entity a='",
-            "&" + "amp;lt;",
-            "\n<mark>",
-            "<a a=a a=a a=a ",
-        ),
+        growing=times("<entity>¦</invented>¦<entity>a¦<¦< ¦<a ¦&amp;¦<entity a='¦&amp;lt;¦\n<mark>¦<a a=a a=a a=a "),
     ),
     "annotations": Parser(_annotations, st.tuples(texts.tagged, texts.of(["die Katze ", "Berlin"])), costly=True),
     "detector tags": Parser(
@@ -342,48 +304,29 @@ PARSERS: dict[str, Parser] = {
     "final answer": Parser(
         _final_answer,
         texts.answer,
-        growing=times(
-            "<think>",
-            "</think>",
-            "<|channel|>",
-            "[INST]",
-            "</s>",
-            "< ",
-            "[",
-            "{",
-            '{"answer":',
-            "```\n",
-            "\n\n",
-            "\n \n",
-            "\x1b[",
-            "\x1b]a",
-            "<|im_end|> ",
-            "<|a",
-            "<|a|> ",
-            " ",
-            "assistant\n",
-            "\nQUESTION:",
-        ),
+        growing={
+            **times("<think>¦</think>¦<|channel|>¦[INST]¦</s>¦< ¦[¦{¦```\n¦\n\n¦\n \n¦ ¦assistant\n¦\nQUESTION:"),
+            **times('{"answer":¦\x1b[¦\x1b]a¦<|im_end|> ¦<|a¦<|a|> '),
+        },
     ),
     "replies to make data": Parser(
         _making,
         texts.tagged | texts.answer,
-        growing=times("Wo ist sie?\n", "<entity>", "<delete>", "<entity>a</entity> ", "Die Katze ist ", "1. - ", "?"),
+        growing=times("Wo ist sie?\n¦<entity>¦<delete>¦<entity>a</entity> ¦Die Katze ist ¦1. - ¦?"),
         costly=True,
     ),
     "articles": Parser(
         _articles,
         texts.lines(
-            st.fixed_dictionaries(
-                {"text": texts.answer | texts.json_values},
-                optional={
+            texts.like(
+                {
+                    "text": texts.answer,
                     "id": texts.json_values,
-                    "answer": texts.answer | texts.json_values,
-                    "spans": st.lists(texts.places, max_size=3) | texts.json_values,
+                    "answer": texts.answer,
+                    "spans": [texts.places],
                     "language": st.sampled_from(["de", "", None, 3]),
-                },
+                }
             )
-            | texts.json_values
         ),
         (UsageError, CorruptSource),
         {"rows": lambda n: b'{"text": "a"}\n' * (n // 14)},
@@ -392,95 +335,46 @@ PARSERS: dict[str, Parser] = {
         _labels,
         texts.answer,
         growing=times(
-            "Yes, answer is present ",
-            "I don't know",
-            "[1]",
-            "context 1 ",
-            "[",
-            "a",
-            "if a",
-            "QUESTION: ",
-            "<div>",
-            "i don't know if ",
+            "Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if ",
         ),
         costly=True,
     ),
     "abstention": Parser(
         _abstention,
         texts.answer,
-        growing=times("not ", "I do not know. ", "the context does not ", "a" * 50 + " ", "nicht, "),
+        growing=times(f"not ¦I do not know. ¦the context does not ¦{'a' * 50} ¦nicht, "),
         costly=True,
     ),
     "no answer": Parser(
         _no_answer,
         texts.answer,
-        growing=times(
-            "the ",
-            "ha",
-            "a b ",
-            "[1] a: ",
-            "QUESTION: ",
-            "<div>",
-            "\\a{",
-            "&a;",
-            "#",
-            "def f\n",
-            " ",
-            "\n",
-            "ф ",
-            "x1 ",
-            "Wo ist Berlin? ",
-        ),
+        growing=times("the ¦ha¦a b ¦[1] a: ¦QUESTION: ¦<div>¦\\a{¦&a;¦#¦def f\n¦ ¦\n¦ф ¦x1 ¦Wo ist Berlin? "),
     ),
     "broken run": Parser(_broken_run, st.lists(texts.answer | texts.json_values, max_size=3), costly=True),
     "verdicts": Parser(
         _verdicts,
         texts.verdict,
-        growing=times(
-            "Rating: ",
-            "rating ",
-            "> ",
-            "\n",
-            " \n",
-            "| ",
-            "a ",
-            "a a a ",
-            "Rating: 3 ",
-            "3\n",
-            "Preference",
-            "{'",
-            "***",
-            "Rating (a ",
-        ),
+        growing=times("Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦{'¦***¦Rating (a "),
     ),
     "HTML": Parser(
         _html,
         texts.html,
-        growing={
-            name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
-            for name, make in times(
-                "<p>a", "<div>", "<table><tr><td>", "<tr>a</tr>", "<li>", "<h2>a</h2>", "<", "<!--", "a ", "<b>a</b>"
-            ).items()
-        },
+        growing=in_bytes(times("<p>a¦<div>¦<table><tr><td>¦<tr>a</tr>¦<li>¦<h2>a</h2>¦<¦<!--¦a ¦<b>a</b>")),
     ),
     "words": Parser(
-        _words,
-        texts.of(["猫は東京にいる", "我不知道", "a" * 40]),
-        growing=times("a", "a ", "我不知道", "哈"),
-        costly=True,
+        _words, texts.of(["猫は東京にいる", "我不知道", "a" * 40]), growing=times("a¦a ¦我不知道¦哈"), costly=True
     ),
-    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=times("\ud800", "a\udc00", "\ud83d\ude00")),
+    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=times("\ud800¦a\udc00¦\ud83d\ude00")),
     "spans": Parser(_span, st.lists(texts.places, max_size=5) | texts.json_values, (ValueError,)),
     "hard labels": Parser(
         _hard_spans,
-        st.lists(st.lists(texts.places, min_size=2, max_size=2) | texts.json_values, max_size=4) | texts.json_values,
+        texts.like([st.lists(texts.places, min_size=2, max_size=2)]),
         (ValueError,),
         {"nested": lambda n: [[0, at % 10 + 1] for at in range(n // 8)]},
     ),
     "soft labels": Parser(
         _soft_labels,
-        st.lists(texts.records({"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}), max_size=4)
-        | texts.json_values,
+        texts.like([_span_fields]),
         (ValueError,),
         {"nested": lambda n: [{"start": 0, "end": at % 10 + 1, "prob": 0.5} for at in range(n // 8)]},
     ),
@@ -512,7 +406,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "calibration file": Parser(
         _calibration,
-        _whole | _cut,
+        _calibrations | texts.cut(_calibrations),
         (calibration.CalibrationError,),
         {
             "documents": lambda n: json.dumps(
@@ -531,7 +425,7 @@ PARSERS: dict[str, Parser] = {
         (UsageError,),
         {"long key": lambda n: {"s" * n: 1}},
     ),
-    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), times("de-", "a", "x-")),
+    "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), times("de-¦a¦x-")),
     "tables": Parser(
         _tables,
         texts.table(_FIELDS, 2, "\t")
@@ -539,10 +433,7 @@ PARSERS: dict[str, Parser] = {
         | texts.lines(texts.json_values)
         | st.binary(max_size=40),
         costly=True,
-        growing={
-            name: (lambda n, make=make: make(n).encode())  # type: ignore[misc]
-            for name, make in times("id\ttext\n", '"a\n', ",", "\t", '""', "[", '{"a": 1}\n').items()
-        },
+        growing=in_bytes(times('id\ttext\n¦"a\n¦,¦\t¦""¦[¦{"a": 1}\n')),
     ),
     "raters' files": Parser(
         _agreement,

@@ -1,4 +1,7 @@
-"""Texts to fuzz with: pieces of each parser's grammar in any order, whole, doubled, cut and mixed with arbitrary text."""
+"""Texts to fuzz with: pieces of each parser's grammar in any order, whole, cut, and mixed with arbitrary text.
+
+Pieces are written as one string, with a broken bar between them.
+"""
 
 from __future__ import annotations
 
@@ -10,237 +13,76 @@ from hypothesis import strategies as st
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION
 
-# Every code point, halves of surrogate pairs too; and characters that Unicode, regular expressions and JSON treat apart.
+# Every code point, halves of surrogate pairs too.
 anything = st.text(st.characters(exclude_categories=()), max_size=12)
-ODD = [
-    "\x00",
-    "\x1b",
-    "\x85",
-    "\u2028",
-    "\u200b",
-    "\u00ad",
-    "\u0130",
-    "\ufb03",
-    "\ud800",
-    "\udc00",
-    "\U0001f600",
-    "e\u0301",
-]
-WORDS = [
-    "die Katze",
-    "Berlin",
-    "1879",
-    "3.5",
-    "猫は",
-    "東京",
-    "ไม่",
-    "لا",
-    "नहीं",
-    "a",
-    " ",
-    "\n",
-    "\t",
-    ". ",
-    "؟",
-    "。",
-    ",",
-]
 
 
-def of(pieces: Sequence[str], most: int = 16) -> st.SearchStrategy[str]:
+def pieces(joined: str) -> list[str]:
+    """The pieces of a string, between broken bars."""
+    return joined.split("¦")
+
+
+# What Unicode, regular expressions and JSON treat apart.
+ODD = pieces("\x00¦\x1b¦\x85¦\u2028¦\u200b¦\u00ad¦\u0130¦\ufb03¦\ud800¦\udc00¦\U0001f600¦e\u0301")
+WORDS = pieces("die Katze¦Berlin¦1879¦3.5¦猫は¦東京¦ไม่¦لا¦नहीं¦a¦ ¦\n¦\t¦. ¦؟¦。¦,")
+
+
+def mostly(usual: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """The usual four times of five. (``usual | usual | rare`` is what hypothesis makes ``usual | rare`` of.)"""
+    return st.integers(0, 4).flatmap(lambda drawn: usual if drawn else rare)
+
+
+def of(known: Sequence[str], most: int = 16) -> st.SearchStrategy[str]:
     """Texts made of pieces of a grammar, whole and cut."""
-    whole = [*pieces, *WORDS, *ODD]
-    cut = [piece[:end] for piece in pieces for end in {len(piece) // 2, len(piece) - 1} if end > 0]
-    known = st.sampled_from([*whole, *whole, *whole, *cut])
-    return st.lists(known | known | known | anything, max_size=most).map("".join)
+    begun = [piece[:end] for piece in known for end in {len(piece) // 2, len(piece) - 1} if end > 0]
+    piece = mostly(st.sampled_from([*known, *WORDS, *ODD]), st.sampled_from(begun or [""]) | anything)
+    return st.lists(piece, max_size=most).map("".join)
 
 
-TAG_NAMES = [
-    *CATEGORIES,
-    HALLUCINATION,
-    "ENTITY",
-    "entty",
-    "contridictory",
-    "unverified",
-    "delete",
-    "mark",
-    "b",
-    "emphasis",
-]
+_TAG_NAMES = [*CATEGORIES, HALLUCINATION, *"ENTITY entty contridictory unverified delete mark b emphasis".split()]
 TAGS = [
-    *(f"<{name}>" for name in TAG_NAMES),
-    *(f"</{name}>" for name in TAG_NAMES),
-    '<entity probability="0.5">',
-    "<entity probability='2'>",
-    "<entity probability=nan>",
-    "< entity >",
-    "<entity/>",
-    "<",
-    ">",
-    "</",
-    "&lt;",
-    "&amp;lt;",
-    "<3",
+    *(f"<{name}>" for name in _TAG_NAMES),
+    *(f"</{name}>" for name in _TAG_NAMES),
+    *pieces("<entity probability=\"0.5\">¦<entity probability='2'>¦<entity probability=nan>¦< entity >¦<entity/>"),
+    *pieces("<¦>¦</¦&lt;¦&amp;lt;¦<3"),
 ]
 tagged = of(TAGS)
 
-REASONING = ["<think>", "</think>", "◁think▷", "◁/think▷", "[THINK]", "[/THINK]", "<thought>", "</reasoning>"]
+REASONING = pieces("<think>¦</think>¦◁think▷¦◁/think▷¦[THINK]¦[/THINK]¦<thought>¦</reasoning>")
 TEMPLATE = [
-    "<|channel|>final<|message|>",
-    "<|channel|>",
-    "<|im_start|>user",
-    "<|im_end|>",
-    "<|start_header_id|>",
-    "[INST]",
-    "[/INST]",
-    "<s>",
-    "</s>",
-    "<</SYS>>",
-    "<start_of_turn>user",
-    "<\uff5cend\uff5c>",
-    "\n\nUser: ",
-    "\n\n### Instruction:\n",
-    "\nQUESTION:\n",
-    "assistant\n",
-    "model\n",
-    "\x1b[31m",
-    "\x1b]0;title\x07",
-    "\x9b2J",
+    *pieces("<|channel|>final<|message|>¦<|channel|>¦<|im_start|>user¦<|im_end|>¦<|start_header_id|>"),
+    *pieces("[INST]¦[/INST]¦<s>¦</s>¦<</SYS>>¦<start_of_turn>user¦<\uff5cend\uff5c>"),
+    *pieces("\n\nUser: ¦\n\n### Instruction:\n¦\nQUESTION:\n¦assistant\n¦model\n¦\x1b[31m¦\x1b]0;title\x07¦\x9b2J"),
 ]
-WRAPPING = [
-    '{"answer": "',
-    '"}',
-    '{"answer": ["',
-    '"]}',
-    "```json\n",
-    "\n```",
-    '{"Answer": ',
-    "null",
-    "}",
-    '"\\ud800"',
-    "[[[[",
-    '"',
-]
+WRAPPING = pieces(
+    '{"answer": "¦"}¦{"answer": ["¦"]}¦```json\n¦\n```¦{"Answer": ¦null¦}¦"\\ud800"¦[[[[¦"',
+)
 PHRASES = [
-    "Yes, answer is present",
-    "I don't know",
-    "I don’t know",
-    "answer is not present",
-    "[3]",
-    "Context 1: ",
-    "[1] ",
-    "unanswerable",
-    "Ich weiß es nicht",
-    "Die Dokumente enthalten keine Angaben dazu",
-    "The context does not mention",
-    "I cannot say ",
-    "Please answer the question",
-    "no",
-    "Nein",
-    "Yes. ",
-    "不知道",
-    "わかりません",
+    *pieces("Yes, answer is present¦I don't know¦I don’t know¦answer is not present¦[3]¦Context 1: ¦[1] ¦unanswerable"),
+    *pieces("The context does not mention¦I cannot say ¦Please answer the question¦no¦Nein¦Yes. ¦不知道¦わかりません"),
+    *pieces("Ich weiß es nicht¦Die Dokumente enthalten keine Angaben dazu"),
 ]
 PROMPT = [
-    "QUESTION: ",
-    "CONTEXTS:\n",
-    "OUTPUT:",
-    "[1] Berlin: Berlin is a city.\n",
-    "[11] Paris: The capital.\n",
-    "Remember to read the contexts carefully.",
-    "## Answer:",
-    "agent: ",
-    "<div>",
-    "&nbsp;",
-    "\\frac{1}{2}",
-    "def f(x):\n    return x\n",
-    "import os\n",
-    "ha",
-    "the ",
-    "qzx vkbj wpfgh ",
-    "#$%&",
-    "ф",
+    *pieces("QUESTION: ¦CONTEXTS:\n¦OUTPUT:¦[1] Berlin: Berlin is a city.\n¦[11] Paris: The capital.\n"),
+    *pieces("Remember to read the contexts carefully.¦## Answer:¦agent: ¦<div>¦&nbsp;¦\\frac{1}{2}¦ha¦the "),
+    *pieces("def f(x):\n    return x\n¦import os\n¦qzx vkbj wpfgh ¦#$%&¦ф"),
 ]
 answer = of([*REASONING, *TEMPLATE, *WRAPPING, *PHRASES, *PROMPT])
 
 verdict = of(
     [
-        *(
-            "Rating: ",
-            "Score",
-            "**Rating**",
-            "Preference: ",
-            "preferred answer is ",
-            "> ",
-            "(1-4)",
-            ": ",
-            "| Rating | ",
-        ),
-        *(
-            "3",
-            "4/4",
-            "2 out of 4",
-            "3.5",
-            "2-3",
-            "three",
-            "A",
-            "B",
-            "tie",
-            "a draw",
-            "Answer A",
-            "\\boxed{2}",
-            "\n",
-            '{"rating": 3}',
-        ),
+        *pieces("Rating: ¦Score¦**Rating**¦Preference: ¦preferred answer is ¦> ¦(1-4)¦: ¦| Rating | ¦\n"),
+        *pieces('3¦4/4¦2 out of 4¦3.5¦2-3¦three¦A¦B¦tie¦a draw¦Answer A¦\\boxed{2}¦{"rating": 3}'),
         *REASONING,
     ]
 )
 
 HTML = [
-    *(
-        "<html>",
-        "<body>",
-        "</body>",
-        "<p>",
-        "</p>",
-        "<table>",
-        "<tr>",
-        "<td>",
-        "</td></tr>",
-        "</table>",
-        "<li>",
-        "<h1 id='firstHeading'>",
-    ),
-    *(
-        "<h2>",
-        "</h2>",
-        "<div id='mw-content-text'>",
-        "<div class='navbox'>",
-        "<div class='NavFrame'>",
-        "<div class='mw-parser-output'>",
-    ),
-    *(
-        "<span style='display : none'>",
-        "</span>",
-        "</div>",
-        "<link rel='canonical' href='https://de.wikipedia.org/wiki/%C3%84'>",
-        "<br>",
-    ),
-    *(
-        "<script>",
-        "</script>",
-        "<!--",
-        "-->",
-        "<![CDATA[",
-        "&amp;",
-        "&#0;",
-        "&#xD800;",
-        "<?xml?>",
-        "<svg>",
-        "<title>",
-        "</title>",
-        "<a b=c d",
-    ),
+    *pieces("<html>¦<body>¦</body>¦<p>¦</p>¦<table>¦<tr>¦<td>¦</td></tr>¦</table>¦<li>¦<h1 id='firstHeading'>¦<br>"),
+    *pieces("<h2>¦</h2>¦<div id='mw-content-text'>¦<div class='navbox'>¦<div class='NavFrame'>¦</div>"),
+    *pieces("<div class='mw-parser-output'>¦<span style='display : none'>¦</span>¦<title>¦</title>¦<a b=c d"),
+    *pieces("<script>¦</script>¦<!--¦-->¦<![CDATA[¦&amp;¦&#0;¦&#xD800;¦<?xml?>¦<svg>"),
+    "<link rel='canonical' href='https://de.wikipedia.org/wiki/%C3%84'>",
 ]
 html = of(HTML).map(lambda text: text.encode("utf-8", "surrogatepass"))
 
@@ -252,25 +94,43 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 places = st.integers(-2, 12) | st.floats() | st.none() | st.booleans() | anything
 
 
-def records(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects that may lack a field, hold another value there, or a field more."""
-    some = st.fixed_dictionaries({}, optional={name: value | json_values for name, value in fields.items()})
-    return st.tuples(some, st.dictionaries(anything, json_values, max_size=1)).map(lambda both: {**both[1], **both[0]})
+def like(example: Any) -> st.SearchStrategy[Any]:
+    """JSON like an example, which may hold strategies: here and there a part is missing, or is something else.
+
+    A list of the example says what a list may hold, in any number.
+    """
+    if isinstance(example, st.SearchStrategy):
+        usual = example
+    elif isinstance(example, dict):
+        fields = {name: like(value) for name, value in example.items()}
+        usual = mostly(st.fixed_dictionaries(fields), st.fixed_dictionaries({}, optional={**fields, "x": json_values}))
+    elif isinstance(example, list):
+        usual = st.lists(st.one_of([like(value) for value in example]), max_size=3)
+    else:
+        usual = st.just(example)
+    return mostly(usual, json_values)
+
+
+def cut(contents: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """Files that end early, or hold a byte more."""
+    place = st.tuples(contents, st.integers(0, 2000), st.binary(max_size=1))
+    return place.map(lambda drawn: drawn[0][: drawn[1]] + drawn[2])
 
 
 def lines(record: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     """JSON lines, some of them cut or none at all."""
-    written = record.map(lambda value: json.dumps(value))
-    cut = written.flatmap(lambda line: st.integers(0, len(line)).map(lambda end: line[:end]))
+    written = record.map(json.dumps)
+    ended = st.tuples(written, st.integers(0, 200)).map(lambda drawn: drawn[0][: drawn[1]])
     odd = st.sampled_from(["", " ", "[]", "null", "[" * 30, '{"a": NaN}', "1e999", "\r", '{"query_id": 1'])
-    line = st.one_of(written, written, written, cut, odd, anything)
-    return st.lists(line, max_size=5).map(lambda found: "\n".join(found).encode("utf-8", "surrogatepass"))
+    return st.lists(mostly(written, ended | odd | anything), max_size=5).map(
+        lambda found: "\n".join(found).encode("utf-8", "surrogatepass")
+    )
 
 
 def table(cells: Sequence[str], columns: int, separator: str) -> st.SearchStrategy[bytes]:
     """Delimited tables with rows too short, too long and quoted without an end."""
     cell = st.sampled_from([*cells, *ODD[:6], '"', '""', '"a\n', "", "\r"]) | anything
-    sized = st.lists(cell, min_size=columns, max_size=columns) | st.lists(cell, max_size=columns + 2)
-    ends = st.sampled_from(["\n", "\n", "\n", "\r\n", ""])
+    sized = mostly(st.lists(cell, min_size=columns, max_size=columns), st.lists(cell, max_size=columns + 2))
+    ends = mostly(st.just("\n"), st.sampled_from(["\r\n", ""]))
     row = st.tuples(sized.map(separator.join), ends).map("".join)
     return st.lists(row, max_size=6).map(lambda rows: "".join(rows).encode("utf-8", "surrogatepass"))

@@ -1,0 +1,41 @@
+"""The environments that tests need beside the developers' own: other Pythons, and the converter of the shared leaderboards.
+
+``make test-pythons`` and ``make test-leaderboard`` run it. A Python that the machine lacks is skipped, with that reason.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_missing_interpreters = False
+
+# Pythons that pyenv has made and not put on the path.
+os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, Path.home().glob(".pyenv/versions/3.1*/bin"))])
+
+OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
+OTHERS = [each for each in nox.project.python_versions(nox.project.load_toml("pyproject.toml")) if each != OWN]
+
+
+@nox.session(python=OTHERS)
+def tests(session: nox.Session) -> None:
+    """The fast tests on a Python that is not the developers'.
+
+    There is no torch, which the base install does not need either. Left out is what is the same on every Python (mark
+    ``one_python``), and properties are tried on fewer examples.
+    """
+    session.install("-q", "-e", ".[report,test]")
+    selected = "not slow and not vllm and not browser and not one_python"
+    session.run("pytest", "-q", "-m", selected, "--hypothesis-profile", "another Python", *session.posargs)
+
+
+@nox.session(python="3.12", default=False)
+def leaderboard(session: nox.Session) -> None:
+    """The environment of the leaderboards' converter, which ``tests/test_every_eval_ever.py`` starts."""
+    session.install("-q", "every-eval-ever==0.3.0")
