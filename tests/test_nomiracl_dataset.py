@@ -153,7 +153,10 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
             {"corpus": '{"docid": 1, "title": "T", "text": ""}'},
             "line 1: docid, title or text of the passage is no text",
         ),
-        ({"corpus": '{"docid": "1#0", "title": {"a": 1}, "text": ""}'}, "docid, title or text of the passage is no text"),
+        (
+            {"corpus": '{"docid": "1#0", "title": {"a": 1}, "text": ""}'},
+            "docid, title or text of the passage is no text",
+        ),
         ({"corpus": gzip.compress("\n".join(map(passage, IDS)).encode())[:-20]}, "is cut or damaged after line"),
         ({"corpus": b"no gzip at all"}, "is cut or damaged after line 0"),
         ({"corpus": gzip.compress(b"\xff\xfe\xff\n")}, "is no UTF-8 text after line 0"),
