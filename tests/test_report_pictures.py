@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib (the extra `report`) is not installed")
 
 from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
-from lm_eval_tasks.mushroom.languages import LANGUAGES as MUSHROOM
+from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES as NOMIRACL
 from lm_eval_tasks.results.report.plots import plots_of, save
 from lm_eval_tasks.results.report.plots.drawing import COLOURS, INK, MARKERS
