@@ -15,7 +15,6 @@ from custom_metrics.reading.spans import Span
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
-from tests.conftest import command, results_of, run
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -113,36 +112,6 @@ def test_chosen_documents_and_system_prompts_have_requests_of_their_own() -> Non
     spoken_to = built("mfava_de", system_instruction="Be brief.")
     assert spoken_to[0][1][0].startswith("Be brief.")
     assert built("mfava_de") == whole
-
-
-def test_a_damaged_cache_of_requests_is_made_anew(cache: Path) -> None:
-    first = built("clapnq_gold", limit=4)
-    (file,) = cache.iterdir()
-    file.write_bytes(file.read_bytes()[:100])
-    assert built("clapnq_gold", limit=4) == first
-
-
-@pytest.mark.slow("starts two harnesses with a cache folder of their own")
-def test_on_the_command_line_a_run_with_cached_requests_has_the_figures_of_one_without(tmp_path: Path) -> None:
-    """The 0.55 that should have been 0.80: the first run's prompts, scored as if they were the second's."""
-    figures = {}
-    for name, options, cached in (
-        ("first", [], "true"),
-        ("second", ["subset=non_relevant", "max_passage_tokens=5"], "true"),
-        ("without", ["subset=non_relevant", "max_passage_tokens=5"], None),
-    ):
-        run(
-            [
-                *(command("lm_eval"), "--tasks", "nomiracl_de", "--model", "grounded-baseline"),
-                *("--metadata", "mirror=sample", *options, "--output_path", str(tmp_path / name)),
-                *(["--cache_requests", cached] if cached else []),
-            ],
-            tmp_path,
-            **({"LM_HARNESS_CACHE_PATH": str(tmp_path / "cached")} if cached else {}),
-        )
-        figures[name] = results_of(tmp_path / name)["results"]["nomiracl_de"]
-    assert str(figures["second"]) == str(figures["without"])
-    assert str(figures["second"]) != str(figures["first"])
 
 
 # ------------------------------------------------------------------------------------------------------------ use_cache

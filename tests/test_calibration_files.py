@@ -283,3 +283,21 @@ def test_counts_are_whole_numbers_of_64_bits_in_four_columns(rows: Any) -> None:
     found = measured(rows, "x").documents
     assert found is not None
     assert (found.shape, found.dtype) == ((len(rows), 4), np.int64)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read as a calibration: JSONDecodeError"),
+        ("[]", "cannot be read as a calibration: AttributeError"),
+        ('{"format": 2}', "no calibration file of format 1"),
+        ('{"format": 1}', "KeyError 'languages'"),
+    ],
+)
+def test_a_file_that_is_no_calibration_at_all(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(content, "utf-8")
+    with pytest.raises(CalibrationError, match=message):
+        load(str(path))
+    with pytest.raises(CalibrationError, match=r"no such file.*one that ships: lexical, mfava-llama"):
+        load("nobody")

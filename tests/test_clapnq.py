@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import shutil
@@ -44,10 +43,6 @@ def test_the_sample_has_answerable_and_unanswerable_questions_in_turn() -> None:
     assert first["target"] == first["answers"][0]
     assert documents[1]["answers"] == []
     assert documents[1]["target"] == "unanswerable"
-
-
-def test_the_train_split_is_loaded_when_asked_for() -> None:
-    assert len(load_gold(mirror="sample", split="train")["train"]) == 16
 
 
 def test_dev_files_are_enough(mirror: Path) -> None:
@@ -227,11 +222,6 @@ def test_an_unknown_value_is_refused(arguments: dict[str, Any], message: str) ->
         load(**{"mirror": "sample", **arguments})
 
 
-def test_a_tasks_retriever_is_in_its_name() -> None:
-    with pytest.raises(ValueError, match="clapnq_rag: --metadata retriever='google' does not fit"):
-        load_rag_bm25(mirror="sample", retriever="google")
-
-
 HEADER = "id\ttext\ttitle\n"
 
 
@@ -272,16 +262,6 @@ def test_a_broken_annotation_is_named(mirror: Path, line: str, message: str) -> 
         load_gold(mirror=str(mirror))
 
 
-def test_empty_extra_answers_are_dropped(mirror: Path) -> None:
-    path = mirror / "PrimeQA" / "clapnq" / "clapnq_dev_answerable.jsonl"
-    record = json.loads(path.read_text("utf-8").splitlines()[0])
-    record["output"].append({"answer": "", "selected_sentences": [], "meta": {}})
-    path.write_text(json.dumps(record) + "\n", "utf-8")
-    answers = load_gold(mirror=str(mirror))["evaluation"][0]["answers"]
-    assert answers
-    assert "" not in answers
-
-
 def test_a_corpus_with_fewer_than_ten_passages_is_searched(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv"
     path.write_text("\n".join(path.read_text("utf-8").splitlines()[:5]) + "\n", "utf-8")
@@ -289,19 +269,3 @@ def test_a_corpus_with_fewer_than_ten_passages_is_searched(mirror: Path, caplog:
         documents = load_rag_bm25(mirror=str(mirror))["evaluation"]
     assert len(documents[0]["retrieved_ids"]) == 4
     assert "have no gold passage in the corpus; retrieval is not scored there" in caplog.text
-
-
-def test_options_of_the_retrievers_are_no_misspellings() -> None:
-    load(mirror="sample", retriever="bm25", bm25_split=True, encoder_device="cpu")
-    with pytest.raises(ValueError, match="'querry_prefix' is not known; did you mean 'query_prefix'"):
-        load(mirror="sample", retriever="bm25", querry_prefix="x")
-
-
-def test_questions_that_a_run_has_too_little_for_are_counted_in_the_results(tmp_path: Path) -> None:
-    ids = load(mirror="sample")["evaluation"]["id"]
-    run = tmp_path / "some.run"
-    run.write_text(f"{ids[0]} Q0 p001 1 2 x\n{ids[0]} Q0 p002 2 1 x\n{ids[1]} Q0 p003 1 1 x\n", "utf-8")
-    documents = load(mirror="sample", retriever="run", run=str(run), top_k=2)["evaluation"]
-    assert [len(passages) for passages in documents["passages"]] == [2, 1, *[0] * 30]
-    described = json.loads(documents[0]["retriever"])
-    assert (described["passages_given"], described["questions_with_fewer_passages"]) == (2, 31)

@@ -16,8 +16,8 @@ from lm_eval_tasks.clapnq.retrieval import open_retriever
 from lm_eval_tasks.clapnq.retrieval.encoder import Encoder, encoders, load, named, weights_of
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from tests.test_exact_search import needs_torch
 from tests.test_retrieval import write_corpus
+from tests.test_vectors import needs_torch
 from tests.tiny_models import copy_of, write_encoder_files
 
 

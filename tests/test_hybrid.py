@@ -12,7 +12,7 @@ import pytest
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, open_retriever
 from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid, fuse
-from lm_eval_tasks.clapnq.retrieval.run import read_run, write_run
+from lm_eval_tasks.clapnq.retrieval.run import write_run
 from lm_eval_tasks.data.sources import MissingSource
 from tests.test_retrieval import ROWS, ids, write_corpus
 
@@ -130,12 +130,6 @@ def test_it_says_what_its_halves_say(corpus: Corpus, run: str) -> None:
     halves = [open_retriever(name, corpus, options).describe() for name in ("run", "bm25")]
     assert described == {"retriever": "hybrid", "halves": halves, "constant": 1, "depth": 20}
     assert halves[1]["split"] == {"window": 512, "stride": 256}
-
-
-def test_a_fused_ranking_can_be_written_and_read_as_a_run(corpus: Corpus, run: str, tmp_path: Path) -> None:
-    (found,) = open_retriever("hybrid", corpus, {"hybrid": "bm25+run", "run": run}).search([WATER], 20)
-    write_run(tmp_path / "fused.run", [("q1", found)], "hybrid")
-    assert read_run(tmp_path / "fused.run") == {"q1": found}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -420,20 +419,3 @@ def test_options_of_the_other_task_are_not_called_misspelt(runs: Path) -> None:
     rated(samples=file(runs, "lexical"), judge_orders=1, judge_seed=2, judge_names=["x"])
     with pytest.raises(ValueError, match="'judge_refrence' is not known; did you mean 'judge_reference'"):
         rated(samples=file(runs, "lexical"), judge_refrence=True)
-
-
-def test_cached_requests_are_of_the_run_that_is_judged(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The harness's cache knows a task by its name: it would send run A's answers and credit run B."""
-    from lm_eval.caching import cache
-
-    monkeypatch.setattr(cache, "PATH", str(tmp_path / "requests"))
-
-    def prompts(strategy: str, cached: bool) -> list[Any]:
-        metadata = {"samples": str(file(runs, strategy))}
-        got = evaluate([RATINGS], "dummy", metadata=metadata, limit=2, cache_requests=cached)
-        return [sample["arguments"] for sample in got["samples"][RATINGS]]
-
-    assert prompts("lexical", True) == prompts("lexical", False)
-    assert prompts("full_passage", True) == prompts("full_passage", False) != prompts("lexical", True)

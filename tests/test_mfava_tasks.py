@@ -239,58 +239,6 @@ def test_the_harnesses_default_device_is_nobodys_wish(monkeypatch: pytest.Monkey
     assert seen == [{}, {"device": "cuda:1"}, {"device": "cpu"}, {}]
 
 
-def test_silver_can_be_asked_for(third: EveryThirdWord) -> None:
-    calibration = load("lexical")
-    assert calibration.of("de") == ("real", calibration.languages["de"]["real"])
-    assert calibration.of("de", "gold") == ("gold", calibration.languages["de"]["gold"])
-    assert calibration.of("de", "silver") == ("silver", calibration.languages["de"]["silver"])
-    assert calibration.of("fi", "gold") is None
-    assert calibration.of("xx", "silver") is None
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "cannot be read as a calibration: JSONDecodeError"),
-        ("[]", "cannot be read as a calibration: AttributeError"),
-        ('{"format": 2}', "no calibration file of format 1"),
-        ('{"format": 1}', "KeyError 'languages'"),
-        ('{"format": 1, "detector": {}, "languages": {"de": {"gold": {"documents": ["1 2 3"]}}}}', "four numbers"),
-        ('{"format": 1, "detector": {}, "languages": {"de": {"gold": {"documents": ["1 2 3 -4"]}}}}', "four numbers"),
-        ('{"format": 1, "detector": {}, "languages": {"de": {"gold": {"documents": []}}}}', "one or more of four"),
-        (
-            '{"format": 1, "detector": {}, "languages": {"de": {"gold": {"precision": 73.9, "recall": 1}}}}',
-            "between 0 and 1",
-        ),
-    ],
-)
-def test_damaged_calibrations(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(content, "utf-8")
-    with pytest.raises(CalibrationError, match=message):
-        load(str(path))
-    with pytest.raises(CalibrationError, match=r"no such file.*one that ships: lexical, mfava-llama"):
-        load("nobody")
-
-
-def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
-    saved = Calibration(
-        {"name": "x", "version": "1", "licence": "MIT"},
-        {
-            "de": {
-                "gold": measured([[1, 2, 3, 4], *[[0, 0, 0, 9]] * 4], "t"),
-                "silver": measured([[0, 0, 1, 1]] * 5, "s"),
-            }
-        },
-        note="n",
-    )
-    saved.save(tmp_path / "a" / "c.json")
-    loaded = load(str(tmp_path / "a" / "c.json"))
-    assert loaded.to_json() == saved.to_json()
-    assert loaded.languages["de"]["gold"].counts == (1, 2, 3, 40)
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["c.json"]
-
-
 def test_the_group_gives_the_macro_average(harness: Harness) -> None:
     got = harness(["mfava"], "grounded-baseline", "strategy=lexical", metadata=SAMPLE)
     results, group = got["results"], got["groups"]["mfava"]

@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib", reason="matplotlib (the extra `report`) is not
 from matplotlib.text import Annotation
 
 from lm_eval_tasks.mfava.languages import LANGUAGES as MFAVA
-from lm_eval_tasks.mushroom.languages import LANGUAGES as MUSHROOM
+from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES as NOMIRACL
 from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot, plots_of, save
 from lm_eval_tasks.results.report.plots.clapnq import ASPECTS

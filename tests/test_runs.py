@@ -169,16 +169,6 @@ def test_of_several_runs_in_a_folder_the_newest_of_each_task_counts(
         run.tasks["mfava_de"].answers()
 
 
-def test_equal_models_are_told_apart(two_models: Path, tmp_path: Path) -> None:
-    copied(two_models, tmp_path)
-    runs = read_runs([tmp_path, two_models / "baseline-lexical", two_models / "baseline-answer"])
-
-    assert labels(runs[1:]) == ["lm-eval-grounded/baseline-lexical", "lm-eval-grounded/baseline-answer"]
-    first, second, third = labels(runs)
-    assert first.startswith("lm-eval-grounded/baseline-lexical (baseline-lexical, 20")
-    assert (first[-2:], second[-2:], third[-2:]) == ("#1", "#2", "#1")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -100,14 +100,6 @@ def test_a_model_argument_named_language_is_not_ours(harness: Harness) -> None:
     assert {s["doc"]["language"] for s in results["samples"]["nomiracl_sw"]} == {"sw"}
 
 
-def test_a_limit_sees_both_subsets(harness: Harness) -> None:
-    results = harness(
-        ["nomiracl_de", "clapnq_gold"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"}, limit=2
-    )
-    assert {s["doc"]["subset"] for s in results["samples"]["nomiracl_de"]} == {"relevant", "non_relevant"}
-    assert {s["doc"]["answerable"] for s in results["samples"]["clapnq_gold"]} == {True, False}
-
-
 def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) -> None:
     """The README's recipe, word for word."""
     readme = Path(nomiracl.__file__).with_name("README.md").read_text("utf-8")

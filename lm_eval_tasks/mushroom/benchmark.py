@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import detection_base
-from lm_eval_tasks.mushroom.languages import LANGUAGES
+from lm_eval_tasks.mushroom.dataset import LANGUAGES
 
 __all__ = ["BENCHMARK"]
 

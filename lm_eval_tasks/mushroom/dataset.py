@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -14,24 +15,58 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.tables import read_json_lines, shipped_rows
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mushroom.html_text import decoded
 from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
-from lm_eval_tasks.mushroom.languages import LANGUAGES, REPOSITORY, SPLITS, WITHOUT_PAGES
 from lm_eval_tasks.mushroom.pages import Page, open_pages
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["load", "load_task"]
+__all__ = ["LANGUAGES", "Language", "load", "load_task"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+REPOSITORY = "Helsinki-NLP/mu-shroom"
+SPLITS = ("test", "validation")
 BOTH, RANKED = "both", "test"
 NO_PAGE = "answers left out, whose page is not in the archive"
 BLANK = "answers left out, empty or only white space"
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language of Mu-SHROOM whose Wikipedia pages are in the public repository.
+
+    Attributes:
+        code: ISO 639, as in the files' names.
+        name: English.
+    """
+
+    code: str
+    name: str
+
+    @property
+    def pages_file(self) -> str:
+        """Path of the archive of its pages."""
+        return f"data/url-pages/{self.code}.tar.gz"
+
+    def answers_file(self, split: str) -> str:
+        """Path of the answers of a split; ``extra`` files name the page and the annotators too."""
+        if split == "test":
+            return f"splits/test_labeled/v1/mushroom.{self.code}-tst.v1.extra.jsonl"
+        return f"splits/val/v2/mushroom.{self.code}-val.v2.extra.jsonl"
+
+
+_ROWS = shipped_rows("lm_eval_tasks.mushroom", "languages.tsv")
+
+LANGUAGES = {row["code"]: Language(row["code"], row["language"]) for row in _ROWS if row["pages"] == "yes"}
+"""Code to language, those with pages."""
+
+WITHOUT_PAGES = {row["code"]: row["language"] for row in _ROWS if row["pages"] == "no"}
+"""Code to name of those whose answers are annotated, but whose pages are not in the repository."""
 
 
 def load(

@@ -9,7 +9,7 @@ from detector_plugin.labelled import REAL, LabelledAnswer
 from lm_eval_tasks.data.tables import shipped_rows
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mushroom import dataset
-from lm_eval_tasks.mushroom.languages import LANGUAGES
+from lm_eval_tasks.mushroom.dataset import LANGUAGES
 
 __all__ = ["LABELLED"]
 
