@@ -20,6 +20,7 @@ from custom_metrics.statistics.agreement import (
     kendall_tau_b,
     quadratic_weights,
 )
+from custom_metrics.statistics.intervals import resampled_sums
 
 NAN = math.nan
 
@@ -109,10 +110,6 @@ def test_quadratic_weights_are_of_the_scores_and_not_of_their_rank(scores: list[
     assert last_row is None or weights[-1] == pytest.approx(last_row)
 
 
-def test_any_label_sets_the_first_against_the_others() -> None:
-    assert any_label(np.arange(9).reshape(3, 3)).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
-
-
 @pytest.mark.parametrize("pairs", [[(0, 2)], [(-1, 0)], [(5, 5)]])
 def test_labels_out_of_range_are_refused(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match="labels must be between 0 and 1, got"):
@@ -134,3 +131,21 @@ def test_bounds_are_seeded_and_of_whole_clusters() -> None:
 
 def test_one_cluster_has_no_bounds() -> None:
     assert estimate(np.array([[[20, 5], [10, 15]]]), cohen_kappa) == pytest.approx((0.4, NAN, NAN), nan_ok=True)
+
+
+TABLES = np.array(
+    [[[9, 1], [2, 3]], [[4, 4], [0, 7]], [[1, 0], [5, 20]], [[3, 2], [1, 1]], [[0, 6], [2, 2]], [[8, 0], [1, 9]]]
+)
+
+
+@pytest.mark.parametrize(("iterations", "seed"), [(50, 7), (301, 1234)])
+def test_bounds_are_percentiles_of_the_statistic_of_every_resample(iterations: int, seed: int) -> None:
+    sums = resampled_sums(TABLES.reshape(6, 4), iterations, seed).reshape(iterations, 2, 2)
+    low, high = np.percentile(cohen_kappa(sums), [2.5, 97.5])
+    assert estimate(TABLES, cohen_kappa, iterations, seed) == (float(cohen_kappa(TABLES.sum(0))), low, high)
+
+
+def test_any_label_of_many_tables_is_that_of_each() -> None:
+    tables = np.arange(27).reshape(3, 3, 3)
+    assert any_label(tables).tolist() == [any_label(table).tolist() for table in tables]
+    assert any_label(tables[0]).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]

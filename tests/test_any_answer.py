@@ -108,7 +108,7 @@ def read_by_everything(answer: Any) -> None:
     assert grounding.process_results_with_retrieval(docs["clapnq"], [final])["length"] == len(final)
     tagged = filtered(HallucinationSpans, final, docs["tagged"], reference="groundings", question="question")
     share = hallucination.process_results(docs["tagged"], json.loads(tagged))["hallucinated_share"]
-    assert share is None or (0 <= share <= 1 and share.of.flagged <= share.of.words <= len(final.split()))
+    assert share is None or (0 <= share <= 1 and share.counts.flagged <= share.counts.words <= len(final.split()))
     tagged = filtered(HallucinationSpans, final, docs["wild"])
     tagged.encode("utf-8")  # it goes into a file
     spans = json.loads(tagged)["spans"]

@@ -274,7 +274,7 @@ def test_words_are_counted_over_answers_that_do_not_abstain(
     values = hallucination.process_results(CALIBRATED, tagged)
     expected = None if flagged is None else {"flagged": flagged, "words": words, "calibration": "c@1|en||a|1"}
     assert values == {SHARE: None if flagged is None else flagged / words, CORRECTED: expected}
-    assert expected is None or list(values[SHARE].of) == list(expected.values())
+    assert expected is None or list(values[SHARE].counts) == list(expected.values())
     uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
     assert uncorrected == {SHARE: values[SHARE]}
 

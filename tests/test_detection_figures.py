@@ -14,7 +14,7 @@ from custom_metrics.reading.spans import CATEGORIES, Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts, count_categories, count_words
-from custom_metrics.statistics.document_values import Carried
+from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.statistics.intervals import resampled_sums, spread
 
 COUNTS = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0], [3, 5, 1, 20], [2, 2, 2, 2]]
@@ -47,16 +47,16 @@ def test_what_no_resample_defines_has_no_bounds_and_no_warning() -> None:
 
 def test_values_of_documents_are_known_as_lists_tuples_and_carried() -> None:
     as_tuples = [tuple(counts) for counts in COUNTS]
-    carried = [Carried(0.5, counts) for counts in COUNTS]
+    carried = [FloatWithCounts(0.5, counts) for counts in COUNTS]
     assert detection.f1.figure(COUNTS) == detection.f1.figure(as_tuples) == detection.f1.figure(carried)
 
 
 def test_a_carried_number_is_its_number_and_keeps_what_it_brings_on_its_way_to_another_process() -> None:
-    carried = Carried(0.25, [1, 2])
+    carried = FloatWithCounts(0.25, [1, 2])
     again = pickle.loads(pickle.dumps(carried))
     assert again == carried == 0.25
-    assert again.of == [1, 2]
-    assert type(again) is Carried
+    assert again.counts == [1, 2]
+    assert type(again) is FloatWithCounts
 
 
 TEXT = "Er war 1969 auf dem Mars"
@@ -98,7 +98,7 @@ def test_a_document_has_the_counts_of_its_categories_and_of_all_of_them() -> Non
     assert (
         got["precision"]
         == got["recall"]
-        == got["f1"].of
+        == got["f1"].counts
         == [[1, 0, 0, 5], [1, 0, 1, 4], [0, 2, 0, 4], *[[0, 0, 0, 6]] * 3]
     )
     assert got["f1"] == pytest.approx(2 * 2 / (2 * 2 + 2 + 1))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
-from scipy import stats
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse, render
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
-from custom_metrics.statistics.paired_shares import compare_share_groups, compare_shares, stratified_mcnemar
 from lm_eval_tasks.mfava.annotations import ParseReport
-from tests.test_paired_statistics import table
 
 
 @pytest.mark.parametrize(
@@ -98,23 +93,3 @@ def test_each_repair_counts() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- shares
-
-
-def test_bounds_of_a_mean_over_equal_languages_fall_with_the_root_of_their_number() -> None:
-    """On both sides, which differ here."""
-    of_one = table(30, 12, 2, 6)
-    one, four = compare_shares(*of_one), compare_share_groups([of_one] * 4)
-    assert one.high - one.difference > one.difference - one.low
-    assert four.difference == pytest.approx(one.difference)
-    assert four.difference - four.low == pytest.approx((one.difference - one.low) / 2)
-    assert four.high - four.difference == pytest.approx((one.high - one.difference) / 2)
-
-
-def test_a_language_with_one_document_counts_as_much_as_another() -> None:
-    z = (1 / 1 + 2 / 20) / math.sqrt(1 + 4 / 400)
-    assert float(stratified_mcnemar([1, 3], [0, 1], [1, 20])) == pytest.approx(2 * stats.norm.sf(z))
-    assert float(stratified_mcnemar([1, 3, 0], [0, 1, 0], [1, 20, 0])) == pytest.approx(2 * stats.norm.sf(z))
-    assert float(stratified_mcnemar([0], [0], [5])) == 1.0
-    found = compare_share_groups([table(0, 1, 0, 0), table(8, 3, 1, 8)])
-    assert (found.first, found.second, found.n) == (pytest.approx((1 + 11 / 20) / 2), pytest.approx(9 / 40), 21)
-    assert found.p == pytest.approx(2 * stats.norm.sf(z))

@@ -343,7 +343,7 @@ def test_a_tagged_answer_is_held_against_the_annotators(
     tagged: str, counted: list[int], altered: int, lost: int
 ) -> None:
     got = detection.process_results(DOC, [tagged])
-    assert got["f1"].of == got["precision"] == got["recall"] == counted
+    assert got["f1"].counts == got["precision"] == got["recall"] == counted
     tp, fp, fn, _ = counted
     assert next(iter(got.values())) == 2 * tp / (2 * tp + fp + fn)  # the document's own F1 comes first
     assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)

@@ -68,20 +68,6 @@ def test_the_size_of_a_block_changes_nothing(block: int, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(resampled_sums(clusters, 40, 3), whole)
 
 
-def test_a_block_is_as_large_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
-
-    class Generator:
-        def multinomial(self, n: int, shares: Any, size: int) -> Any:
-            drawn.append(size)
-            return np.zeros((size, n))
-
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: Generator())
-    monkeypatch.setattr(intervals, "_BLOCK", 21)
-    resampled_sums(np.array(VALUES)[:, None], 8, 3)
-    assert drawn == [3, 3, 2]
-
-
 def test_the_mean_of_what_is_defined_is_bootstrapped() -> None:
     low, high = np.percentile(resampled_sums(np.array(VALUES)[:, None], 500, 9)[:, 0] / 7, [2.5, 97.5])
     assert bootstrap_mean([*VALUES[:3], math.nan, *VALUES[3:], math.nan], 500, 9) == (low, high)

@@ -133,16 +133,6 @@ def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
     assert not np.array_equal(found.draws, predicted(LANGUAGES, 3000, 5).draws)
 
 
-@pytest.mark.parametrize(
-    ("one", "one_freedom", "other", "other_freedom", "freedom"),
-    [(1.0, 3, 1.0, 6, 8.0), (2.0, 3, 0.0, 0, 3.0), (0.0, 2, 0.0, 5, 2.0), (1.0, 2, 1.0, 0, 8.0), (0.0, 2, 3.0, 5, 5.0)],
-)
-def test_degrees_of_freedom_of_a_sum_of_variances(
-    one: float, one_freedom: int, other: float, other_freedom: int, freedom: float
-) -> None:
-    assert random_effects._satterthwaite(one, one_freedom, other, other_freedom) == pytest.approx(freedom)
-
-
 def test_a_covariance_is_the_nearest_that_can_be_and_has_a_symmetric_root() -> None:
     impossible = np.array([[1.0, 2.0], [2.0, 1.0]])  # eigenvalues 3 and -1
     np.testing.assert_allclose(random_effects._positive(impossible), [[1.5, 1.5], [1.5, 1.5]], atol=1e-12)
@@ -151,22 +141,6 @@ def test_a_covariance_is_the_nearest_that_can_be_and_has_a_symmetric_root() -> N
     np.testing.assert_allclose(
         random_effects._root(np.array([[5.0, 4.0], [4.0, 5.0]])), [[2.0, 1.0], [1.0, 2.0]], atol=1e-12
     )
-
-
-def test_rates_and_scales_are_each_others_inverse_and_stay_finite() -> None:
-    scales = random_effects._scales([[8.5, 1.5, 2.5, 7.5], [0, 0, 0, 0]])
-    np.testing.assert_allclose(scales, [[math.log(9 / 3), math.log(2 / 8), math.log(12 / 11)], [0, 0, 0]], atol=1e-12)
-    np.testing.assert_allclose(random_effects._rates(scales), [[0.75, 0.2, 12 / 11], [0.5, 0.5, 1.0]], atol=1e-12)
-    extreme = random_effects._rates(np.array([[-900.0, 900.0, 900.0]]))
-    np.testing.assert_allclose(extreme, [[1 / (1 + math.exp(50)), 1.0, math.exp(50)]], rtol=1e-12)
-
-
-def test_chance_is_what_other_answers_of_the_model_would_have_changed() -> None:
-    cell = answers(9, 2, 4, 30).astype(float)
-    drawn = random_effects._scales(resampled_sums(cell, 200, 3))
-    np.testing.assert_allclose(random_effects._chance(cell, 3), np.cov(drawn.T), rtol=1e-12)
-    np.testing.assert_array_equal(random_effects._chance(cell[:1], 3), np.zeros((3, 3)))
-    assert random_effects._chance(cell[:2], 3).any()
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,18 @@ from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.document_values import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import (
+    UNDEFINED,
+    CountsOfCluster,
+    Figure,
+    FloatOfCluster,
+    FloatWithCounts,
+    Rows,
+    cluster_of,
+    clusters_of,
+)
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from custom_metrics.statistics.linearisation import Rows, linearised
+from custom_metrics.statistics.strata import linearised
 
 __all__ = [
     "WordCounts",
@@ -149,8 +157,8 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
 
 def _values(total: WordCounts, counts: list[Any], doc: Mapping[str, Any]) -> dict[str, Any]:
     of_document = 1.0 if math.isnan(total.f1) else total.f1
-    carried = ClusteredCounts(counts, doc.get("passage", ""))
-    return {"f1": Carried(of_document, carried), "precision": carried, "recall": carried}
+    carried = CountsOfCluster(counts, doc.get("passage", ""))
+    return {"f1": FloatWithCounts(of_document, carried), "precision": carried, "recall": carried}
 
 
 def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
@@ -167,7 +175,7 @@ def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple
 
 def _faithful(kind: str, doc: Mapping[str, Any]) -> dict[str, float]:
     said = {"altered_rate": kind in ("edited", "lost"), "lost_rate": kind == "lost"}
-    return {name: Clustered(value, doc.get("passage", "")) for name, value in said.items()}
+    return {name: FloatOfCluster(value, doc.get("passage", "")) for name, value in said.items()}
 
 
 def _above_and_below(metric: str, counts: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -205,7 +213,7 @@ def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]
 
 def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """The counts of each document, and its cluster; ``None`` where no two documents hang together."""
-    counts = [value.of if isinstance(value, Carried) else value for value in values]
+    counts = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     clusters = clusters_of([cluster_of(value) for value in counts])
     rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
     return rows, None if clusters is None else tuple(clusters)
@@ -225,7 +233,7 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:
     """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
-    carried = [value.of if isinstance(value, Carried) else value for value in values]
+    carried = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     counts = np.asarray(carried, dtype=float)
     linear = linearised(*_above_and_below(metric, counts))
     if counts.ndim == 3:

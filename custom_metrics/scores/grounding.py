@@ -18,8 +18,7 @@ from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.reading.words import SEGMENTERS, segmenter
 from custom_metrics.scores.ranking import ndcg, recall
 from custom_metrics.scores.rouge import rouge1, rouge1_of_all, rouge_l, tokens, word_tokens
-from custom_metrics.statistics.document_values import Carried
-from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = [
@@ -146,7 +145,7 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
     )
     return {
         **process_results(doc, results),
-        "ndcg@10": None if quality is None else Carried(quality["ndcg@10"], quality),
+        "ndcg@10": None if quality is None else FloatWithCounts(quality["ndcg@10"], quality),
         "recall@10": None if quality is None else quality["recall@10"],
         "gold_retrieved": None if quality is None else float(bool(doc["gold_ranks"])),
     }
@@ -162,7 +161,7 @@ def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str
         ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
         questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
-    found = [value.of for value in values.get("ndcg@10", ()) if value is not None]
+    found = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:
         yield f"ndcg@{k}", mean_figure([quality[f"ndcg@{k}"] for quality in found]), _IN_CORPUS
     given = values.get("gold_retrieved", ())

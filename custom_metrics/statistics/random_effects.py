@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.statistics.intervals import resampled_sums, sums_by_cluster
-from custom_metrics.statistics.paired_draws import ITERATIONS, SEED
+from custom_metrics.statistics.paired_difference import ITERATIONS, SEED
 
 __all__ = ["FEWEST_LANGUAGES", "Errors", "annotated", "detector_errors", "expected", "predicted"]
 

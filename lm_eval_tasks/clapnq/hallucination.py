@@ -16,8 +16,7 @@ import numpy as np
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.document_values import Carried
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
@@ -118,7 +117,7 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
     counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)
     value = TaggedAnswer(flagged, total, key_of(doc, tagged["detector"]))
     corrected = {CORRECTED: value._asdict() if counts else None} if is_named(doc["calibration"]) else {}
-    return {SHARE: Carried(flagged / total, value) if counts else None, **corrected}
+    return {SHARE: FloatWithCounts(flagged / total, value) if counts else None, **corrected}
 
 
 @lru_cache(maxsize=32)  # both rates come of one bootstrap
@@ -142,7 +141,7 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
 
 
 def _answer(value: Any) -> TaggedAnswer:
-    value = value.of if isinstance(value, Carried) else value
+    value = value.counts if isinstance(value, FloatWithCounts) else value
     return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
 
 

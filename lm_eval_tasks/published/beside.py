@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.independent_shares import newcombe
+from custom_metrics.statistics.intervals import newcombe
 from custom_metrics.statistics.units import is_measurable, unit_of
 from lm_eval_tasks.published.differing import answered_otherwise, differs
 from lm_eval_tasks.published.rows import PublishedRow, Source, rows_for

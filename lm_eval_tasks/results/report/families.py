@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.mean_of_strata import mean_of
+from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import unit_of, without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
@@ -57,7 +57,7 @@ class Family:
 
     def mean(self, metric: str, filter_name: str) -> Figure:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
-        :mod:`custom_metrics.statistics.mean_of_strata`; of one task its figure. Languages that have passages in common
+        :mod:`custom_metrics.statistics.strata`; of one task its figure. Languages that have passages in common
         have the standard error of the group's results, which is over passages."""
         figures, share = [*self.figures(metric, filter_name).values()], self.any.is_share(metric)
         mean = mean_of(figures, share)

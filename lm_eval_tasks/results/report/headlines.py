@@ -44,7 +44,7 @@ class Headline:
         metric, filter: which number of the results.
         unit: of its values.
         figure: with 95 % bounds; undefined (``nan``) where no document is in the denominator. A mean over languages has
-            the bounds of :mod:`custom_metrics.statistics.mean_of_strata`.
+            the bounds of :mod:`custom_metrics.statistics.strata`.
         denominator: the documents that count, in words.
         higher_is_better: ``None`` where neither is.
         says: one sentence about what it means.
