@@ -25,8 +25,8 @@ from custom_metrics.harness.filters import (
     JudgeRating,
     NomiraclLabel,
 )
-from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.scores import character_labels, detection, grounding, judging
+from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import prompt
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector

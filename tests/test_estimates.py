@@ -12,15 +12,11 @@ import pytest
 from custom_metrics import hallucination
 from custom_metrics.hallucination import (
     Interval,
-    doubts,
     estimate,
-    estimated_rate,
     flagged_words,
     rates,
-    rogan_gladen_rate,
 )
 from custom_metrics.reading.words import words
-from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics import random_effects
 from custom_metrics.statistics.intervals import resampled_sums, spread
 from custom_metrics.statistics.random_effects import Errors, annotated
@@ -185,40 +181,6 @@ def test_a_share_that_few_drawn_errors_go_with_has_the_bounds_0_and_1() -> None:
     assert found == approx(Interval(0.0, 0.0, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("precision", "recall", "detected", "total", "rate"),
-    [
-        (0.5, 0.25, 3, 12, 0.5),
-        (0.5, 0.0, 3, 12, math.nan),
-        (0.5, 0.5, 3, 0, math.nan),
-        (1.0, 0.1, 9, 10, 9.0),
-        (math.nan, 0.5, 3, 12, math.nan),
-        (0.5, math.nan, 3, 12, math.nan),
-        (0.0, 0.5, 3, 12, 0.0),
-        (1.0, 1.0, 1, 1, 1.0),
-    ],
-)
-def test_equation_1(precision: float, recall: float, detected: float, total: float, rate: float) -> None:
-    assert estimated_rate(precision, recall, detected, total) == pytest.approx(rate, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("share", "tpr", "fpr", "rate"),
-    [
-        (0.4, 0.7, 0.2, 0.4),
-        (0.1, 0.7, 0.2, 0.0),
-        (0.9, 0.7, 0.2, 1.0),
-        (0.4, 0.2, 0.7, 0.6),
-        (0.4, 0.5, 0.5, math.nan),
-        (math.nan, 0.5, 0.1, math.nan),
-        (0.5, math.nan, 0.1, math.nan),
-        (0.5, 0.9, math.nan, math.nan),
-    ],
-)
-def test_rogan_and_gladen(share: float, tpr: float, fpr: float, rate: float) -> None:
-    assert rogan_gladen_rate(share, tpr, fpr) == pytest.approx(rate, nan_ok=True)
-
-
 def test_words_are_flagged_by_any_of_their_characters() -> None:
     assert flagged_words("die Katze schläft", [[4, 5, "entity"], [16, 17, "x", 0.5]]) == (2, 3)
     assert flagged_words("die Katze", []) == (0, 2)
@@ -226,56 +188,6 @@ def test_words_are_flagged_by_any_of_their_characters() -> None:
     failed, number = flagged_words("die Katze", None)
     assert math.isnan(failed)
     assert number == 2
-
-
-USEFUL = WordCounts(60, 40, 40, 360)  # recall 0.6, false positive rate 0.1, flagged share 0.2
-
-
-@pytest.mark.parametrize(
-    ("share", "calibration", "reasons"),
-    [
-        (0.2, USEFUL, []),
-        (0.4, USEFUL, []),  # twice, and half, still go
-        (0.1, USEFUL, []),
-        (math.nan, USEFUL, ["there is not a word to count"]),
-        (0.2, WordCounts(0, 20, 0, 80), ["its calibration texts hold no hallucinated word, or no other"]),
-        (0.2, WordCounts(20, 0, 80, 0), ["its calibration texts hold no hallucinated word, or no other"]),
-        (
-            0.2,
-            WordCounts(20, 20, 80, 100),
-            [
-                "the detector flags 20.0% of hallucinated and 16.7% of other words of its calibration corpus; a difference "
-                "under 10% tells next to nothing"
-            ],
-        ),
-        (
-            0.401,
-            USEFUL,
-            [
-                "40.1% of the words are flagged, 20.0% in the calibration corpus: the answers are unlike the texts that "
-                "the detector was measured on, and the estimated rate assumes they are alike"
-            ],
-        ),
-        (
-            0.099,
-            USEFUL,
-            [
-                "9.9% of the words are flagged, 20.0% in the calibration corpus: the answers are unlike the texts that the "
-                "detector was measured on, and the estimated rate assumes they are alike"
-            ],
-        ),
-        (
-            0.5,
-            WordCounts(0, 0, 50, 50),
-            [
-                "the detector flags 0.0% of hallucinated and 0.0% of other words of its calibration corpus; a difference "
-                "under 10% tells next to nothing"
-            ],
-        ),
-    ],
-)
-def test_doubts_are_said_in_full(share: float, calibration: WordCounts, reasons: list[str]) -> None:
-    assert doubts(share, calibration) == reasons
 
 
 HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
@@ -290,18 +202,6 @@ def test_a_share_at_the_edge_of_what_the_errors_allow_is_allowed(
     known = Errors(tp / (tp + fn), fp / (fp + tn), 1.0, np.tile([tp / (tp + fn), fp / (fp + tn), 1.0], (2000, 1)))
     monkeypatch.setattr(hallucination, "detector_errors", lambda *args: known)
     assert estimate(HALF, np.array([counts])).rogan_gladen == approx(Interval(value, value, value, 0.0))
-
-
-def test_errors_at_the_edge_are_allowed_and_so_is_the_least_share_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hallucination, "UNLIKELY", 1.0)
-    for draw, value in (([0.9, 0.5, 1.0], 0.0), ([0.5, 0.1, 1.0], 1.0), ([0.9, 0.1, 1.0], 0.5)):
-        expecting(monkeypatch, pooled([draw] * 2000, draw[0], draw[1]))
-        assert estimate(HALF, pooled={}).rogan_gladen == approx(Interval(value, value, value, 0.0))
-
-
-def test_a_detector_at_the_edge_of_use_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hallucination, "USELESS_BELOW", 0.5)
-    assert doubts(0.5, WordCounts(75, 25, 25, 75)) == []
 
 
 def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:

@@ -19,7 +19,7 @@ from custom_metrics.abstention.folding import (
     is_boundary,
     is_word,
 )
-from custom_metrics.reading.letter_pairs import commonness, latin
+from custom_metrics.reading.noise import commonness, latin
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts, count_words
-from custom_metrics.scores.repetition import is_repetitive
 from detector_plugin import calibration as calibrations
 
 NAN = math.nan
@@ -377,30 +376,3 @@ def test_macro_scores_are_means_over_the_annotated_categories() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- repetition
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "loops"),
-    [
-        ("", "de", False),
-        ("Ja. Ja. Ja.", "de", False),
-        ("Der Rhein fließt durch Köln und mündet in die Nordsee.", "de", False),
-        ("und so weiter " * 4, "de", True),
-        ("sehr " * 12, "de", True),
-        ("sehr " * 11, "de", False),
-        ("Er ging nach Hause und schlief. " * 3, "de", True),
-        ("Er ging nach Hause und schlief. " * 2, "de", False),
-        ("Er ging nach Hause und schlief. Dann kam sie. " * 3, "de", True),
-        ("Anfang. " + "eins zwei drei vier fünf sechs " * 4, "de", True),
-        ("1. Berlin\n2. Köln\n3. Hamburg\n4. Bremen\n5. Mainz\n6. Trier", "de", False),
-        ("哈哈" * 40, "zh", True),
-        ("我来到北京清华大学学习物理。后来去了上海。", "zh", False),
-    ],
-)
-def test_is_repetitive(text: str, language: str, loops: bool) -> None:
-    assert is_repetitive(text, language) is loops
-
-
-def test_a_loop_of_a_hundred_thousand_words_is_seen() -> None:
-    assert is_repetitive("a b c " * 33_000, "de")
-    assert not is_repetitive(" ".join(map(str, range(100_000))), "de")

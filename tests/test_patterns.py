@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from custom_metrics.abstention.patterns import GAP, JOINED, SPACE, Element, Pattern, Word, parse
-from custom_metrics.abstention.word_classes import MOST, WordClasses
+from custom_metrics.abstention.patterns import GAP, JOINED, MOST, SPACE, Element, Pattern, Word, WordClasses, parse
 from tests.test_matching import found
 
 PARTS: Mapping[str, Sequence[str]] = {

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.harness.filters import JudgePreference, JudgeRating
-from custom_metrics.reading.verdicts import read_preference, read_rating
+from custom_metrics.scores.judging import read_preference, read_rating
 from tests.growth import exponent
 
 RATINGS: list[tuple[str | None, int | None]] = [

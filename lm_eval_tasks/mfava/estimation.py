@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.broken_run import is_repetitive
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.scores.repetition import is_repetitive
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
