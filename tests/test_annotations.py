@@ -249,28 +249,6 @@ def test_a_report_says_what_was_found() -> None:
     )
 
 
-ORIGINAL = "Die Donau ist 2850 km lang und mündet ins Meer"
-
-
-@pytest.mark.parametrize(
-    ("text", "spans", "expected"),
-    [
-        (ORIGINAL, [Span(14, 18, "entity", 0.5)], Alignment([Span(14, 18, "entity", 0.5)], "identical", 1.0)),
-        (
-            "Die  Donau ist\n2850 km lang und mündet ins Meer",
-            [Span(15, 19, "entity", 0.5), Span(3, 5)],  # the second is white space alone
-            Alignment([Span(14, 18, "entity", 0.5)], "white space", 1.0),
-        ),
-        ("", [], Alignment([], "lost", 0.0)),
-        ("qqq xyz", [Span(0, 3)], Alignment([], "lost", 0.0)),
-    ],
-)
-def test_a_copy_is_identical_or_differs_in_white_space_or_is_lost(
-    text: str, spans: list[Span], expected: Alignment
-) -> None:
-    assert align(text, spans, ORIGINAL) == expected
-
-
 @pytest.mark.parametrize(("letters", "by_words"), [(10, False), (11, True)])
 def test_texts_of_over_twenty_thousand_characters_are_compared_word_by_word(letters: int, by_words: bool) -> None:
     """A word with another last letter is mostly the same by characters, and another one by words."""

@@ -100,6 +100,6 @@ def test_answers_about_one_article_are_drawn_together() -> None:
     answers = [tagged(10.0 * (article % 2), 10, article) for article in range(20) for _ in range(2)]
     articles = np.array([[20.0 * (article % 2), 20] for article in range(20)])
     expected = estimate(articles).detected
-    assert estimation.detected_rate.figure(answers) == (*expected, 40)
+    assert estimation.detected_rate.figure(answers) == expected._replace(n=40)
     apart = estimate(np.array([[answer.flagged, answer.words] for answer in answers])).detected
     assert expected.high - expected.low > 1.25 * (apart.high - apart.low)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.reading.noise import is_noise, script_of, scripts
+from custom_metrics.reading.noise import is_noise, latin, script_of, scripts
 
 RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
 OTHER = "жщф щцъ ъэю чщж хцщ фъы ыщц эщж юъф ьщц"  # ten runs of three letters, none of them in RUSSIAN
@@ -167,3 +167,22 @@ def test_characters_that_make_no_words(text: str, noise: bool) -> None:
 def test_the_script_of_a_letter(char: str, script: str) -> None:
     assert script_of(char) == script
     assert scripts(char * 2 + "1 ") == ({script: 2} if script else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("", ""),
+        ("plain Text, 7!", "plain Text, 7!"),
+        ("ıßøłđæœəþ", "issoldaeoeeth"),
+        ("ØŁĐÆŒÞ", "OLDAEOETH"),
+        ("éÉñçÅžŽọ̀ṣả", "eEncAzZosa"),
+        ("Łódź, Ærø", "Lodz, AEro"),
+        ("e\u0301", "e"),
+        # what has no base among a to z stays
+        ("жא我ŋ", "жא我ŋ"),
+        ("ГІ а", "ГІ а"),
+    ],
+)
+def test_letters_of_latin_script_are_written_as_a_to_z(text: str, letters: str) -> None:
+    assert latin(text) == letters

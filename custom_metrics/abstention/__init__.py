@@ -313,11 +313,9 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     text = stated(text, lexicon)
     sentences = [read(part, asks, lexicon) for part, asks in split(text)]
     if told is None:
-        for sentence in sentences:
-            if sentence.may_abstain:
-                break
-        else:
+        if not any(sentence.may_abstain for sentence in sentences):
             return _whole_is_bare(text, sentences, lexicon)
+        told = []
     spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = False
     reviewed = not parts and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     answers = 0  # sentences that answer directly, since the last abstention
@@ -335,8 +333,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             material = False
             says += "; it answers"
             if abstained:
-                if told is not None:
-                    told += [says, _TAKEN_BACK]
+                told += [says, _TAKEN_BACK]
                 return False
         elif found is BESIDE:
             treats = True
@@ -361,8 +358,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             material = False  # named as a source, not spoken of
             says += "; it answers and names the material as its source"
         elif abstained and material and tells(sentence, EARLY):
-            if told is not None:
-                told += [f"{says}; it answers", _TAKEN_BACK]
+            told += [f"{says}; it answers", _TAKEN_BACK]
             return False
         elif material and gives(sentence):
             solid = True
@@ -376,8 +372,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             if abstained and (
                 only_bare or sentence.sourced or "affirms" in sentence.hits or sentence.opens_with("but", EARLY)
             ):
-                if told is not None:
-                    told += [f"{says}; it answers", _TAKEN_BACK]
+                told += [f"{says}; it answers", _TAKEN_BACK]
                 return False
             answers += 1
             statements += 1
@@ -386,20 +381,16 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             says += "; it answers"
         about += material and not found.abstains
         spoke_of_material = spoke_of_material or material
-        if told is not None:
-            told.append(says)
+        told.append(says)
     if not abstained and beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
-        if told is not None:
-            told.append("an abstention")
+        told.append("an abstention")
         return True
     if not abstained:
         whole = _whole_is_bare(text, sentences, lexicon)
-        if told is not None:
-            told.append(WHOLE if whole else _NONE)
+        told.append(WHOLE if whole else _NONE)
         return whole
     counts = alone or statements <= MOST_STATEMENTS
-    if told is not None:
-        told.append("an abstention" if counts else _ESSAY.format(statements))
+    told.append("an abstention" if counts else _ESSAY.format(statements))
     return counts
 
 

@@ -21,7 +21,6 @@ from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
     estimated,
-    figure_of,
     in_force,
     key_of,
     say_what_it_rests_on,
@@ -149,7 +148,10 @@ def _aggregation(name: str, rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
         counted = [value for value in values if value is not None]
         answers = tuple(map(_answer, counted))
-        return figure_of(getattr(_estimates(answers), rate), len(answers)) if answers else UNDEFINED
+        if not answers:
+            return UNDEFINED
+        figure: Figure = getattr(_estimates(answers), rate)
+        return figure._replace(n=len(answers))
 
     return Aggregation(name, figure)
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, Interval, Rates, estimate, rates
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.hallucination import Estimates, Rates, estimate, rates
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
@@ -20,7 +19,6 @@ __all__ = [
     "NO_CALIBRATION",
     "described",
     "estimated",
-    "figure_of",
     "in_force",
     "key_of",
     "rates_of",
@@ -110,11 +108,6 @@ def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, A
         "precision": calibration.precision,
         "recall": calibration.recall,
     }
-
-
-def figure_of(rate: Interval, answers: int) -> Figure:
-    """A rate as the figure of so many answers."""
-    return Figure(rate.value, rate.low, rate.high, rate.standard_error, answers)
 
 
 FEW = 20

@@ -21,7 +21,6 @@ from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
     estimated,
-    figure_of,
     in_force,
     key_of,
     rates_of,
@@ -148,7 +147,7 @@ def _answer(value: Any) -> TaggedAnswer:
 def _aggregation(rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
         answers = _answers(values)
-        return figure_of(_estimates(answers)[0][RATES.index(rate)], len(answers)) if answers else UNDEFINED
+        return _estimates(answers)[0][RATES.index(rate)]._replace(n=len(answers)) if answers else UNDEFINED
 
     return Aggregation(rate, figure)
 
