@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from custom_metrics.scores.grounding import (
-    k_precision,
     process_results,
     process_results_with_retrieval,
     retrieval_figures,
@@ -144,9 +143,3 @@ def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
 
 def test_of_a_run_without_these_metrics_there_are_no_figures() -> None:
     assert all(math.isnan(figure.value) for _, figure, _ in retrieval_figures({}))
-
-
-def test_k_precision_is_of_answers_with_a_token() -> None:
-    assert k_precision("a a b", ["a", "b b"]) == pytest.approx(2 / 3)
-    assert k_precision("a", []) == 0
-    assert math.isnan(k_precision("。", ["東京"]))

@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.hallucination import Rates, doubts, estimate, estimated_rate, rates, rogan_gladen_rate
-from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
-from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.scores.detection import WordCounts
 from detector_plugin import calibration as calibrations
 
 NAN = math.nan
@@ -295,31 +294,6 @@ def test_a_loop_of_a_hundred_thousand_characters_is_cut_into_words() -> None:
     assert len(words("すもも" * 30_000, "ja")) > 0
 
 
-def test_a_word_is_hallucinated_when_any_character_is() -> None:
-    text = "Er war 1969 auf dem Mars."
-    #       0  3   7    12  16  20
-    assert count_words(text, "de", [Span(20, 24)], [Span(10, 22)]) == WordCounts(1, 3, 0, 2)
-    assert count_words(text, "de", [], []) == WordCounts(0, 0, 0, 6)
-    assert count_words("", "de", [], []) == WordCounts(0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("counts", "precision", "recall", "f1", "fpr", "prevalence"),
-    [
-        (WordCounts(6, 2, 4, 8), 0.75, 0.6, 2 / 3, 0.2, 0.5),
-        (WordCounts(0, 0, 4, 8), NAN, 0.0, 0.0, 0.0, 1 / 3),
-        (WordCounts(0, 3, 0, 7), 0.0, NAN, 0.0, 0.3, 0.0),
-        (WordCounts(0, 0, 0, 7), NAN, NAN, NAN, 0.0, 0.0),
-        (WordCounts(0, 0, 0, 0), NAN, NAN, NAN, NAN, NAN),
-    ],
-)
-def test_rates_of_word_counts(
-    counts: WordCounts, precision: float, recall: float, f1: float, fpr: float, prevalence: float
-) -> None:
-    got = (counts.precision, counts.recall, counts.f1, counts.false_positive_rate, counts.prevalence)
-    assert got == pytest.approx((precision, recall, f1, fpr, prevalence), nan_ok=True)
-
-
 DOC = {
     "answer": "Er war 1969 auf dem Mars.",
     "language": "de",
@@ -346,33 +320,6 @@ def test_a_tagged_answer_is_held_against_the_annotators(
     tp, fp, fn, _ = counted
     assert next(iter(got.values())) == 2 * tp / (2 * tp + fp + fn)  # the document's own F1 comes first
     assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)
-
-
-def test_counts_are_summed_before_anything_is_divided() -> None:
-    values = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0]]
-    assert detection.precision(values) == pytest.approx(7 / 9)
-    assert detection.recall(values) == pytest.approx(7 / 20)
-    assert detection.f1(values) == pytest.approx(14 / 29)
-    found = detection.f1.figure(values)
-    assert found.low <= found.value <= found.high
-    assert (found.n, found.standard_error > 0) == (3, True)
-    assert math.isnan(detection.f1([]))
-
-
-def test_macro_scores_are_means_over_the_annotated_categories() -> None:
-    doc = {**DOC, "spans": [*DOC["spans"], {"start": 0, "end": 6, "category": "subjective"}]}
-    found = "<subjective>Er</subjective> war 1969 <relation>auf</relation> dem <subjective>Mars</subjective>."
-    got = detection.process_category_results(doc, [found])
-    entity, subjective = got["precision"][0], got["precision"][5]
-    assert (entity, subjective) == ([0, 0, 1, 5], [1, 1, 1, 3])
-    assert detection.precision([got["precision"]]) == pytest.approx((0 + 1 / 2) / 2)  # never flagged: 0, not left out
-    assert detection.recall([got["recall"]]) == pytest.approx((0 + 1 / 2) / 2)
-    assert detection.f1([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)
-    assert got["f1"] == pytest.approx(2 * 1 / (2 * 1 + 2 + 2))
-    by_category = detection.category_figures([got["precision"]])
-    assert by_category["f1_subjective"].value == pytest.approx(1 / 2)
-    assert by_category["recall_entity"].value == 0
-    assert math.isnan(by_category["recall_invented"].value)
 
 
 # ---------------------------------------------------------------------------------------------------------- repetition

@@ -133,16 +133,6 @@ def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
     assert not np.array_equal(found.draws, predicted(LANGUAGES, 3000, 5).draws)
 
 
-def test_a_covariance_is_the_nearest_that_can_be_and_has_a_symmetric_root() -> None:
-    impossible = np.array([[1.0, 2.0], [2.0, 1.0]])  # eigenvalues 3 and -1
-    np.testing.assert_allclose(random_effects._positive(impossible), [[1.5, 1.5], [1.5, 1.5]], atol=1e-12)
-    lopsided = np.array([[5.0, 4.0], [0.0, 5.0]])
-    np.testing.assert_allclose(random_effects._positive(lopsided), [[5.0, 2.0], [2.0, 5.0]], atol=1e-12)
-    np.testing.assert_allclose(
-        random_effects._root(np.array([[5.0, 4.0], [4.0, 5.0]])), [[2.0, 1.0], [1.0, 2.0]], atol=1e-12
-    )
-
-
 @pytest.mark.parametrize(
     ("sizes", "cells"),
     [
@@ -169,11 +159,3 @@ def test_too_little_says_nothing() -> None:
     with pytest.raises(ValueError, match=r"^a language without annotated answers says nothing$"):
         predicted({"de": LANGUAGES["de"], "ar": {"m": np.zeros((0, 4))}}, 10, 1)
     assert predicted({"de": LANGUAGES["de"], "zh": LANGUAGES["zh"]}, 10, 1).draws.shape == (10, 3)
-
-
-def test_one_model_a_language_leaves_chance_as_the_spread_within() -> None:
-    alone = {"de": {"m": answers(9, 2, 4, 30)}, "ar": {"m": answers(7, 6, 2, 20)}, "zh": {"m": answers(4, 4, 4, 28)}}
-    found = predicted(alone, 2000, 2)
-    assert np.isfinite(found.draws).all()
-    ratios = [math.log((c[0] + c[2] + 1) / (c[0] + c[1] + 1)) for c in (m["m"].sum(0) for m in alone.values())]
-    assert found.ratio == pytest.approx(math.exp(np.mean(ratios)), abs=1e-12)
