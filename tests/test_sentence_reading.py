@@ -16,13 +16,13 @@ from custom_metrics.abstention.sentence_reading import (
     NOTHING,
     SILENT,
     TURNED,
-    Reading,
     Sentence,
+    SentenceLabel,
+    analyse,
     cites,
+    classify,
     is_bare,
     numbered,
-    read,
-    reading,
     says_something,
 )
 
@@ -63,7 +63,7 @@ def lexicon() -> Lexicon:
 
 
 def sentence(text: str, asks: bool = False) -> Sentence:
-    return read(text, asks, lexicon())
+    return analyse(text, asks, lexicon())
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
         ("no idea, the text is silent and lacks it", ALONE),
     ],
 )
-def test_a_sentence_abstains_in_three_ways(text: str, why: Reading) -> None:
-    assert reading(sentence(text), False) == why
+def test_a_sentence_abstains_in_three_ways(text: str, why: SentenceLabel) -> None:
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_a_sentence_abstains_in_three_ways(text: str, why: Reading) -> None:
         ("he said the text is silent", SILENT),
     ],
 )
-def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: Reading) -> None:
-    assert reading(sentence(text), False) == why
+def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: SentenceLabel) -> None:
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: Readi
         ("不知道但巴黎", TURNED),  # right behind it
     ],
 )
-def test_a_turn_with_an_answer_behind_it_answers(text: str, why: Reading) -> None:
-    assert reading(sentence(text), False) == why
+def test_a_turn_with_an_answer_behind_it_answers(text: str, why: SentenceLabel) -> None:
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_a_turn_with_an_answer_behind_it_answers(text: str, why: Reading) -> Non
         ("不明但巴黎", ALONE),  # in a script without spaces a phrase's end is no suffix
     ],
 )
-def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: Reading) -> None:
-    assert reading(sentence(text), False) == why
+def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: SentenceLabel) -> None:
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(
@@ -292,14 +292,14 @@ def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: Reading
         ("no idea, but according to the text it is in the text", ALONE),
     ],
 )
-def test_a_source_behind_a_turn_is_no_word_about_the_material(text: str, why: Reading) -> None:
-    assert reading(sentence(text), False) == why
+def test_a_source_behind_a_turn_is_no_word_about_the_material(text: str, why: SentenceLabel) -> None:
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(("between", "why"), [(1, TURNED), (CITED, TURNED), (CITED + 1, ALONE)])
-def test_little_stands_between_the_citing_words_and_the_material(between: int, why: Reading) -> None:
+def test_little_stands_between_the_citing_words_and_the_material(between: int, why: SentenceLabel) -> None:
     text = f"no idea, but according to those{' ' * between}text it was paris"
-    assert reading(sentence(text), False) == why
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,8 @@ def test_little_stands_between_the_citing_words_and_the_material(between: int, w
         ("no idea, but it was paris, although it rained", TURNED),
     ],
 )
-def test_a_concession_beside_an_answer_answers(text: str, why: Reading) -> None:
-    assert reading(sentence(text), False) == why
+def test_a_concession_beside_an_answer_answers(text: str, why: SentenceLabel) -> None:
+    assert classify(sentence(text), False) == why
 
 
 @pytest.mark.parametrize(

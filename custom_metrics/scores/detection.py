@@ -8,8 +8,9 @@ shifts labels by a word; this module does neither.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,14 +92,9 @@ class WordCounts(NamedTuple):
 def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
     """Count the words of one text. Spans are in characters of it."""
     places = words(text, language)
-    is_gold = np.array([category is not None for category in covered(places, gold)], dtype=bool)
-    is_found = np.array([category is not None for category in covered(places, found)], dtype=bool)
-    return WordCounts(
-        int(np.sum(is_gold & is_found)),
-        int(np.sum(~is_gold & is_found)),
-        int(np.sum(is_gold & ~is_found)),
-        int(np.sum(~is_gold & ~is_found)),
-    )
+    pairs = zip(covered(places, gold), covered(places, found), strict=True)
+    counts = Counter((a is not None, b is not None) for a, b in pairs)
+    return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
 
 def count_categories(
@@ -184,31 +180,23 @@ def _above_and_below(metric: str, counts: np.ndarray[Any, Any]) -> tuple[np.ndar
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 
 
-def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+def _binary(metric: str, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The metric of summed counts (..., 4)."""
-
-    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        top, bottom = _above_and_below(metric, counts)
-        with np.errstate(invalid="ignore"):  # 0/0
-            return np.asarray(top / bottom)
-
-    return of_counts
+    top, bottom = _above_and_below(metric, counts)
+    with np.errstate(invalid="ignore"):  # 0/0
+        return np.asarray(top / bottom)
 
 
-def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+def _macro(metric: str, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Mean of the metric of summed counts (..., categories, 4) over the categories that occur in the annotations.
 
     One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
     is sure of.
     """
-
-    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        occurs = counts[..., 0] + counts[..., 2] > 0
-        values = np.where(occurs, np.nan_to_num(_binary(metric)(counts)), 0.0)
-        with np.errstate(invalid="ignore"):  # 0/0
-            return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
-
-    return of_counts
+    occurs = counts[..., 0] + counts[..., 2] > 0
+    values = np.where(occurs, np.nan_to_num(_binary(metric, counts)), 0.0)
+    with np.errstate(invalid="ignore"):  # 0/0
+        return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
 
 
 def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
@@ -225,10 +213,10 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
     counts = np.asarray(values, dtype=float)
     if not counts.size:
         return UNDEFINED
-    of_counts = _macro(metric) if counts.ndim == 3 else _binary(metric)
+    score = partial(_macro if counts.ndim == 3 else _binary, metric)
     flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
-    return Figure(float(of_counts(counts.sum(axis=0))), *spread(of_counts(resampled)), n=len(counts))
+    return Figure(float(score(counts.sum(axis=0))), *spread(score(resampled)), n=len(counts))
 
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:
