@@ -45,10 +45,7 @@ def said(responses: list[Any], labelled: bool = True) -> str | None:
             "3 of 12 answers are Invalid (3 asking back)",
             [TEMPLATE],
         ),
-        (["</p>"] * 4 + GOOD * 5, True, "4 of 19 answers are Invalid (4 markup alone)", [TEMPLATE]),
         (["[11] Bonn: Am Rhein."] * 3 + GOOD * 2, True, "(3 repeating the prompt or going on with it)", [TEMPLATE]),
-        (["", None, " "] + GOOD * 2, True, "3 of 9 answers are Invalid (3 empty)", [ROOM]),
-        (["<think>Hm"] * 3 + GOOD * 2, True, "(3 in a reasoning block that never ended)", [REASONING]),
         (["<think>Hm", "", "the the the the"] * 2 + GOOD, True, "2 empty, 2 in a loop", [REASONING, ROOM, TEMPLATE]),
         ([""] * 2 + GOOD * 4, True, "2 of 14 answers are empty or loop (2 empty)", [ROOM]),
         (["Berlin", "Bonn", "Köln", *GOOD], True, "strict and robust differ on 3 of 6 answers", [TEMPLATE]),
@@ -58,7 +55,6 @@ def said(responses: list[Any], labelled: bool = True) -> str | None:
             "strict and robust differ on 12 of 12 answers",
             ["all 12 answers are equal"],
         ),
-        ([QUESTION] * 3 + GOOD * 2, False, "3 of 9 answers are no answers (3 repeating the prompt", [TEMPLATE]),
         (
             ["Berlin ist groß. " + "Und dann ging er in die Stadt. " * 9] * 2 + GOOD * 4,
             False,

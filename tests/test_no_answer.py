@@ -472,15 +472,8 @@ RUSSIAN = "Берлин является столицей Германии и с
         ("so well no no no no no no", "loop"),
         ("so well then no no no no no", None),
         ("Berlin Berlin Berlin", None),
-        ("Berlin Berlin Berlin Berlin", "loop"),
-        ("12 12 12 12", None),  # numbers need twice as many copies
-        ("12 12 12 12 12 12 12 12", "loop"),
         ("aaaaa", None),
         ("aaaaaa", "loop"),
-        ("ababab", None),
-        ("abababab", "loop"),
-        ("11111111111", None),
-        ("111111111111", "loop"),
         ("1234123412341", None),  # three copies and a digit
         ("1234123412341234", "loop"),
         ("." * 900 + "Berlin", None),  # nothing but marks in the 800 characters
@@ -498,12 +491,10 @@ RUSSIAN = "Берлин является столицей Германии и с
         ("\n \tdef f(x):", "code"),
         ("<b>&nbsp;</b>", "markup"),
         ("&nbsp;&nbsp;", "markup"),
-        ("<b>x</b>", None),
         ("\\begin{a}\\end{a}", "markup"),
         ("<|im_end|>", "debris"),
         ("<0x0A>Ġ", "debris"),
         ("", "empty"),
-        (" .,! ", "empty"),
     ],
 )
 def test_a_text_that_is_no_answer(text: str, kind: str | None) -> None:

@@ -66,17 +66,6 @@ def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warni
     assert 0 < np.min(errors.draws[:, :2]) < np.max(errors.draws[:, :2]) < 1
 
 
-def test_a_pooled_calibration_has_the_draws_of_its_seed() -> None:
-    cells = np.random.default_rng(5).integers(1, 30, (3, 8, 4))
-    pooled = {code: {"m": part} for code, part in zip(("de", "fi", "it"), cells, strict=True)}
-    one, again, other = (detector_errors(pooled=pooled, iterations=30, seed=seed) for seed in (1, 1, 2))
-    assert one is not None
-    assert again is not None
-    assert other is not None
-    assert (one.draws == again.draws).all()
-    assert (one.draws != other.draws).all()
-
-
 # ------------------------------------------------------------------------------------------------------ corrected rates
 
 

@@ -74,22 +74,6 @@ def test_a_pair_without_a_row_in_a_language_has_the_mean_of_the_others() -> None
     assert np.isnan(pivots_of([np.full((5, 1), NAN)], iterations=20).differences).all()
 
 
-def test_the_errors_of_resamples_are_about_that_of_the_rows() -> None:
-    rng = np.random.default_rng(3)
-    found = pivots_of([rng.normal(size=(80, 1)), rng.normal(size=(120, 1)), rng.normal(size=(50, 1))])
-    assert np.median(found.resampled_errors[0]) == pytest.approx(found.errors[0], rel=0.03)
-    # A squared pivot is about the square of a standard normal.
-    assert np.median(found.squares[0]) == pytest.approx(stats.chi2.median(1), rel=0.15)
-
-
-def test_a_resample_without_a_row_of_a_pair_has_no_shift() -> None:
-    values = np.array([[1.0, 1.0], [2.0, NAN], [4.0, NAN], [8.0, NAN], [16.0, NAN]])
-    found = pivots_of([values], iterations=300)
-    assert np.isfinite(found.squares[1]).all()
-    assert (found.squares[1] == 0).all()  # one row: it is drawn or it is not
-    assert found.equal.tolist() == [0, 1]
-
-
 # ----------------------------------------------------------------------------------------------------- ratios and rates
 
 

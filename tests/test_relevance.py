@@ -216,16 +216,9 @@ def test_the_filter_reads_every_response_of_every_document() -> None:
 @pytest.mark.parametrize(
     ("response", "strict"),
     [
-        ("[1]", ANSWER),
         ("ab c [10]", ANSWER),  # nine characters
         ("abc d [10]", INVALID),  # ten
-        ("Berlin", INVALID),
-        ("", INVALID),
-        (None, INVALID),
         (5, INVALID),
-        ("The answer is present in [3].", ANSWER),
-        ("The answer is not present.", NO_ANSWER),
-        ("Yes, answer is present. I don't know", INVALID),
     ],
 )
 def test_strict_labels(response: object, strict: str) -> None:
@@ -235,8 +228,6 @@ def test_strict_labels(response: object, strict: str) -> None:
 @pytest.mark.parametrize(
     ("response", "label"),
     [
-        ("I don't know. Yes, answer is present", NO_ANSWER),
-        ("I don’t know", NO_ANSWER),
         ('"Yes, answer is present"', ANSWER),
         ("Yes, answer is present, or I don't know", INVALID),  # the instruction again, and nothing else
         ("I cannot say: Yes, answer is present", NO_ANSWER),
@@ -244,8 +235,6 @@ def test_strict_labels(response: object, strict: str) -> None:
         ("Question: Wo liegt Berlin?", INVALID),
         ("Wo liegt Berlin? An der Spree", ANSWER),
         ("<think>hm</think>Wo liegt Berlin?", INVALID),
-        ("...", INVALID),
-        (None, INVALID),
     ],
 )
 def test_robust_labels(response: str | None, label: str) -> None:
