@@ -13,14 +13,17 @@ signs.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.response import after_reasoning, final_answer
+from custom_metrics.reading.words import words
 from custom_metrics.relevance import INVALID
-from custom_metrics.scores.repetition import is_repetitive
 
 __all__ = [
     "FEWEST_EQUAL",
@@ -33,6 +36,7 @@ __all__ = [
     "are_equal",
     "count",
     "faults",
+    "is_repetitive",
     "kind_of",
     "signs_of",
     "warning",
@@ -129,6 +133,22 @@ class Signs(NamedTuple):
         """Whether all answers are equal, and too many for chance."""
         return are_equal(self.total, self.different)
 
+    @property
+    def is_invalid(self) -> bool:
+        """Whether too many answers cannot be read."""
+        return self.invalid > MOST_INVALID * self.total
+
+    @property
+    def unusable(self) -> Counter[str]:
+        """Those that are empty or loop, by kind; empty where they are few."""
+        some = Counter({kind: self.kinds[kind] for kind in ("unfinished", "empty", "loop") if self.kinds[kind]})
+        return some if some.total() > MOST_EMPTY_OR_LOOPING * self.total else Counter()
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether too many labels differ between ``strict`` and ``robust``."""
+        return self.apart > MOST_APART * self.total
+
 
 class Sign(NamedTuple):
     """What of one answer is counted.
@@ -197,7 +217,7 @@ def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | N
         prompting: how they were made. A reason that the run rules out is not named.
     """
     facts, causes = _faults(signs), _causes(signs, prompting)
-    broken = "this run looks broken: " if _is_void(signs) else ""
+    broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
     if signs.are_equal:
         facts.append(f"all {signs.total} answers are equal")
     return f"{task}: {broken}{'; '.join(facts)}{causes}." if facts else None
@@ -214,42 +234,21 @@ def are_equal(total: int, different: int) -> bool:
     return total >= FEWEST_EQUAL and different == 1
 
 
-def _is_void(signs: Signs) -> bool:
-    return _is_invalid(signs) or _is_empty_or_loops(signs)
-
-
-def _is_invalid(signs: Signs) -> bool:
-    return signs.invalid > MOST_INVALID * signs.total
-
-
-def _unusable(signs: Signs) -> Counter[str]:
-    return Counter({kind: signs.kinds[kind] for kind in ("unfinished", "empty", "loop") if signs.kinds[kind]})
-
-
-def _is_empty_or_loops(signs: Signs) -> bool:
-    return sum(_unusable(signs).values()) > MOST_EMPTY_OR_LOOPING * signs.total
-
-
-def _is_apart(signs: Signs) -> bool:
-    return signs.apart > MOST_APART * signs.total
-
-
 def _faults(signs: Signs) -> list[str]:
     facts, of = [], f"of {signs.total} answers"
-    if _is_invalid(signs):
+    if signs.is_invalid:
         facts.append(f"{signs.invalid} {of} are {'Invalid' if signs.labelled else 'no answers'} ({_list(signs.kinds)})")
-    elif _is_empty_or_loops(signs):
-        some = _unusable(signs)
-        facts.append(f"{sum(some.values())} {of} are empty or loop ({_list(some)})")
-    if _is_apart(signs):
+    elif some := signs.unusable:
+        facts.append(f"{some.total()} {of} are empty or loop ({_list(some)})")
+    if signs.is_apart:
         facts.append(f"strict and robust differ on {signs.apart} {of}: they are not in the prompt's own words")
     return facts
 
 
 def _causes(signs: Signs, prompting: Prompting) -> str:
     """The usual reasons that the run does not rule out."""
-    kinds = signs.kinds if _is_invalid(signs) else _unusable(signs) if _is_empty_or_loops(signs) else Counter()
-    causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()] + [_TEMPLATE] * _is_apart(signs)
+    kinds = signs.kinds if signs.is_invalid else signs.unusable
+    causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()] + [_TEMPLATE] * signs.is_apart
     if prompting.chat_template:
         causes = [_UNTUNED if cause == _TEMPLATE else cause for cause in causes]
     return f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes and prompting.here else ""
@@ -257,3 +256,46 @@ def _causes(signs: Signs, prompting: Prompting) -> str:
 
 def _list(kinds: Counter[str]) -> str:
     return ", ".join(f"{count} {_SAID[kind]}" for kind, count in kinds.most_common())
+
+
+# ---------------------------------------------------------------------------------------------- answers that run in circles
+
+_LONGEST_PERIOD = 64  # words
+_COPIES = 4
+_LOOP_WORDS = 12
+_SENTENCE = re.compile(r"[^.!?。！？।۔؟\n]+")
+_SENTENCE_COPIES = 3
+_SENTENCE_LETTERS = 20  # letters and digits: "Yes." may be said thrice
+
+
+def is_repetitive(text: str, language: str | None = None) -> bool:
+    """Whether an answer runs in circles. The mFAVA paper (appendix A.7) found repeated words and sentences in one of ten.
+
+    It does in two cases: a run of up to 64 words is repeated four times or more (twelve words in all at the least), or one
+    sentence (of twenty letters at the least) occurs three times.
+
+    Args:
+        text: the answer; case does not matter.
+        language: decides what a word is, see :mod:`custom_metrics.reading.words`.
+    """
+    text = text.casefold()
+    sentences = Counter("".join(filter(str.isalnum, sentence)) for sentence in _SENTENCE.findall(text))
+    if any(count >= _SENTENCE_COPIES and len(s) >= _SENTENCE_LETTERS for s, count in sentences.items()):
+        return True
+    tokens = [text[start:end] for start, end in words(text, language)]
+    if len(tokens) < _LOOP_WORDS:
+        return False
+    numbers = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    sequence = np.array([numbers[token] for token in tokens])
+    for period in range(1, min(_LONGEST_PERIOD, len(sequence) // _COPIES) + 1):
+        repeated = sequence[period:] == sequence[:-period]
+        needed = max((_COPIES - 1) * period, _LOOP_WORDS - period)
+        if _longest_run(repeated) >= needed:
+            return True
+    return False
+
+
+def _longest_run(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    breaks = np.flatnonzero(~flags)
+    edges = np.concatenate(([-1], breaks, [len(flags)]))
+    return int(np.max(np.diff(edges))) - 1

@@ -24,12 +24,12 @@ import numpy as np
 from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, spread
 from custom_metrics.statistics.random_effects import Errors, detector_errors, expected
 
 __all__ = [
     "Estimates",
-    "Interval",
     "Rates",
     "doubts",
     "estimate",
@@ -91,24 +91,12 @@ def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_pos
     return min(1.0, max(0.0, (flagged_share - false_positive_rate) / gained))
 
 
-class Interval(NamedTuple):
-    """A rate with its 95 % bounds and its standard error, all ``nan`` where it is not defined."""
-
-    value: float
-    low: float
-    high: float
-    standard_error: float = math.nan
-
-
-_UNDEFINED = Interval(math.nan, math.nan, math.nan)
-
-
 class Estimates(NamedTuple):
-    """The three rates of a corpus of answers."""
+    """The three rates of a corpus of answers; their ``n`` is not set."""
 
-    detected: Interval
-    estimated: Interval
-    rogan_gladen: Interval
+    detected: Figure
+    estimated: Figure
+    rogan_gladen: Figure
 
 
 class Rates(NamedTuple):
@@ -179,20 +167,20 @@ def estimate(
     """
     wild = np.asarray(wild).reshape(-1, 2)
     if not wild[:, 1].sum():
-        return Estimates(*[_UNDEFINED] * 3)
+        return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
     point = rates(wild, calibration, precision, recall, pooled)
     flagged_again, total_again = resampled_sums(wild, iterations, seed).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
     errors = detector_errors(calibration, precision, recall, pooled, iterations, seed, clusters)
-    detected = Interval(point.detected, *spread(shares))
+    detected = Figure(point.detected, *spread(shares))
     if errors is None:
-        return Estimates(detected, _UNDEFINED, _UNDEFINED)
+        return Estimates(detected, UNDEFINED, UNDEFINED)
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
     estimated = np.minimum(errors.draws[:, 2] * shares, max(1.0, point.estimated))
     return Estimates(
         detected,
-        _UNDEFINED if math.isnan(point.estimated) else Interval(point.estimated, *spread(estimated)),
+        UNDEFINED if math.isnan(point.estimated) else Figure(point.estimated, *spread(estimated)),
         _corrected(point.rogan_gladen, shares, errors, pooled is not None),
     )
 
@@ -202,26 +190,26 @@ UNLIKELY = 0.1
 than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
-def _corrected(value: float, shares: np.ndarray[Any, Any], errors: Errors, expected: bool) -> Interval:
+def _corrected(value: float, shares: np.ndarray[Any, Any], errors: Errors, expected: bool) -> Figure:
     """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known.
 
     Expected errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words
     as often as hallucinated ones says nothing, and so may be 0 as well as 1.
     """
     if math.isnan(value):
-        return _UNDEFINED
+        return UNDEFINED
     true_positives, false_positives, _ = errors.draws.T
     possible = (false_positives <= shares) & (shares <= true_positives)
     if np.mean(possible) < UNLIKELY:
-        return Interval(value, 0.0, 1.0)
+        return Figure(value, 0.0, 1.0)
     tells = true_positives > false_positives
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
     if expected:
         low, high, error = spread(drawn[possible & tells])
-        return Interval(value, min(low, value), max(high, value), error)
+        return Figure(value, min(low, value), max(high, value), error)
     low, high = spread(np.where(tells, drawn, 0.0)).low, spread(np.where(tells, drawn, 1.0)).high
-    return Interval(value, low, high, spread(drawn[tells]).standard_error)
+    return Figure(value, low, high, spread(drawn[tells]).standard_error)
 
 
 USELESS_BELOW = 0.1

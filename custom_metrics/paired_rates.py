@@ -1,6 +1,6 @@
 """The difference of two ratios of sums over the same clusters: flagged words over all words, F1, and corrected rates.
 
-A ratio of sums is the mean of its linearised values, one a cluster (:mod:`custom_metrics.statistics.linearisation`).
+A ratio of sums is the mean of its linearised values, one a cluster (:mod:`custom_metrics.statistics.strata`).
 Their paired bootstrap (:mod:`custom_metrics.statistics.paired_means`) is a cluster bootstrap of the ratio.
 
 A corrected rate of :mod:`custom_metrics.hallucination` is a function of the flagged share and of the detector's errors.
@@ -18,12 +18,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
-from custom_metrics.statistics.linearisation import across_strata, has_shared, linearised
-from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
-from custom_metrics.statistics.paired_draws import ITERATIONS, SEED, draws
+from custom_metrics.statistics.intervals import SEED
+from custom_metrics.statistics.paired_difference import (
+    ITERATIONS,
+    NO_DIFFERENCE,
+    SIGNIFICANCE,
+    Floats,
+    PairedDifference,
+    columns,
+    draws,
+)
 from custom_metrics.statistics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
 from custom_metrics.statistics.random_effects import Errors
+from custom_metrics.statistics.strata import across_strata, has_shared, linearised
 
 __all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lm_eval.api.filter import Filter
 
 from custom_metrics.reading.spans import Span
-from custom_metrics.reading.surrogates import without_surrogates
+from custom_metrics.usage.printable import without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR, Detector, describe
 from detector_plugin.loading import load_detector
 

@@ -142,12 +142,6 @@ def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdic
     assert decide(lexicon.fold(text), lexicon) is abstains, "it decides the same where nobody asks why"
 
 
-def test_the_whole_is_read_also_where_no_sentence_could_abstain() -> None:
-    lexicon = build_lexicon([TABLE | {"silent": []}])
-    assert decide("not here. not there", lexicon)
-    assert not decide("it was not here. not there", lexicon)
-
-
 # ----------------------------------------------------------------------------------------------------------- languages
 
 
@@ -277,26 +271,6 @@ def test_a_title_is_a_name_and_no_statement(text: str, abstains: bool, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("text", "rest"),
-    [
-        ("no", ""),
-        ("no, it does not", ", it does not"),
-        ("no - it does not", "- it does not"),
-        ("no way.", "."),
-        ("no way", ""),
-        ("no.", "."),
-        ("no it does not", None),  # no mark behind it
-        ("norway", None),
-        ("no ", None),
-        ("oh no", None),
-        ("", None),
-    ],
-)
-def test_what_stands_behind_a_particle_and_a_mark(text: str, rest: str | None) -> None:
-    assert abstention._behind(("no", "no way"), text) == rest
-
-
-@pytest.mark.parametrize(
     ("text", "denies"),
     [
         ("No", True),
@@ -365,19 +339,6 @@ def test_yes_and_no_are_of_a_language(
     speak(monkeypatch, by_their_words)
     assert affirms_presence(text, language) is affirms
     assert denies_presence(text, language) is denies
-
-
-def test_the_language_of_yes_and_no_is_told_by_the_first_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def likely(text: str) -> tuple[str, ...]:
-        asked.append(text)
-        return ("en",)
-
-    speak(monkeypatch, likely)
-    affirms_presence("a" * 5000)
-    denies_presence("a" * 5000)
-    assert asked == ["a" * HEAD] * 2
 
 
 @pytest.mark.parametrize(("length", "read"), [(HEAD + TAIL, True), (HEAD + TAIL + 1, False)])

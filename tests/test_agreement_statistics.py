@@ -110,10 +110,6 @@ def test_quadratic_weights_are_of_the_scores_and_not_of_their_rank(scores: list[
     assert last_row is None or weights[-1] == pytest.approx(last_row)
 
 
-def test_any_label_sets_the_first_against_the_others() -> None:
-    assert any_label(np.arange(9).reshape(3, 3)).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
-
-
 @pytest.mark.parametrize("pairs", [[(0, 2)], [(-1, 0)], [(5, 5)]])
 def test_labels_out_of_range_are_refused(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match="labels must be between 0 and 1, got"):
@@ -153,3 +149,9 @@ def test_counts_of_many_words_do_not_overflow() -> None:
     many = np.array([[100_000, 20_000], [10_000, 300_000]])
     assert kendall_tau_b(many) == pytest.approx(float(kendall_tau_b(many / 1000)), abs=1e-12)
     assert quadratic_weights([0, 10**30]).dtype == float
+
+
+def test_any_label_of_many_tables_is_that_of_each() -> None:
+    tables = np.arange(27).reshape(3, 3, 3)
+    assert any_label(tables).tolist() == [any_label(table).tolist() for table in tables]
+    assert any_label(tables[0]).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
-from custom_metrics.reading.tagged_text import ParseReport, align, merged, parse, render, tag_counts
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, span_of
+from custom_metrics.reading.tagged_text import Alignment, ParseReport, align, merged, parse, render, tag_counts
 from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
 
 CASES = [
@@ -159,36 +160,6 @@ def test_long_texts_are_aligned_by_words() -> None:
     assert [original[span.start : span.end] for span in alignment.spans] == ["wort59000"]
 
 
-def test_the_shortest_span_names_a_words_category() -> None:
-    words = [(0, 3), (4, 7), (8, 11)]
-    spans = [Span(0, 11, "invented"), Span(5, 6, "entity"), Span(20, 30, "relation")]
-    assert covered(words, spans) == ["invented", "entity", "invented"]
-    assert covered(words, [Span(3, 4), Span(7, 8)]) == [None, None, None]  # between the words
-    assert covered([], spans) == []
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [1],
-        [1, 2],
-        "abc",
-        [3, 1, "entity"],
-        [-1, 2, "entity"],
-        [1, None, "x"],
-        7,
-        [0, 1, "x", 1.5],
-        [0, 1, "x", -0.1],
-        [0, 1, "x", float("nan")],
-        [0, 1, "x", None],
-        [0, 1, "x", 1, 1],
-    ],
-)
-def test_what_is_no_span_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="a span"):
-        span_of(value)  # type: ignore[arg-type]
-
-
 def test_a_span_is_read_with_and_without_probability() -> None:
     assert span_of([0, 1, "entity"]) == span_of([0, 1, "entity", 1]) == Span(0, 1, "entity", 1.0)
     assert span_of(json.loads(json.dumps(Span(0, 1, "entity", 0.25)))) == Span(0, 1, "entity", 0.25)
@@ -243,11 +214,63 @@ def test_every_silver_document_is_aligned(hub: str) -> None:
     assert sum(report.kinds.values()) == 12 * 309
 
 
-def test_a_report_says_every_kind_of_repair() -> None:
+@pytest.mark.parametrize(
+    ("text", "tagged"),
+    [
+        ("a <b", "a &lt;b"),
+        ("a < b", "a &lt; b"),
+        ("a <", "a &lt;"),
+        ("a <3", "a <3"),
+        ("&lt;", "&amp;lt;"),
+        ("&amp;lt;", "&amp;amp;lt;"),
+        ("&amp;", "&amp;"),
+    ],
+)
+def test_what_would_be_read_as_a_tag_is_escaped(text: str, tagged: str) -> None:
+    assert render(text, []) == tagged
+    assert render(text, [Span(0, len(text), "entity")]) == f"<entity>{tagged}</entity>"
+    assert parse(tagged) == (text, [])
+
+
+def test_a_report_says_what_was_found() -> None:
     report = AnnotationReport()
-    annotate("<Entity>Eins</Entity> zwei <entty>drei</entity> <entity>vier</entity>", "Eins zwei drei vier", report)
-    annotate("nichts", "nichts", report)
-    assert str(report) == (
-        "annotated texts: 2 identical; 100.00% aligned; 1 opening tags as the paper counts them, 3 spans; repaired: "
-        "2 capitalised category, 1 misspelt category"
+    assert (
+        str(report)
+        == "annotated texts: ; nan% aligned; 0 opening tags as the paper counts them, 0 spans; repaired: nothing"
     )
+    assert math.isnan(report.aligned_share)
+    assert annotate("Die <entity>Katze</entity>", "Die Katze", report) == [Span(4, 9, "entity")]
+    assert annotate("Die <Entity>Katze</Entity>", "Die Katze", report) == [Span(4, 9, "entity")]
+    assert annotate("Die <invented>Katze</invented>", "Die  Katze", report) == [Span(5, 10, "invented")]
+    assert annotate("etwas anderes", "xyz qqq", report) is None
+    assert str(report) == (
+        "annotated texts: 2 identical, 1 white space, 1 lost; 75.00% aligned; 2 opening tags as the paper counts them, "
+        "3 spans; repaired: 2 capitalised category"
+    )
+
+
+@pytest.mark.parametrize(("letters", "by_words"), [(10, False), (11, True)])
+def test_texts_of_over_twenty_thousand_characters_are_compared_word_by_word(letters: int, by_words: bool) -> None:
+    """A word with another last letter is mostly the same by characters, and another one by words."""
+    filler = "abcde " * 1998
+    mine, theirs = (f"{filler}{'k' * (letters - 1)}{last}" for last in "no")
+    found = align(mine, [Span(len(filler), len(mine))], theirs)
+    assert found.spans == ([] if by_words else [Span(len(filler), len(mine) - 1)])
+
+
+def test_half_of_the_characters_in_common_are_enough() -> None:
+    assert align("abcd", [Span(0, 2)], "abxy") == Alignment([Span(0, 2)], "edited", 0.5)
+    assert align("abcde", [Span(0, 2)], "abxyz").kind == "lost"
+
+
+@pytest.mark.parametrize(
+    ("probability", "tag"),
+    [(1.0, "<entity>"), (0.5, '<entity probability="0.5">'), (0.0, '<entity probability="0.0">')],
+)
+def test_a_probability_is_written_where_it_is_under_one(probability: float, tag: str) -> None:
+    spans = [Span(0, 1, "entity", probability)]
+    assert render("ab", spans) == f"{tag}a</entity>b"
+    report = ParseReport()
+    assert parse(f"{tag}a</entity>b", report) == ("ab", spans)
+    assert parse('<entity probability="1.0">a</entity>b', report) == ("ab", [Span(0, 1, "entity")])
+    assert not report.repaired

@@ -113,7 +113,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     expected = estimate(of_questions, load(calibration).languages["en"]["gold"].documents)
     figures = figures_of(got, task)
     for name, interval in ((SHARE, expected.detected), (CORRECTED, expected.rogan_gladen)):
-        assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval
+        assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval[:4]
         assert (figures[name]["n"], result[f"{name}_stderr"]) == (len(lengths), interval.standard_error)
     assert expected.detected.low < share < expected.detected.high
 
@@ -274,7 +274,7 @@ def test_words_are_counted_over_answers_that_do_not_abstain(
     values = hallucination.process_results(CALIBRATED, tagged)
     expected = None if flagged is None else {"flagged": flagged, "words": words, "calibration": "c@1|en||a|1"}
     assert values == {SHARE: None if flagged is None else flagged / words, CORRECTED: expected}
-    assert expected is None or list(values[SHARE].of) == list(expected.values())
+    assert expected is None or list(values[SHARE].counts) == list(expected.values())
     uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
     assert uncorrected == {SHARE: values[SHARE]}
 
@@ -289,7 +289,7 @@ def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
     figure = hallucination.AGGREGATIONS[SHARE].figure
     found = figure(values)
     assert found.value == 60 / 240
-    assert found == (*estimate([value[:2] for value in values if value]).detected, 22)
+    assert found == estimate([value[:2] for value in values if value]).detected._replace(n=22)
     assert found.low == 0.0
     assert found.high > 0.4
     assert figure([*values[1::2], *values[::2]]) == found  # as two ranks bring them

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
-from custom_metrics.scores.ranking import ndcg, recall
+from custom_metrics.scores.grounding import ndcg, recall
 from custom_metrics.scores.rouge import rouge1, rouge_l, tokens
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import bootstrap_mean, wilson

@@ -1,25 +1,19 @@
-"""How texts are folded, where their words begin and end, and how common their pairs of letters are."""
+"""How texts are folded, and where their words begin and end."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from statistics import mean
-from string import ascii_letters, ascii_lowercase, digits
+from string import ascii_letters, digits
 
 import pytest
 
 from custom_metrics.abstention.folding import (
-    _LEFT,
-    _RIGHT,
     BEGINS,
     ENDS,
-    _Boundaries,
     boundaries,
     fold,
     is_boundary,
     is_word,
 )
-from custom_metrics.reading.letter_pairs import commonness, latin
 
 
 @pytest.mark.parametrize(
@@ -76,10 +70,6 @@ def test_a_text_is_folded(text: str, folded: str) -> None:
 )
 def test_marks_are_dropped_where_a_language_drops_them(text: str, folded: str) -> None:
     assert fold(text, marks=True) == folded
-
-
-def test_marks_stay_unless_they_are_to_be_dropped() -> None:
-    assert fold("Kò sí Ọ̀rọ̀") == "kò sí ọ̀rọ̀"
 
 
 @pytest.mark.parametrize(
@@ -143,14 +133,6 @@ def test_thai_lao_burmese_and_khmer_write_no_spaces(first: str, last: str) -> No
     assert not any(is_boundary(letter, "é") for letter in letters)
 
 
-def test_boundaries_are_remembered() -> None:
-    found = _Boundaries("a", 7)
-    assert (found.inside, found.counts, dict(found)) == ("a", 7, {})
-    assert [found[outside] for outside in " bжé我"] == [7, 0, 7, 0, 7]
-    assert found == {" ": 7, "b": 0, "ж": 7, "é": 0, "我": 7}
-    assert [_Boundaries("ж", 1)[outside] for outside in " bж我"] == [1, 0, 0, 1]
-
-
 @pytest.mark.parametrize(
     ("word", "begins", "ends"),
     [
@@ -174,57 +156,3 @@ def test_a_word_begins_and_ends_by_its_outer_letters(word: str, begins: int, end
     assert (left[" "], right["."]) == (BEGINS, ENDS)
     assert (left["b"], right["b"]) == (0, 0)
     assert left[" "] + right[" "] == 3  # added, they tell both
-
-
-def test_a_word_is_asked_for_as_its_letters_are() -> None:
-    for outside in " .bé7ж我กḀ\u064b":
-        for inside in "az7":
-            left, right = boundaries(inside)
-            assert (bool(left[outside]), bool(right[outside])) == (is_boundary(outside, inside),) * 2
-    assert set(_LEFT) == set(_RIGHT) == {True, False}
-
-
-@pytest.mark.parametrize(
-    ("text", "letters"),
-    [
-        ("", ""),
-        ("plain Text, 7!", "plain Text, 7!"),
-        ("ıßøłđæœəþ", "issoldaeoeeth"),
-        ("ØŁĐÆŒÞ", "OLDAEOETH"),
-        ("éÉñçÅžŽọ̀ṣả", "eEncAzZosa"),
-        ("Łódź, Ærø", "Lodz, AEro"),
-        ("e\u0301", "e"),
-        # what has no base among a to z stays
-        ("жא我ŋ", "жא我ŋ"),
-        ("ГІ а", "ГІ а"),
-    ],
-)
-def test_letters_of_latin_script_are_written_as_a_to_z(text: str, letters: str) -> None:
-    assert latin(text) == letters
-
-
-def test_each_pair_of_letters_has_a_digit() -> None:
-    digit = commonness()
-    assert [*digit] == [first + second for first in ascii_lowercase for second in ascii_lowercase]
-    assert set(digit.values()) == set(range(10))
-    # of the first line, the second and the last
-    assert [digit[pair] for pair in ("aa", "ab", "ae", "az", "ba", "bb", "bz", "zz")] == [7, 8, 5, 8, 8, 4, 0, 2]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "the passages do not say when the bridge was built",
-        "die abschnitte sagen nicht wann die brücke gebaut wurde",
-        "los pasajes no dicen cuándo se construyó el puente",
-        "vifungu havisemi daraja lilijengwa lini",
-        "ne znam kada je most sagrađen",
-    ],
-)
-def test_words_have_common_pairs(text: str) -> None:
-    pairs = [first + second for word in latin(text).split() for first, second in pairwise(word)]
-    assert mean(commonness()[pair] for pair in pairs) >= 7
-
-
-def test_letters_drawn_at_random_have_rarer_ones() -> None:
-    assert 3.5 <= mean(commonness().values()) <= 4.5

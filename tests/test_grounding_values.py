@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from custom_metrics.scores.grounding import (
-    k_precision,
     process_results,
     process_results_with_retrieval,
     retrieval_figures,
     retrieval_quality,
     score_answer,
 )
-from custom_metrics.statistics.document_values import Carried
-from custom_metrics.statistics.figures import mean_figure, share_figure
+from custom_metrics.statistics.figures import FloatWithCounts, mean_figure, share_figure
 
 
 def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:
@@ -84,8 +82,8 @@ def test_values_of_retrieval() -> None:
         1.0,
         1.0,
     )
-    assert isinstance(found["ndcg@10"], Carried)
-    assert found["ndcg@10"].of == retrieval_quality(["p2", "p1"], ["p1"])
+    assert isinstance(found["ndcg@10"], FloatWithCounts)
+    assert found["ndcg@10"].counts == retrieval_quality(["p2", "p1"], ["p1"])
     assert process_results_with_retrieval({**DOC, "gold_ranks": []}, ["a"])["gold_retrieved"] == 0.0
     for doc in ({**DOC, "gold_ids": []}, {**DOC, "answerable": False}):
         values = process_results_with_retrieval(doc, ["a"])
@@ -112,7 +110,7 @@ def test_a_cutoff_is_the_last_rank_that_counts() -> None:
 def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
     quality = [retrieval_quality(["p1"], ["p1"]), retrieval_quality(["p2", "p1"], ["p1"])]
     values: dict[str, list[Any]] = {
-        "ndcg@10": [Carried(1.0, quality[0]), None, Carried(0.6, quality[1])],
+        "ndcg@10": [FloatWithCounts(1.0, quality[0]), None, FloatWithCounts(0.6, quality[1])],
         "gold_retrieved": [1.0, None, 0.0],
         "rougeL": [0.25, 0.5, 0.75],
         "recall": [0.5, 0.5, 1.0],
@@ -145,9 +143,3 @@ def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
 
 def test_of_a_run_without_these_metrics_there_are_no_figures() -> None:
     assert all(math.isnan(figure.value) for _, figure, _ in retrieval_figures({}))
-
-
-def test_k_precision_is_of_answers_with_a_token() -> None:
-    assert k_precision("a a b", ["a", "b b"]) == pytest.approx(2 / 3)
-    assert k_precision("a", []) == 0
-    assert math.isnan(k_precision("。", ["東京"]))

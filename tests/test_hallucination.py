@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.hallucination import Rates, doubts, estimate, estimated_rate, rates, rogan_gladen_rate
-from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
-from custom_metrics.scores.detection import WordCounts, count_words
-from custom_metrics.scores.repetition import is_repetitive
+from custom_metrics.scores.detection import WordCounts
 from detector_plugin import calibration as calibrations
 
 NAN = math.nan
@@ -188,15 +186,15 @@ def test_without_counts_only_equation_1_is_there() -> None:
     got = estimate(np.array([[5, 20], [1, 20]]), None, precision=0.5819, recall=0.7406)
     assert got.estimated.value == pytest.approx(0.5819 / 0.7406 * 6 / 40)
     assert got.estimated.low < got.estimated.value < got.estimated.high
-    assert all(map(math.isnan, got.rogan_gladen))
+    assert all(map(math.isnan, got.rogan_gladen[:4]))
 
 
 def test_without_calibration_or_words_nothing_is_made_up() -> None:
     got = estimate(np.array([[5, 20]]))
     assert got.detected.value == 0.25
-    assert all(map(math.isnan, (*got.estimated, *got.rogan_gladen)))
+    assert all(map(math.isnan, (*got.estimated[:4], *got.rogan_gladen[:4])))
     for empty in (np.zeros((0, 2)), np.zeros((3, 2))):
-        assert all(math.isnan(number) for interval in estimate(empty) for number in interval)
+        assert all(math.isnan(number) for interval in estimate(empty) for number in interval[:4])
 
 
 @pytest.mark.parametrize(
@@ -296,31 +294,6 @@ def test_a_loop_of_a_hundred_thousand_characters_is_cut_into_words() -> None:
     assert len(words("すもも" * 30_000, "ja")) > 0
 
 
-def test_a_word_is_hallucinated_when_any_character_is() -> None:
-    text = "Er war 1969 auf dem Mars."
-    #       0  3   7    12  16  20
-    assert count_words(text, "de", [Span(20, 24)], [Span(10, 22)]) == WordCounts(1, 3, 0, 2)
-    assert count_words(text, "de", [], []) == WordCounts(0, 0, 0, 6)
-    assert count_words("", "de", [], []) == WordCounts(0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("counts", "precision", "recall", "f1", "fpr", "prevalence"),
-    [
-        (WordCounts(6, 2, 4, 8), 0.75, 0.6, 2 / 3, 0.2, 0.5),
-        (WordCounts(0, 0, 4, 8), NAN, 0.0, 0.0, 0.0, 1 / 3),
-        (WordCounts(0, 3, 0, 7), 0.0, NAN, 0.0, 0.3, 0.0),
-        (WordCounts(0, 0, 0, 7), NAN, NAN, NAN, 0.0, 0.0),
-        (WordCounts(0, 0, 0, 0), NAN, NAN, NAN, NAN, NAN),
-    ],
-)
-def test_rates_of_word_counts(
-    counts: WordCounts, precision: float, recall: float, f1: float, fpr: float, prevalence: float
-) -> None:
-    got = (counts.precision, counts.recall, counts.f1, counts.false_positive_rate, counts.prevalence)
-    assert got == pytest.approx((precision, recall, f1, fpr, prevalence), nan_ok=True)
-
-
 DOC = {
     "answer": "Er war 1969 auf dem Mars.",
     "language": "de",
@@ -343,64 +316,10 @@ def test_a_tagged_answer_is_held_against_the_annotators(
     tagged: str, counted: list[int], altered: int, lost: int
 ) -> None:
     got = detection.process_results(DOC, [tagged])
-    assert got["f1"].of == got["precision"] == got["recall"] == counted
+    assert got["f1"].counts == got["precision"] == got["recall"] == counted
     tp, fp, fn, _ = counted
     assert next(iter(got.values())) == 2 * tp / (2 * tp + fp + fn)  # the document's own F1 comes first
     assert (got["altered_rate"], got["lost_rate"]) == (altered, lost)
 
 
-def test_counts_are_summed_before_anything_is_divided() -> None:
-    values = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0]]
-    assert detection.precision(values) == pytest.approx(7 / 9)
-    assert detection.recall(values) == pytest.approx(7 / 20)
-    assert detection.f1(values) == pytest.approx(14 / 29)
-    found = detection.f1.figure(values)
-    assert found.low <= found.value <= found.high
-    assert (found.n, found.standard_error > 0) == (3, True)
-    assert math.isnan(detection.f1([]))
-
-
-def test_macro_scores_are_means_over_the_annotated_categories() -> None:
-    doc = {**DOC, "spans": [*DOC["spans"], {"start": 0, "end": 6, "category": "subjective"}]}
-    found = "<subjective>Er</subjective> war 1969 <relation>auf</relation> dem <subjective>Mars</subjective>."
-    got = detection.process_category_results(doc, [found])
-    entity, subjective = got["precision"][0], got["precision"][5]
-    assert (entity, subjective) == ([0, 0, 1, 5], [1, 1, 1, 3])
-    assert detection.precision([got["precision"]]) == pytest.approx((0 + 1 / 2) / 2)  # never flagged: 0, not left out
-    assert detection.recall([got["recall"]]) == pytest.approx((0 + 1 / 2) / 2)
-    assert detection.f1([got["f1"]]) == pytest.approx((0 + 1 / 2) / 2)
-    assert got["f1"] == pytest.approx(2 * 1 / (2 * 1 + 2 + 2))
-    by_category = detection.category_figures([got["precision"]])
-    assert by_category["f1_subjective"].value == pytest.approx(1 / 2)
-    assert by_category["recall_entity"].value == 0
-    assert math.isnan(by_category["recall_invented"].value)
-
-
 # ---------------------------------------------------------------------------------------------------------- repetition
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "loops"),
-    [
-        ("", "de", False),
-        ("Ja. Ja. Ja.", "de", False),
-        ("Der Rhein fließt durch Köln und mündet in die Nordsee.", "de", False),
-        ("und so weiter " * 4, "de", True),
-        ("sehr " * 12, "de", True),
-        ("sehr " * 11, "de", False),
-        ("Er ging nach Hause und schlief. " * 3, "de", True),
-        ("Er ging nach Hause und schlief. " * 2, "de", False),
-        ("Er ging nach Hause und schlief. Dann kam sie. " * 3, "de", True),
-        ("Anfang. " + "eins zwei drei vier fünf sechs " * 4, "de", True),
-        ("1. Berlin\n2. Köln\n3. Hamburg\n4. Bremen\n5. Mainz\n6. Trier", "de", False),
-        ("哈哈" * 40, "zh", True),
-        ("我来到北京清华大学学习物理。后来去了上海。", "zh", False),
-    ],
-)
-def test_is_repetitive(text: str, language: str, loops: bool) -> None:
-    assert is_repetitive(text, language) is loops
-
-
-def test_a_loop_of_a_hundred_thousand_words_is_seen() -> None:
-    assert is_repetitive("a b c " * 33_000, "de")
-    assert not is_repetitive(" ".join(map(str, range(100_000))), "de")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import random
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from custom_metrics.hallucination import estimate
+from custom_metrics.scores import aggregations, detection, judging
 from custom_metrics.statistics import intervals
 from custom_metrics.statistics.intervals import (
     Spread,
@@ -18,6 +23,8 @@ from custom_metrics.statistics.intervals import (
     spread,
     wilson,
 )
+from detector_plugin.calibration import load
+from lm_eval_tasks.mfava import estimation
 
 VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
 
@@ -68,20 +75,6 @@ def test_the_size_of_a_block_changes_nothing(block: int, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(resampled_sums(clusters, 40, 3), whole)
 
 
-def test_a_block_is_as_large_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
-
-    class Generator:
-        def multinomial(self, n: int, shares: Any, size: int) -> Any:
-            drawn.append(size)
-            return np.zeros((size, n))
-
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: Generator())
-    monkeypatch.setattr(intervals, "_BLOCK", 21)
-    resampled_sums(np.array(VALUES)[:, None], 8, 3)
-    assert drawn == [3, 3, 2]
-
-
 def test_the_mean_of_what_is_defined_is_bootstrapped() -> None:
     low, high = np.percentile(resampled_sums(np.array(VALUES)[:, None], 500, 9)[:, 0] / 7, [2.5, 97.5])
     assert bootstrap_mean([*VALUES[:3], math.nan, *VALUES[3:], math.nan], 500, 9) == (low, high)
@@ -109,3 +102,71 @@ def test_a_spread_has_percentiles_and_the_standard_deviation(resampled: Any, exp
     assert found == pytest.approx(expected, nan_ok=True, abs=1e-12)
     assert all(type(part) is float for part in found)
     assert percentile_bounds(np.array(resampled, dtype=float)) == pytest.approx(expected[:2], nan_ok=True, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.randoms())
+def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[float], chance: random.Random) -> None:
+    shuffled = chance.sample(values, len(values))
+    assert bootstrap_mean(shuffled) == bootstrap_mean(values)
+    for aggregation in (aggregations.defined_mean, aggregations.defined_share):
+        if aggregation is aggregations.defined_mean or set(values) <= {0.0, 1.0}:
+            found, again = aggregation.figure(values), aggregation.figure(shuffled)
+            assert found[:3] == again[:3]
+            assert found[3:] == pytest.approx(again[3:], nan_ok=True)
+
+
+def tagged(flagged: float, words: int, article: int, subset: int = 0) -> estimation.TaggedAnswer:
+    identity = load("lexical").identity
+    return estimation.TaggedAnswer(flagged, words, article, subset, f"{identity}|de||lexical|any")
+
+
+def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
+    """Two processes concatenate every second document behind the others (0.8889 became 0.8980)."""
+    chance = random.Random(3)
+    answers = [tagged(chance.randrange(20), 20 + chance.randrange(9), n // 2, n % 5) for n in range(41)]
+    for rate in estimation.RATES:
+        figure = getattr(estimation, rate).figure
+        assert figure([*answers[::2], *answers[1::2]]) == figure(answers)
+    subsets = estimation.spread_over_subsets
+    assert subsets([*answers[::2], *answers[1::2]]).keys() == subsets(answers).keys()
+    assert [f[0] for f in subsets([*answers[::2], *answers[1::2]]).values()] == [
+        f[0] for f in subsets(answers).values()
+    ]
+    counts = [[chance.randrange(9) for _ in range(4)] for _ in range(41)]
+    ratings = [(str(n % 9), judging.ASPECTS[n % 2], float(1 + chance.randrange(4))) for n in range(41)]
+    shares = [(str(n % 9), chance.randrange(2), 1) for n in range(41)]
+    wins = [(str(n % 9), float(chance.randrange(2))) for n in range(41)]
+    aggregated: list[tuple[str, Any, list[Any]]] = [
+        *((name, detection, counts) for name in ("precision", "recall", "f1")),
+        ("f_plus_a", judging, ratings),
+        ("share", judging, shares),
+        ("win_rate", judging, wins),
+    ]
+    for name, module, values in aggregated:
+        figure = getattr(module, name).figure
+        found = figure(values)
+        assert not any(map(math.isnan, found))
+        assert figure([*values[::2], *values[1::2]]) == pytest.approx(found, rel=1e-12), name
+
+
+def test_answers_and_calibration_are_drawn_apart() -> None:
+    """Drawn by one seed, document for document, their errors would cancel: every resample would say exactly one half."""
+    flagged = np.arange(10, 50)
+    total = 100 + flagged
+    # Half of each document's words are hallucinated; how many are flagged differs, and so do the documents' sizes.
+    calibration = np.stack([flagged // 2, flagged - flagged // 2, total // 2 - flagged // 2, total], axis=1)
+    calibration[:, 3] = total - calibration[:, :3].sum(axis=1)
+    got = estimate(np.stack([flagged, total], axis=1), calibration)
+    assert got.estimated.value == pytest.approx(0.5, abs=0.01)
+    assert got.estimated.high - got.estimated.low > 0.1
+
+
+def test_answers_about_one_article_are_drawn_together() -> None:
+    """Both answers of an article are all hallucinated or not at all: forty answers say no more than twenty articles."""
+    answers = [tagged(10.0 * (article % 2), 10, article) for article in range(20) for _ in range(2)]
+    articles = np.array([[20.0 * (article % 2), 20] for article in range(20)])
+    expected = estimate(articles).detected
+    assert estimation.detected_rate.figure(answers) == expected._replace(n=40)
+    apart = estimate(np.array([[answer.flagged, answer.words] for answer in answers])).detected
+    assert expected.high - expected.low > 1.25 * (apart.high - apart.low)

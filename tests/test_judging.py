@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.scores import judging
-from custom_metrics.scores.judging import process_pair, process_rating
+from custom_metrics.scores.judging import f_plus_a, flip_rate, process_pair, process_rating, share
+from custom_metrics.statistics.intervals import resampled_sums, spread
 from lm_eval_tasks.clapnq.judge.dataset import quote
 
 NAN = math.nan
@@ -373,3 +376,40 @@ def test_figures_of_any_verdicts_are_rates_within_their_bounds(verdicts: Verdict
             assert math.isnan(bound) or 0 <= bound <= 1
         assert not low > value + 1e-12
         assert not high < value - 1e-12
+
+
+def test_a_share_of_verdicts_is_resampled_by_question() -> None:
+    values = [("q1", 1, 2), ("q2", 0, 1), ("q1", 1, 1), ("q3", 2, 3), ("q4", 0, 0)]
+    sums = resampled_sums(np.array([[2, 3], [0, 1], [2, 3]]))
+    assert share.figure(values) == pytest.approx((4 / 7, *spread(sums[:, 0] / sums[:, 1]), 7))
+    assert share.figure([list(value) for value in values]) == share.figure(values)
+
+
+def test_a_flip_is_of_pairs_that_were_read_in_both_orders() -> None:
+    values = [
+        *(("q1", "m", "n", "m"), ("q1", "m", "n", "n")),
+        *(("q2", "m", "n", "m"), ("q2", "m", "n", "m")),
+        *(("q3", "m", "n", "m"), ("q3", "m", "n", "unread")),
+        ("q4", "m", "n", "m"),
+        *(("q1", "m", "o", "o"), ("q1", "m", "o", "o")),
+    ]
+    sums = resampled_sums(np.array([[1, 2], [0, 1]]))  # of q1 and q2; of the others none was read in both
+    assert flip_rate.figure(values) == pytest.approx((1 / 3, *spread(sums[:, 0] / sums[:, 1]), 3))
+
+
+def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:
+    values = [
+        ("q1", "faithfulness", 4.0),
+        ("q1", "appropriateness", 2.0),
+        ("q2", "faithfulness", 3.0),
+        ("q2", "appropriateness", 4.0),
+        ("q3", "faithfulness", None),
+    ]
+    sums = resampled_sums(np.array([[4.0, 1, 2, 1], [3, 1, 4, 1]]))
+    first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
+    expected = (2 * 3.5 * 3 / 6.5, *spread(2 * first * second / (first + second)), 2)
+    assert f_plus_a.figure(values) == pytest.approx(expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(f_plus_a([("q1", "faithfulness", 4.0)]))
+        assert math.isnan(f_plus_a([("q1", "faithfulness", None)]))

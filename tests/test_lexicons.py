@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import phrases as of_tables
-from custom_metrics.abstention.matching import Script
 from custom_metrics.abstention.phrases import build_lexicon, likely_languages
 
 
@@ -63,36 +62,6 @@ def test_the_first_table_says_how_all_are_folded() -> None:
 # yes, no, and what introduces an answer
 
 
-def test_what_a_table_does_not_list_is_not_read() -> None:
-    lexicon = build_lexicon([table(abstains=["no idea"])])
-    assert (lexicon.yes, lexicon.no, lexicon.fold_marks, lexicon.same) == ((), (), False, {})
-    assert lexicon.answer_marker.search("answer: no, a : b") is None
-    assert lexicon.search("no answer at all: no idea") == {"abstains": [(18, 25)]}
-
-
-def test_a_table_needs_no_parts() -> None:
-    lexicon = build_lexicon([table(abstains=["no idea", "({silent}) here"], silent=["says nothing"])])
-    assert lexicon.search("no idea") == {"abstains": [(0, 7)]}
-    assert lexicon.search("it says nothing here")["abstains"] == [(3, 20)]  # a key is a part, too
-
-
-def test_a_table_of_parts_reads_them() -> None:
-    lexicon = build_lexicon([table(parts={"not": ["no", "never"]}, abstains=["{not} idea"])])
-    assert lexicon.search("never idea") == {"abstains": [(0, 10)]}
-
-
-@pytest.mark.parametrize(
-    ("changed", "script"),
-    [
-        ({}, Script(spaces=True, gap=45)),
-        ({"spaces": True}, Script(spaces=True, gap=45)),
-        ({"spaces": False}, Script(spaces=False, gap=18)),
-    ],
-)
-def test_a_table_says_whether_words_stand_apart(changed: dict[str, Any], script: Script) -> None:
-    assert of_tables.script(table(**changed)) == script
-
-
 @pytest.mark.parametrize("key", ["yes", "no"])
 @pytest.mark.parametrize(
     ("first", "second", "words"),
@@ -136,55 +105,6 @@ def test_an_answer_marker_is_a_word_before_a_colon(text: str, introduced: str | 
 
 
 # the words of a table, by which a language is known
-
-
-WRITTEN = {
-    "parts": {"say": ["says", "Tells us"], "unused": ["rarely"]},
-    "abstains": ["^{say|name}? ... no (idea|clue)* here", "(we)? will", "*nothing", ", alas"],
-    "except": ["but ({say}) why"],
-    "answer_marker": ["Answer"],
-    "yes": ["yes"],
-    "no": ["not at all"],
-}
-
-
-def test_the_words_of_a_table_are_what_stands_between_signs() -> None:
-    """Words of parts, of keys of patterns and of words; without names of parts, gaps and brackets; folded."""
-    assert of_tables._literals(table(**WRITTEN)) == {
-        *("says", "tells us", "rarely"),
-        *("no", "idea", "clue", "here", "we", "will", "nothing", ", alas"),
-        *("but", "why", "answer", "yes", "not at all"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({}, set()),
-        ({"parts": {}, "yes": [], "abstains": ["{say} ... {not}"]}, set()),
-        ({"yes": ["none"]}, {"none"}),
-        ({"yes": ["Bẹ́ẹ̀ ni"]}, {"bẹ́ẹ̀ ni"}),
-        ({"yes": ["Bẹ́ẹ̀ ni"], "fold_marks": True}, {"bee ni"}),  # its texts are read without marks, too
-        ({"no": ["ne ljudi", "da"], "same": "аa дd еe иi лl љlj нn уu"}, {"ne ljudi", "da", "не људи", "да"}),
-        ({"no": ["ne"], "same": "x"}, {"ne"}),
-    ],
-)
-def test_words_are_folded_and_stand_in_both_spellings(changed: dict[str, Any], words: set[str]) -> None:
-    assert of_tables._literals(table(**changed)) == words
-
-
-@pytest.mark.parametrize(
-    ("text", "same", "spelt"),
-    [
-        ("ljudi", {"л": "l", "љ": "lj"}, "љudi"),  # the longest spelling first
-        ("ljudi", {"љ": "lj", "л": "l"}, "љudi"),
-        ("dolj", {"j": "", "д": "d"}, "дolj"),  # nobody knows where a dropped character stood
-        ("a b\na", {"а": "a"}, "а b\nа"),
-        ("text", {}, "text"),
-    ],
-)
-def test_the_other_spelling_of_a_text(text: str, same: dict[str, str], spelt: str) -> None:
-    assert of_tables._spelt(text, {ord(character): read_as for character, read_as in same.items()}) == spelt
 
 
 # the guess of a language

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.abstention.explained import matches
 from custom_metrics.abstention.folding import fold
-from custom_metrics.abstention.matching import LONGEST, Found
+from custom_metrics.abstention.matching import LONGEST, Found, Hits
 from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
 from tests.test_abstention import HOSTILE
 
@@ -179,3 +179,102 @@ def test_a_trace_holds_every_pattern() -> None:
         ("abstains", "{not} {say}"),
         ("silent", "not say"),
     }
+
+
+FILL = "y" * 25
+
+
+def hits(text: str, **table: Any) -> Hits:
+    """What a table finds in a folded text."""
+    return build_lexicon([{"language": "xx", "name": "X", **table}]).search(text)
+
+
+def traced(text: str, **table: Any) -> list[str]:
+    """The patterns that an explanation names."""
+    trace: list[Found] = []
+    build_lexicon([{"language": "xx", "name": "X", **table}]).search(text, trace)
+    return sorted(pattern.written for pattern, _, _ in trace)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "reads"),
+    [
+        # a mark at the end of a phrase stands beside any word
+        ("say:", "say:not now", ["say:"]),
+        ("'tis so", "o'tis so", ["'tis so"]),
+        ("not ... ,", "not, here", ["not,"]),
+        # an open end goes to the end of the word, not into another script
+        ("idea*", "idea我的", ["idea"]),
+        ("*idea", ",noidea", ["noidea"]),
+        ("*idea ... not", "noidea is not", ["noidea is not"]),
+        ("not ... tell*", "not to telleth it", ["not to telleth"]),
+        # the parts of one word: an open end beside another part takes nothing
+        ("{stem}(*miyor)", "bilmiyor", ["bilmiyor"]),
+        ("{stem}(*miyor)", "bilxmiyor", []),
+        ("(bil*){ending}", "bilmiyor", ["bilmiyor"]),
+        ("(bil*){ending}", "bilxmiyor", []),
+        # a space is a space
+        ("passag* text", "passages-text", []),
+        ("passag* *text", "passages-text", []),
+        ("passag* *text", "passages context", ["passages context"]),
+        # the phrase's own words inside its last one
+        ("not ... be not here", "not to be not here", ["not to be not here"]),
+    ],
+)
+def test_where_a_phrase_begins_and_ends(phrase: str, text: str, reads: list[str]) -> None:
+    assert found(phrase, text) == reads
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("{stem}(*miyor) ... not", "bilmiyor bilxmiyor not"),
+        ("passag* *text ... not", f"passages text {FILL} passag x text not"),
+        ("*passag* *text ... not", f"passages text {FILL} xpassag y text not"),
+    ],
+)
+def test_behind_a_gap_a_word_that_nothing_leads_to_hides_none_before_it(phrase: str, text: str) -> None:
+    assert found(phrase, text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "reads"),
+    [
+        ("ok", "xokx", ["ok"]),
+        ("ok*", "okay", ["ok"]),
+        ("没*", "没有", ["没"]),
+        ("没有 ... 信息", "没有信息", ["没有信息"]),
+    ],
+)
+def test_where_no_spaces_are_written_words_have_no_borders(phrase: str, text: str, reads: list[str]) -> None:
+    assert found(phrase, text, spaces=False) == reads
+
+
+def test_a_turn_that_is_the_end_of_a_word_is_that_end_alone() -> None:
+    """The word before it may be the abstention ("없지만")."""
+    found = hits("eopjiman", but=["*jiman"], abstains=["*jiman"])
+    assert found == {"abstains": [(0, 8)], "but": [(3, 8)]}
+
+
+def test_before_a_gap_the_nearest_place_counts() -> None:
+    assert hits("not not say", bare=["not ... say"]) == {"bare": [(4, 11)]}
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("well no", True),
+        ("well  no", True),
+        ("well, no", True),
+        ("well hm no", False),
+        ("well " + "x " * 30 + "no", False),
+        ("x no", False),
+    ],
+)
+def test_a_clause_starts_behind_a_mark_or_an_opener(text: str, read: bool) -> None:
+    assert ("abstains" in hits(text, abstains=["^no"], openers=["well"])) is read
+
+
+def test_a_trace_names_a_phrase_for_the_start_of_a_clause_only_there() -> None:
+    assert traced("juan no sé", abstains=["^no sé", "sé"]) == ["sé"]
+    assert traced("no sé", abstains=["^no sé", "sé"]) == ["^no sé", "sé"]

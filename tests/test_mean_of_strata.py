@@ -10,7 +10,7 @@ import pytest
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import wilson
-from custom_metrics.statistics.mean_of_strata import mean_of_shares, mean_of_strata
+from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
 
 NAN = math.nan
 

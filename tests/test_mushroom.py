@@ -389,3 +389,10 @@ def test_real_answers_score_as_the_published_scorer_has_it(
             assert sample["iou"] == published_iou(row["hard_labels"], [span[:2] for span in found])
             soft = [(label["start"], label["end"], label["prob"]) for label in row["soft_labels"]]
             assert sample["rho"] == pytest.approx(published_rho(soft, found, length), abs=1e-12)
+
+
+@pytest.mark.parametrize("place", [True, "1", None, 1.5, math.inf, math.nan, [1]])
+def test_a_place_is_a_whole_number(place: object) -> None:
+    for labels in ([[place, 3]], [[0, place]]):
+        with pytest.raises(ValueError, match=r"^a label starts or ends at .*, which is no place$"):
+            hard_spans(labels, 10, Counter())

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.reading.letter_pairs import commonness, latin
 from custom_metrics.reading.no_answer import KINDS, behind_prompt, no_answer
-from custom_metrics.reading.noise import is_noise
+from custom_metrics.reading.noise import commonness, is_noise, latin
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
@@ -210,27 +209,6 @@ def test_a_text_is_an_answer_or_of_one_kind(text: str, kind: str | None) -> None
 
 def test_every_kind_has_cases() -> None:
     assert {kind for _, kind in CASES} == {*KINDS, None}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("Berlin", "Berlin"),
-        (f"{QUESTION} Berlin", "Berlin"),
-        (f"{INSTRUCTION}\n\nQUESTION:\n{QUESTION}\n\nCONTEXTS:\n[1] Berlin: x\n\nOUTPUT:\nYes", "Yes"),
-        ("[11] Bonn: Bonn war Regierungssitz.\n\nOUTPUT:\nI don't know", "I don't know"),
-        ("[11] Bonn: Bonn war Regierungssitz. Nichts ist bekannt.", ""),
-        ("Question: Who?\nAnswer: Berlin", "Berlin"),
-        ("CONTEXTS:\n[1] Nein.\n[2] Nein.", "CONTEXTS:\n[1] Nein.\n[2] Nein."),
-    ],
-)
-def test_what_stands_behind_the_prompt_counts(text: str, said: str) -> None:
-    assert behind_prompt(text, QUESTION, PASSAGES) == said
-
-
-def test_what_was_an_answer_to_one_question_repeats_another() -> None:
-    asked = ["Where is Bonn?", "What is on the Rhine?", "Where is Bonn?"]
-    assert [no_answer("Where is Bonn", question) for question in asked] == ["prompt", None, "prompt"]
 
 
 def test_the_next_passage_has_the_number_after_the_last() -> None:
@@ -428,3 +406,142 @@ def test_any_text_is_of_a_kind_or_none(text: str, question: str | None, passages
 )
 def test_a_megabyte_is_read_in_no_time(text: str) -> None:
     assert robust_label(text, "de", QUESTION, PASSAGES) in {ANSWER, NO_ANSWER, INVALID}
+
+
+LONG = "Garten Himmel Donner Wasser Fenster Brücke Schnee Winter"  # 8 words, 57 characters
+
+
+SHORT = [a + b for a in "bcdfghkl" for b in "aeiouäöü"]  # 64 words of two letters
+
+
+TWO_LETTERS = "aababbabaabbbabaaabbabababbbaaab"  # 32 letters in no order
+
+
+EIGHT_PAIRS = "srerrrersersesreresreesesersrsres"  # 33 letters
+
+
+OF_ALL_LETTERS = (
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich während ihre Hunde laut bellen und Falken ruhig "
+    "am Himmel kreisen doch niemand achtet auf Jockel Pyramus Qualle oder Xaver"  # 158 letters in more than 100 pairs
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (f"{LONG} " * 4, "loop"),
+        (f"{LONG} " * 4 + "Garten", "loop"),
+        (f"{OF_ALL_LETTERS}, {OF_ALL_LETTERS}; *{OF_ALL_LETTERS}* {OF_ALL_LETTERS}.", "loop"),  # in other marks
+        (" ".join(SHORT * 4), "loop"),
+        (" ".join([*SHORT, "zz"] * 4), None),  # 65 words
+        ("12 34 " * 4, None),
+        ("12 34 " * 8, "loop"),
+        ("* - " * 8, "empty"),
+        ("XXXX", None),
+        ("XXXXX", None),
+        ("XXXXXX", "loop"),
+        ("haha", None),
+        ("hahahaha", "loop"),
+        ("11111111111", None),
+        ("111111111111", "loop"),
+        (TWO_LETTERS, "loop"),
+        (TWO_LETTERS[:-1], None),
+        (EIGHT_PAIRS, None),  # a quarter of 32
+        (f"{EIGHT_PAIRS}e", "loop"),
+        (f"Paris. {TWO_LETTERS}", None),  # an answer stands before it
+        ("kein Bild von hier rot blau gold rot blau gold rot blau gold rot blau gold", "loop"),
+        ("Kein Bild von hier. rot blau gold rot blau gold rot blau gold rot blau gold", None),
+        ("Rot blau gold. rot blau gold rot blau gold rot blau gold rot blau gold", "loop"),
+        ("rot blau gold. kein Bild" + " rot blau gold" * 5, "loop"),  # its first sentence is of the loop
+        ("kein Bild von" + " rot blau gold" * 3, None),  # three copies
+        ("kein Bild * - / * - / * - / * - /", None),  # marks alone go round
+    ],
+)
+def test_loops(text: str, kind: str | None) -> None:
+    assert no_answer(text) == kind
+
+
+ASKED = "Was ist die Hauptstadt?"
+RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("well no no no no", None),  # five words are too few to say that most of them go round
+        ("so well no no no no no no", "loop"),
+        ("so well then no no no no no", None),
+        ("Berlin Berlin Berlin", None),
+        ("aaaaa", None),
+        ("aaaaaa", "loop"),
+        ("1234123412341", None),  # three copies and a digit
+        ("1234123412341234", "loop"),
+        ("." * 900 + "Berlin", None),  # nothing but marks in the 800 characters
+        ("12" * 400 + "7", "loop"),  # 800 characters are read
+        ("12" * 399 + "7" * 3, None),
+        ("print(1)\n", "code"),
+        ("print(1)```Das ist ein ganzer Satz.", None),
+        ("print(1)```Ein Satz.", "code"),  # two words are no sentence
+        ("print(1)\nDas ist {kein} Satz.", "code"),
+        ("print(1)\n1. Das ist kein Satz.", "code"),
+        ("print(1)\nDas ist ein Satz.```", None),
+        ("print(1)\nDas ist ein Satz.  ", None),
+        ("print(1)\nDas ist Plan X", "code"),
+        ("print(1)\nI know it.", None),  # its first word has one letter
+        ("\n \tdef f(x):", "code"),
+        ("<b>&nbsp;</b>", "markup"),
+        ("&nbsp;&nbsp;", "markup"),
+        ("\\begin{a}\\end{a}", "markup"),
+        ("<|im_end|>", "debris"),
+        ("<0x0A>Ġ", "debris"),
+        ("", "empty"),
+    ],
+)
+def test_a_text_that_is_no_answer(text: str, kind: str | None) -> None:
+    assert no_answer(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("столица " * 3 + "ab cd", "script"),
+        ("Берлин город также ab cdefg hijkl mnop", None),  # 16 letters of 32 are not more than half
+        ("Берлин город также ab cdefg hijkl mno", "script"),
+        ("Берлин город также", None),  # three words, thirty letters: it may be a name
+        ("Берлин город также да", "script"),
+        ("а" * 10 + "б" * 20, None),
+        ("국립중앙박물관역사전시실", None),  # twelve syllables
+        ("국립중앙박물관역사전시실들", "script"),
+        ("ℂ ℝ ℕ ℚ ℤ", None),  # symbols
+        ("۱۲۳۴ ۵۶ ۷۸ ۹۰", None),  # digits are of no script
+        ("абвгдежзиклмнопрстуфхцчшщэюя" + "абв", "script"),
+    ],
+)
+def test_another_script_than_that_of_question_and_passages(text: str, kind: str | None) -> None:
+    assert no_answer(text, ASKED, ["Berlin ist die Hauptstadt."]) == kind
+    assert no_answer(text, ASKED, [f"{RUSSIAN} {text.upper()}"]) in (None, "loop")
+    assert no_answer(text) != "script"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Was ist die Hauptstadt? Berlin", "Berlin"),
+        ("was ist die hauptstadt Berlin", "Berlin"),
+        ("Was ist die Hauptstadtregion", "Was ist die Hauptstadtregion"),
+        ("Was ist die Hauptstadt2 ist Berlin", "Was ist die Hauptstadt2 ist Berlin"),
+        ("Was ist die Hauptstadt?", ""),
+        (" Berlin", " Berlin"),  # the text itself
+        ("QUESTION: Was ist die Hauptstadt?\nOUTPUT: Berlin", "Berlin"),
+        ("CONTEXTS: [1] Berlin: eine Stadt", ""),
+        ("CONTEXTS: [1] Berlin: eine Stadt OUTPUT: Berlin", "Berlin"),
+        ("Was ist die Hauptstadt? CONTEXTS: [1] Eine Stadt", ""),  # also without the title
+        ("OUTPUT: QUESTION: Wer ist das?", ""),  # it stands before the question
+        ("[3] Berlin: eine Stadt", ""),  # two were given
+        ("[2] Berlin: eine Stadt", "[2] Berlin: eine Stadt"),
+        ("Berlin", "Berlin"),
+        ("Yes, answer is present", "Yes, answer is present"),
+    ],
+)
+def test_what_stands_behind_a_copied_prompt(text: str, left: str) -> None:
+    assert behind_prompt(text, ASKED, ["Berlin: eine Stadt", "Paris: eine Stadt"]) == left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custom_metrics.reading.noise import is_noise
+from custom_metrics.reading.noise import is_noise, latin, script_of, scripts
 
 RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
 OTHER = "жщф щцъ ъэю чщж хцщ фъы ыщц эщж юъф ьщц"  # ten runs of three letters, none of them in RUSSIAN
@@ -119,3 +119,70 @@ def test_runs_have_three_letters_also_in_longer_words() -> None:
 def test_a_text_without_a_letter_makes_no_words_and_is_no_noise(text: str) -> None:
     assert not is_noise(text)
     assert not is_noise(text, "Wo?", [RUSSIAN])
+
+
+@pytest.mark.parametrize(
+    ("text", "noise"),
+    [
+        ("xqzjkvw", False),  # six neighbours are too few
+        ("xqzjkvwqx", True),
+        ("The capital is Berlin.", False),
+        ("\ufffd\ufffd\ufffdab", False),  # three of five are not more than six of ten
+        ("\ufffd\ufffd\ufffd\ufffdab", True),
+        ("\u200b\u200c\u200d\ufeff\u00ad", False),  # joiners are text
+        ("\x01\x02\ue000\U000e0fffa", True),
+        ("a\n\t b\n\t", False),
+        ("аб bc", False),  # two scripts, each in words of its own
+        ("абbc def", False),  # one touch; without a question it could be a name
+        ("абbc деfg", True),
+        ("абbc كل", True),  # one touch, three scripts
+        ("αbc βde γ", False),  # Greek letters that stand alone are symbols
+        ("NHKの番組でWindowsを", False),  # no spaces there
+        ("ab\ufffdc d\ufffd", True),
+        ("ab\ufffd", False),
+        ("東\ufffd京\ufffd都", False),  # a byte of a Chinese character is lost: the rest is read
+        ("ab (аб, γδ)", False),
+        ("ab аб γδε cd דא كل ef", True),
+        ("ab аб cd γδε ef gh ij", False),  # one word outside the two commonest scripts
+    ],
+)
+def test_characters_that_make_no_words(text: str, noise: bool) -> None:
+    assert is_noise(text) == noise
+
+
+@pytest.mark.parametrize(
+    ("char", "script"),
+    [
+        *(
+            ("a", "LATIN"),
+            ("ａ", "LATIN"),
+            ("б", "CYRILLIC"),
+            ("か", "KATAKANA"),
+            ("カ", "KATAKANA"),
+            ("ｶ", "KATAKANA"),
+        ),
+        *(("猫", "CJK"), ("〆", "CJK"), ("한", "HANGUL"), ("1", ""), (" ", ""), ("\u0301", "")),
+    ],
+)
+def test_the_script_of_a_letter(char: str, script: str) -> None:
+    assert script_of(char) == script
+    assert scripts(char * 2 + "1 ") == ({script: 2} if script else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("", ""),
+        ("plain Text, 7!", "plain Text, 7!"),
+        ("ıßøłđæœəþ", "issoldaeoeeth"),
+        ("ØŁĐÆŒÞ", "OLDAEOETH"),
+        ("éÉñçÅžŽọ̀ṣả", "eEncAzZosa"),
+        ("Łódź, Ærø", "Lodz, AEro"),
+        ("e\u0301", "e"),
+        # what has no base among a to z stays
+        ("жא我ŋ", "жא我ŋ"),
+        ("ГІ а", "ГІ а"),
+    ],
+)
+def test_letters_of_latin_script_are_written_as_a_to_z(text: str, letters: str) -> None:
+    assert latin(text) == letters

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from custom_metrics import paired_rates
-from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
-from custom_metrics.statistics.linearisation import linearised
-from custom_metrics.statistics.paired_draws import draws
-from custom_metrics.statistics.paired_means import compare_mean_groups
+from custom_metrics.paired_rates import CLUSTERS, CORRECTED, RATES, RateStratum, compare_rates, compare_ratios
+from custom_metrics.statistics.paired_difference import draws
 from custom_metrics.statistics.random_effects import Errors, detector_errors
+from tests.test_paired_statistics import articles
 
 NAN = math.nan
 DETECTED, ESTIMATED, ROGAN_GLADEN = RATES
@@ -58,13 +57,6 @@ def test_a_harmonic_mean_with_a_ratio_of_zero_is_zero() -> None:
 # --------------------------------------------------------------------------------------------------- draws of the errors
 
 
-def test_a_calibration_of_one_document_has_no_other_draws() -> None:
-    errors = detector_errors([[1, 1, 1, 7]], iterations=5)
-    assert errors is not None
-    assert np.isnan(errors.draws).all()
-    assert errors[:3] == (0.5, 0.125, 1.0)
-
-
 def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warning() -> None:
     documents = [[0, 0, 0, 90], [0, 0, 7, 90], [3, 2, 5, 90], [0, 5, 1, 0]]
     errors = detector_errors(documents, iterations=400)
@@ -74,33 +66,7 @@ def test_documents_without_hallucinated_or_flagged_words_have_draws_and_no_warni
     assert 0 < np.min(errors.draws[:, :2]) < np.max(errors.draws[:, :2]) < 1
 
 
-def test_a_pooled_calibration_has_the_draws_of_its_seed() -> None:
-    cells = np.random.default_rng(5).integers(1, 30, (3, 8, 4))
-    pooled = {code: {"m": part} for code, part in zip(("de", "fi", "it"), cells, strict=True)}
-    one, again, other = (detector_errors(pooled=pooled, iterations=30, seed=seed) for seed in (1, 1, 2))
-    assert one is not None
-    assert again is not None
-    assert other is not None
-    assert (one.draws == again.draws).all()
-    assert (one.draws != other.draws).all()
-
-
 # ------------------------------------------------------------------------------------------------------ corrected rates
-
-
-def test_known_errors_scale_the_difference_of_each_language() -> None:
-    """Without doubt about the errors, bounds are those of the flagged shares over TPR - FPR, or times the ratio."""
-    shares = [(flagged(0.4), flagged(0.35, seed=2)), (flagged(0.6, 32, seed=3), flagged(0.55, 32, 8, seed=4))]
-    errors = [errors_of((1999, 0.8, 0.05, 0.7)), errors_of((1999, 0.9, 0.4, 1.5))]
-    strata = [RateStratum(*pair, of_language) for pair, of_language in zip(shares, errors, strict=True)]
-    for rate, scales in ((ESTIMATED, (0.7, 1.5)), (ROGAN_GLADEN, (1 / 0.75, 1 / 0.5))):
-        found = compare_rates(strata, rate)
-        scaled = [
-            tuple(linearised(*counts.T) * scale for counts in pair) for pair, scale in zip(shares, scales, strict=True)
-        ]
-        expected = compare_mean_groups(scaled)
-        assert found[2:5] == pytest.approx(expected[2:5])
-        assert found.p == pytest.approx(expected.p, abs=1e-3)
 
 
 def test_documents_that_differ_alike_are_drawn_as_they_are() -> None:
@@ -129,18 +95,6 @@ def test_p_is_that_of_the_shares_where_at_most_ten_draws_of_1999_are_beyond(
     found = compare_rates([RateStratum(*pair, errors)], ESTIMATED)
     assert found.p == pytest.approx((2 * weak + 1) / (2000 - undefined) if of_draws else compare_ratios([pair]).p)
     assert (found.p > 1e-6) == of_draws
-
-
-def test_just_above_ten_draws_beyond_p_is_their_share() -> None:
-    errors = errors_of((1994, 0.9, 0.1, 1.0), (5, 0.9, 0.1, 0.0))
-    seen = set()
-    for spread in range(12, 22):
-        pair = flagged(0.5, spread=spread), flagged(0.35, spread=spread, seed=2)
-        found, of_shares = compare_rates([RateStratum(*pair, errors)], ESTIMATED), compare_ratios([pair])
-        if found.p != pytest.approx(of_shares.p):
-            seen.add(round(found.p * 2000))
-            assert found.p > 11 / 2000
-    assert 12 in seen
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -182,14 +136,6 @@ def test_all_and_nothing_flagged_by_a_perfect_detector_are_known() -> None:
     assert found.p == 2.0**-63  # the sign test of 64 articles
 
 
-def test_draws_in_which_the_detector_tells_nothing_apart_are_left_out_and_no_warning() -> None:
-    """In some, the second model's share is what the detector flags of any words; in some, both shares are above it."""
-    errors = errors_of((1500, 0.75, 0.0, 1.0), (249, 0.25, 0.25, 1.0), (250, 0.125, 0.125, 1.0))
-    first, second = flagged(0.5, spread=0), flagged(0.25, spread=0)
-    found = compare_rates([RateStratum(first, second, errors)], ROGAN_GLADEN)
-    assert (found.low, found.high) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
-
-
 def test_a_detector_that_tells_nothing_apart_has_no_rate() -> None:
     strata = [RateStratum(flagged(0.5), flagged(0.25), errors_of((1999, 0.25, 0.25, 1.0)))]
     assert compare_rates(strata, ROGAN_GLADEN).n == 0
@@ -215,30 +161,43 @@ def test_models_without_an_article_in_common_have_no_difference(rate: str) -> No
         assert compare_rates([nothing], rate).n == 0
 
 
-@pytest.mark.parametrize(
-    ("drawn", "found"),
-    [
-        (np.arange(-9.0, 69.0), (-9, 68, 11 / 40)),  # 39 resamples twice: bounds are the outermost
-        (np.arange(-9.0, 109.0), (-8, 107, 11 / 60)),  # 59: one is beyond on either side
-        (np.arange(-9.0, 111.0), (-7, 108, 11 / 61)),
-        (np.arange(1.0, 121.0), (3, 118, 1 / 61)),
-        (-np.arange(1.0, 121.0), (-118, -3, 1 / 61)),
-        (np.arange(0.0, 80.0), (1, 78, 2 / 41)),
-        (-np.arange(0.0, 80.0), (-78, -1, 2 / 41)),
-        (np.arange(1.0, 80.0), (1, 79, 1 / 40)),  # an odd number can be: 39 and a half
-        (np.zeros(40), (0, 0, 1)),
-        (np.linspace(-1, 999_999, 40), (-1, 999_999, 2 / 21)),
-        (np.linspace(-1, 1e6, 40), (-1, NAN, 2 / 21)),  # as good as unbounded
-        (np.linspace(1, -1e6, 40), (NAN, 1, 2 / 21)),
-    ],
-)
-def test_bounds_and_p_of_draws(drawn: np.ndarray[Any, Any], found: tuple[float, float, float]) -> None:
-    """95 % are between the bounds; p is the share of draws on the other side of 0, with the observed one, twice."""
-    mixed = np.random.default_rng(6).permutation(drawn)
-    assert paired_rates._bounds(mixed, np.ones(len(drawn), dtype=bool)) == pytest.approx(found, nan_ok=True)
+def test_a_harmonic_mean_of_ratios_has_the_bounds_of_a_bootstrap_over_questions() -> None:
+    rng = np.random.default_rng(4)
+    passed = rng.random((250, 2, 2)) < [[0.8, 0.7], [0.6, 0.5]]  # questions, models, ratios
+    one, other = (np.stack([passed[:, model].astype(float), np.ones((250, 2))], axis=-1) for model in range(2))
+    found = compare_ratios([(one, other)], harmonic=True)
+    shares = passed.mean(axis=0)
+    assert found.first == pytest.approx(stats.hmean(shares[0]))
+    assert found.second == pytest.approx(stats.hmean(shares[1]))
+    assert (found.n, found.method) == (250, CLUSTERS)
+
+    drawn = passed[rng.integers(250, size=(4000, 250))].mean(axis=1)
+    spread = np.std(stats.hmean(drawn[:, 0], axis=-1) - stats.hmean(drawn[:, 1], axis=-1))
+    assert found.high - found.difference == pytest.approx(1.96 * spread, rel=0.08)
 
 
-@pytest.mark.parametrize(("possible", "p"), [(9, NAN), (10, 1 / 6)])
-def test_less_than_a_tenth_of_the_draws_says_nothing(possible: int, p: float) -> None:
-    found = paired_rates._bounds(np.arange(1.0, 101.0), np.arange(100) < possible)
-    assert found == pytest.approx((1, 10, p) if possible == 10 else (NAN, NAN, NAN), nan_ok=True)
+@pytest.mark.parametrize(("iterations", "seed"), [(1999, 1234), (499, 7)])
+def test_a_perfect_detector_corrects_nothing(iterations: int, seed: int) -> None:
+    """Over two languages of different size, the bounds and p of the corrected rate are those of the flagged share."""
+    perfect = detector_errors(precision=1.0, recall=1.0, iterations=iterations)
+    strata = [RateStratum(articles(1), articles(2), perfect), RateStratum(articles(3, 25), articles(4, 25), perfect)]
+    flagged, corrected = (compare_rates(strata, rate, iterations, seed) for rate in RATES[:2])
+    assert (corrected.n, corrected.method) == (85, CORRECTED)
+    for name in ("first", "second", "difference", "low", "high"):
+        assert getattr(corrected, name) == pytest.approx(getattr(flagged, name), rel=1e-9), name
+    assert corrected.p == pytest.approx(flagged.p, abs=0.002)
+
+
+@pytest.mark.parametrize(("precision", "recall"), [(0.5, 0.0), (NAN, 0.5), (0.5, NAN), (NAN, NAN)])
+def test_a_calibration_without_precision_or_recall_says_nothing(precision: float, recall: float) -> None:
+    assert detector_errors(precision=precision, recall=recall) is None
+    assert compare_rates([RateStratum(articles(1), articles(2))], RATES[1]).n == 0
+
+
+def test_a_detector_that_never_finds_anything_has_no_ratio_and_no_warning() -> None:
+    cells = np.array([[0, 2, 5, 90], [0, 1, 3, 50]], dtype=float)  # tp, fp, fn, tn of documents
+    errors = detector_errors(cells, iterations=50)
+    assert errors is not None
+    assert (errors.true_positive_rate, errors.false_positive_rate) == (0.0, pytest.approx(3 / 143))
+    assert math.isnan(errors.ratio)
+    assert compare_rates([RateStratum(articles(1), articles(2), errors)], RATES[1]).n == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,12 +11,9 @@ from scipy import optimize, stats
 
 from custom_metrics.hallucination import estimate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
-from custom_metrics.statistics import significance_ranks
 from custom_metrics.statistics.correlations import correlate
-from custom_metrics.statistics.linearisation import linearised
-from custom_metrics.statistics.multiple_comparisons import holm
-from custom_metrics.statistics.paired_means import compare_mean_groups, compare_means, student_quantile, student_tail
-from custom_metrics.statistics.paired_means_of_many import p_of_means
+from custom_metrics.statistics.multiple_comparisons import all_pairs, holm, ranks
+from custom_metrics.statistics.paired_means import compare_mean_groups, compare_means
 from custom_metrics.statistics.paired_shares import (
     compare_share_groups,
     compare_shares,
@@ -25,7 +22,7 @@ from custom_metrics.statistics.paired_shares import (
     tango,
 )
 from custom_metrics.statistics.random_effects import detector_errors
-from custom_metrics.statistics.significance_ranks import all_pairs, ranks
+from custom_metrics.statistics.strata import linearised
 
 NAN = math.nan
 
@@ -85,24 +82,6 @@ def test_tangos_bounds_are_where_the_score_statistic_is_196(b: int, c: int, n: i
     assert score(high) == pytest.approx(-1.959964, abs=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("b", "c", "n", "bounds"),
-    [
-        (0, 0, 10, (-0.2775, 0.2775)),  # no discordant pair: z²/(n + z²)
-        (5, 0, 5, (0.0, 1.0)),
-        (0, 0, 1, (-0.7935, 0.7935)),
-    ],
-)
-def test_tangos_bounds_at_the_edges(b: int, c: int, n: int, bounds: tuple[float, float]) -> None:
-    low, high = map(float, tango(b, c, n))
-    assert -1 <= low <= (b - c) / n <= high <= 1
-    if b == 0:
-        assert (low, high) == (pytest.approx(bounds[0], abs=1e-4), pytest.approx(bounds[1], abs=1e-4))
-    else:
-        assert high == 1.0
-        assert low > 0
-
-
 @pytest.mark.parametrize("z", [0.1, 0.5, 1.0, 1.96, 3.0])
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_tangos_bounds_in_closed_form(n: int, z: float) -> None:
@@ -136,11 +115,6 @@ def test_bounds_of_a_group_stay_between_minus_one_and_one(sizes: tuple[int, ...]
         found = compare_share_groups([table(0, size - spare, 0, spare) for size in sizes])
         assert -1 <= found.low <= found.difference <= found.high <= 1
         assert found.method == "stratified McNemar score test, MOVER of Tango intervals"
-
-
-def test_documents_that_one_model_lacks_are_no_pair() -> None:
-    found = compare_shares([1, 1, 0, NAN, 1], [0, 1, 0, 1, NAN])
-    assert (found.n, found.first, found.second) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
 
 
 @pytest.mark.parametrize(
@@ -207,16 +181,6 @@ def test_bounds_of_normal_differences_are_those_of_the_t_test() -> None:
     assert found.p == pytest.approx(usual.pvalue, abs=0.02)
 
 
-def test_bounds_of_skewed_differences_are_near_those_of_scipys_bootstrap() -> None:
-    rng = np.random.default_rng(2)
-    first, second = rng.exponential(1, 300), rng.exponential(1.2, 300)
-    theirs = stats.bootstrap((first - second,), np.mean, method="basic", n_resamples=4999, rng=rng).confidence_interval
-    found = compare_means(first, second)
-    width = theirs.high - theirs.low
-    assert found.low == pytest.approx(theirs.low, abs=0.1 * width)
-    assert found.high == pytest.approx(theirs.high, abs=0.1 * width)
-
-
 @pytest.mark.parametrize("shift", [0.05, 0.1, 0.13, 0.14, 0.15, 0.2, 0.5])
 def test_p_and_bounds_agree(shift: float) -> None:
     rng = np.random.default_rng(3)
@@ -241,14 +205,6 @@ def test_p_below_what_resamples_can_tell_is_the_tail_of_t() -> None:
     found = compare_means(second + noise + 0.5, second)  # t = 0.5 * sqrt(200) = 7.1
     assert 1e-13 < found.p < 1e-9
     assert 2 * stats.t.sf(0.5 * math.sqrt(200), 199) == pytest.approx(2.6e-11, rel=0.1)
-
-
-@pytest.mark.parametrize("freedom", [4, 10, 99, 1000])
-@pytest.mark.parametrize("t", [0.5, 2.0, 5.0])
-def test_students_tail(t: float, freedom: int) -> None:
-    tail = float(student_tail(t, freedom))
-    assert tail == pytest.approx(stats.t.sf(t, freedom), rel=0.07)
-    assert student_quantile(tail, freedom) == pytest.approx(t, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -327,21 +283,6 @@ def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
         assert found.low > 0
 
 
-def test_rates_that_are_clipped_to_zero_do_not_differ() -> None:
-    few = articles(1) * [0.05, 1.0]  # fewer flagged words than the detector flags wrongly
-    found = compare_rates([RateStratum(few, few * [0.5, 1.0], detector_errors(CALIBRATION))], "rogan_gladen_rate")
-    assert (found.first, found.second, found.difference) == (0.0, 0.0, 0.0)
-    assert (found.p > 0.05) or math.isnan(found.p)
-
-
-def test_precision_and_recall_alone_scale_the_difference() -> None:
-    parts = RateStratum(articles(1), articles(2), detector_errors(precision=0.6, recall=0.5))
-    detected, estimated = (compare_rates([parts], rate) for rate in RATES[:2])
-    for name in ("first", "second", "difference", "low", "high"):
-        assert getattr(estimated, name) == pytest.approx(1.2 * getattr(detected, name))
-    assert compare_rates([parts], RATES[2]).n == 0  # there is no false positive rate
-
-
 def test_a_pooled_calibration_is_drawn_once_for_both() -> None:
     rng = np.random.default_rng(9)
     pooled = {
@@ -402,27 +343,6 @@ def test_all_pairs_have_the_p_of_each(share: bool, languages: int) -> None:
             else:
                 alone = (compare_share_groups if share else compare_mean_groups)(pairs)
                 assert p[one, other] == pytest.approx(alone.p)
-
-
-def test_pairs_are_compared_in_blocks_with_the_seed_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    strata = [np.random.default_rng(3).random((12, 4))]
-    whole = all_pairs(strata, iterations=99, seed=7)
-    assert whole.dtype == float
-    assert np.isnan(whole.diagonal()).all()
-    rows, columns = np.triu_indices(4, 1)
-    of_each = p_of_means([strata[0][:, rows] - strata[0][:, columns]], 99, 7)
-    assert whole[rows, columns].tolist() == whole[columns, rows].tolist() == pytest.approx(of_each)
-    assert (whole[rows, columns] != all_pairs(strata, iterations=99)[rows, columns]).any()
-    blocks: list[int] = []
-
-    def seen(differences: Sequence[np.ndarray], iterations: int, seed: int) -> np.ndarray:
-        blocks.append(differences[0].shape[1])
-        return p_of_means(differences, iterations, seed)
-
-    monkeypatch.setattr(significance_ranks, "p_of_means", seen)
-    monkeypatch.setattr(significance_ranks, "_PAIRS_AT_ONCE", 4)
-    assert all_pairs(strata, iterations=99, seed=7) == pytest.approx(whole, nan_ok=True)
-    assert blocks == [4, 2]  # each pair once
 
 
 def test_of_ones_and_zeros_the_mean_can_be_tested_and_pairs_need_a_document_in_common() -> None:

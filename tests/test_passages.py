@@ -22,10 +22,17 @@ from custom_metrics.paired_rates import compare_ratios
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.scores import character_labels, detection
 from custom_metrics.scores.aggregations import defined_share
-from custom_metrics.statistics.document_values import Carried, Clustered, ClusteredCounts, clusters_of
-from custom_metrics.statistics.figures import mean_figure, share_figure
+from custom_metrics.statistics.figures import (
+    CountsOfCluster,
+    FloatOfCluster,
+    FloatWithCounts,
+    Rows,
+    clusters_of,
+    mean_figure,
+    share_figure,
+)
 from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
-from custom_metrics.statistics.linearisation import Rows, error_across
+from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.definition.schema import DEFINED_SHARE
 from lm_eval_tasks.mfava import detection as annotated
 from lm_eval_tasks.mfava.languages import GOLD_FILE, REPOSITORY
@@ -106,14 +113,14 @@ def test_values_carry_their_passage() -> None:
     doc["soft_labels"] = [{"start": 0, "end": 1, "prob": 1.0}]
     values = character_labels.process_results(doc, ["<entity>a</entity> b"])
     assert values["precision"] == [1, 0, 0, 1]
-    assert isinstance(values["f1"], Carried)
+    assert isinstance(values["f1"], FloatWithCounts)
     for name in ("iou", "rho", "altered_rate", "lost_rate", "precision", "recall"):
         again = pickle.loads(pickle.dumps(values[name]))
-        assert (again, again.of, type(again)) == (values[name], "7", type(values[name]))
+        assert (again, again.cluster, type(again)) == (values[name], "7", type(values[name]))
         assert json.loads(json.dumps(values[name])) == values[name]
-    assert values["f1"].of.of == "7"
+    assert values["f1"].counts.cluster == "7"
     without = detection.process_results({**doc, "passage": ""}, ["a b"])
-    assert clusters_of([without["precision"].of, ""]) is None
+    assert clusters_of([without["precision"].cluster, ""]) is None
     assert clusters_of(["7", "", "7"]) == ["7", (1,), "7"]
 
 
@@ -125,27 +132,27 @@ def test_bounds_and_errors_of_word_scores_are_by_passage() -> None:
     sums = np.array([[8, 1, 3, 17], [6, 4, 3, 13], [1, 1, 4, 9]])
     tp, fp, fn, _ = resampled_sums(sums).T
     plain = detection.f1.figure(COUNTS)
-    found = detection.f1.figure([ClusteredCounts(*row) for row in zip(COUNTS, NAMES, strict=True)])
+    found = detection.f1.figure([CountsOfCluster(*row) for row in zip(COUNTS, NAMES, strict=True)])
     assert found == pytest.approx((plain.value, *spread(2 * tp / (2 * tp + fp + fn)), 5))
-    own = detection.f1.figure([ClusteredCounts(*row) for row in zip(COUNTS, "abcde", strict=True)])
+    own = detection.f1.figure([CountsOfCluster(*row) for row in zip(COUNTS, "abcde", strict=True)])
     assert own == plain
 
 
 def test_means_and_shares_are_by_passage() -> None:
     values = [0.5, 1.0, 0.25, 0.0, 0.75]
-    clustered = [Clustered(*pair) for pair in zip(values, NAMES, strict=True)]
+    clustered = [FloatOfCluster(*pair) for pair in zip(values, NAMES, strict=True)]
     sums = np.array([[0.75, 2], [1.75, 2], [0.0, 1]])
     top, bottom = resampled_sums(sums).T
     apart = sums[:, 0] - 0.5 * sums[:, 1]
     error = math.sqrt(3 / 2 * (apart @ apart)) / 5
     assert mean_figure([*clustered, None]) == pytest.approx((0.5, *spread(top / bottom)[:2], error, 5))
-    assert mean_figure([Clustered(*pair) for pair in zip(values, "abcde", strict=True)]) == mean_figure(values)
+    assert mean_figure([FloatOfCluster(*pair) for pair in zip(values, "abcde", strict=True)]) == mean_figure(values)
     ones = [1.0, 0.0, 1.0, 0.0, 0.0]
-    found = share_figure([Clustered(*pair) for pair in zip(ones, NAMES, strict=True)])
+    found = share_figure([FloatOfCluster(*pair) for pair in zip(ones, NAMES, strict=True)])
     error = math.sqrt(3 / 2 * (1.2**2 + 0.8**2 + 0.4**2)) / 5
     documents = 0.4 * 0.6 / error**2
     assert found == pytest.approx((0.4, *wilson(0.4 * documents, documents), error, 5))
-    none = share_figure([Clustered(0.0, name) for name in NAMES])
+    none = share_figure([FloatOfCluster(0.0, name) for name in NAMES])
     assert none == pytest.approx((0.0, *wilson(0, 3), 0.0, 5))
 
 
@@ -155,7 +162,7 @@ def test_a_run_has_the_standard_error_by_text(harness: Harness) -> None:
     )
     values = [[*sample["precision"]] for sample in got["samples"]["mfava_detection_de_gold"]]
     passages = [sample["doc"]["passage"] for sample in got["samples"]["mfava_detection_de_gold"]]
-    expected = detection.f1.figure([ClusteredCounts(*pair) for pair in zip(values, passages, strict=True)])
+    expected = detection.f1.figure([CountsOfCluster(*pair) for pair in zip(values, passages, strict=True)])
     assert expected.standard_error != detection.f1.figure(values).standard_error
     figure = figures_of(got, "mfava_detection_de_gold")["f1"]
     assert (figure["low"], figure["high"], figure["n"]) == (expected.low, expected.high, 7)
@@ -190,8 +197,8 @@ def test_linearised_scores_have_the_spread_of_the_bootstrap(metric: str) -> None
     rng = np.random.default_rng(2)
     score = getattr(detection, metric)
     for counts in (rng.integers(1, 30, (200, 4)), rng.integers(1, 30, (200, len(CATEGORIES), 4))):
-        values = [ClusteredCounts(row.tolist(), str(place // 2)) for place, row in enumerate(counts)]
-        found, rows = score.figure(values), score.rows([Carried(1.0, value) for value in values])
+        values = [CountsOfCluster(row.tolist(), str(place // 2)) for place, row in enumerate(counts)]
+        found, rows = score.figure(values), score.rows([FloatWithCounts(1.0, value) for value in values])
         assert float(rows.values.mean()) == pytest.approx(found.value)
         assert error_across([rows, rows]) == pytest.approx(found.standard_error, rel=0.05)
 
@@ -212,7 +219,7 @@ def test_a_group_has_the_standard_error_by_passage(harness: Harness, tmp_path: P
         rows = [
             getattr(detection, metric, defined_share).rows(
                 [
-                    (ClusteredCounts if metric in ("f1", "precision", "recall") else Clustered)(
+                    (CountsOfCluster if metric in ("f1", "precision", "recall") else FloatOfCluster)(
                         sample["altered_rate" if metric == "altered_rate" else "precision"], sample["doc"]["passage"]
                     )
                     for sample in got["samples"][task]

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from custom_metrics.abstention.patterns import GAP, JOINED, SPACE, Element, Pattern, Word, parse
-from custom_metrics.abstention.word_classes import MOST, WordClasses
-from tests.test_matching import found
+from custom_metrics.abstention.patterns import GAP, JOINED, MOST, SPACE, Element, Pattern, Word, WordClasses, parse
 
 PARTS: Mapping[str, Sequence[str]] = {
     "yes": ["yes"],
@@ -92,20 +90,10 @@ def sourced(element: Element, part: str) -> frozenset[Word]:
     return frozenset((word._replace(sources=((part, "b ... c"),)),))
 
 
-def test_a_part_may_be_left_out_in_every_way_but_wholly() -> None:
-    found = {word.literal for (element,) in rows("{soft}") for word in element.words}
-    assert found == {"so very", "so", "very"}
-
-
 @pytest.mark.parametrize("written", ["", "^", "{none}", "x {none}"])
 def test_an_empty_phrase_is_named(written: str) -> None:
     with pytest.raises(ValueError, match=r"the phrase '.*' of 'silent' is empty"):
         read(written, "silent")
-
-
-def test_an_open_part_of_several_words_is_open_at_its_last() -> None:
-    assert found("{to_say}*", "never to saying it") == ["to saying"]
-    assert found("{to_say}*", "never saying it") == []
 
 
 def pattern(*sizes: int, joint: str = SPACE) -> Pattern:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.usage.printable import on_one_line, printable, shell_word
+from custom_metrics.usage.printable import on_one_line, printable, shell_word, without_surrogates
 from lm_eval_tasks.cli import main
 
 
@@ -70,3 +70,27 @@ def test_what_a_command_says_is_printable(tmp_path: Path, capsys: pytest.Capture
     assert error.count("\n") == 1
     assert main(["abstention", "I don't \x1b[31mknow.", "--language", "en"]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("", ""),
+        ("Berlin", "Berlin"),
+        ("Bär 猫 \U0001f600", "Bär 猫 \U0001f600"),
+        ("\ud83d\ude00", "\U0001f600"),
+        ("ä\ud83d", "ä\ufffd"),
+        ("\ude00猫", "\ufffd猫"),
+        ("a\ud800b\udfffc", "a\ufffdb\ufffdc"),
+        ("\ude00\ud83d", "\ufffd\ufffd"),
+    ],
+)
+def test_halves_are_joined_or_replaced(text: str, clean: str) -> None:
+    assert without_surrogates(text) == clean
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_every_text_can_be_written_then(text: str) -> None:
+    clean = without_surrogates(text)
+    assert clean.encode("utf-8").decode("utf-8") == clean
+    assert without_surrogates(clean) == clean

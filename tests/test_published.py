@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.statistics.independent_shares import newcombe
+from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.published import PublishedRow, answered_otherwise, differs, rows_for
 from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, beside_paper
 from lm_eval_tasks.published.rows import family_of

@@ -134,42 +134,6 @@ def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "one_freedom", "other", "other_freedom", "freedom"),
-    [(1.0, 3, 1.0, 6, 8.0), (2.0, 3, 0.0, 0, 3.0), (0.0, 2, 0.0, 5, 2.0), (1.0, 2, 1.0, 0, 8.0), (0.0, 2, 3.0, 5, 5.0)],
-)
-def test_degrees_of_freedom_of_a_sum_of_variances(
-    one: float, one_freedom: int, other: float, other_freedom: int, freedom: float
-) -> None:
-    assert random_effects._satterthwaite(one, one_freedom, other, other_freedom) == pytest.approx(freedom)
-
-
-def test_a_covariance_is_the_nearest_that_can_be_and_has_a_symmetric_root() -> None:
-    impossible = np.array([[1.0, 2.0], [2.0, 1.0]])  # eigenvalues 3 and -1
-    np.testing.assert_allclose(random_effects._positive(impossible), [[1.5, 1.5], [1.5, 1.5]], atol=1e-12)
-    lopsided = np.array([[5.0, 4.0], [0.0, 5.0]])
-    np.testing.assert_allclose(random_effects._positive(lopsided), [[5.0, 2.0], [2.0, 5.0]], atol=1e-12)
-    np.testing.assert_allclose(
-        random_effects._root(np.array([[5.0, 4.0], [4.0, 5.0]])), [[2.0, 1.0], [1.0, 2.0]], atol=1e-12
-    )
-
-
-def test_rates_and_scales_are_each_others_inverse_and_stay_finite() -> None:
-    scales = random_effects._scales([[8.5, 1.5, 2.5, 7.5], [0, 0, 0, 0]])
-    np.testing.assert_allclose(scales, [[math.log(9 / 3), math.log(2 / 8), math.log(12 / 11)], [0, 0, 0]], atol=1e-12)
-    np.testing.assert_allclose(random_effects._rates(scales), [[0.75, 0.2, 12 / 11], [0.5, 0.5, 1.0]], atol=1e-12)
-    extreme = random_effects._rates(np.array([[-900.0, 900.0, 900.0]]))
-    np.testing.assert_allclose(extreme, [[1 / (1 + math.exp(50)), 1.0, math.exp(50)]], rtol=1e-12)
-
-
-def test_chance_is_what_other_answers_of_the_model_would_have_changed() -> None:
-    cell = answers(9, 2, 4, 30).astype(float)
-    drawn = random_effects._scales(resampled_sums(cell, 200, 3))
-    np.testing.assert_allclose(random_effects._chance(cell, 3), np.cov(drawn.T), rtol=1e-12)
-    np.testing.assert_array_equal(random_effects._chance(cell[:1], 3), np.zeros((3, 3)))
-    assert random_effects._chance(cell[:2], 3).any()
-
-
-@pytest.mark.parametrize(
     ("sizes", "cells"),
     [
         ({"a": 5, "b": 6}, [5, 6]),
@@ -195,11 +159,3 @@ def test_too_little_says_nothing() -> None:
     with pytest.raises(ValueError, match=r"^a language without annotated answers says nothing$"):
         predicted({"de": LANGUAGES["de"], "ar": {"m": np.zeros((0, 4))}}, 10, 1)
     assert predicted({"de": LANGUAGES["de"], "zh": LANGUAGES["zh"]}, 10, 1).draws.shape == (10, 3)
-
-
-def test_one_model_a_language_leaves_chance_as_the_spread_within() -> None:
-    alone = {"de": {"m": answers(9, 2, 4, 30)}, "ar": {"m": answers(7, 6, 2, 20)}, "zh": {"m": answers(4, 4, 4, 28)}}
-    found = predicted(alone, 2000, 2)
-    assert np.isfinite(found.draws).all()
-    ratios = [math.log((c[0] + c[2] + 1) / (c[0] + c[1] + 1)) for c in (m["m"].sum(0) for m in alone.values())]
-    assert found.ratio == pytest.approx(math.exp(np.mean(ratios)), abs=1e-12)

@@ -211,3 +211,31 @@ def test_the_filter_reads_every_response_of_every_document() -> None:
     assert NomiraclLabel().apply(resps, docs) == [[INVALID, INVALID], [INVALID]]
     with pytest.raises(ValueError, match="parser must be 'strict' or 'robust', got 'loose'"):
         NomiraclLabel(parser="loose")
+
+
+@pytest.mark.parametrize(
+    ("response", "strict"),
+    [
+        ("ab c [10]", ANSWER),  # nine characters
+        ("abc d [10]", INVALID),  # ten
+        (5, INVALID),
+    ],
+)
+def test_strict_labels(response: object, strict: str) -> None:
+    assert nomiracl_label(response) == strict  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("response", "label"),
+    [
+        ('"Yes, answer is present"', ANSWER),
+        ("Yes, answer is present, or I don't know", INVALID),  # the instruction again, and nothing else
+        ("I cannot say: Yes, answer is present", NO_ANSWER),
+        ("Unable to say 'Yes, answer is present'.", NO_ANSWER),
+        ("Question: Wo liegt Berlin?", INVALID),
+        ("Wo liegt Berlin? An der Spree", ANSWER),
+        ("<think>hm</think>Wo liegt Berlin?", INVALID),
+    ],
+)
+def test_robust_labels(response: str | None, label: str) -> None:
+    assert robust_label(response, "de", "Wo liegt Berlin?", ("Berlin: a city", "Paris: a city")) == label

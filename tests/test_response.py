@@ -104,3 +104,29 @@ def test_marks_are_read_in_linear_time(unit: str) -> None:
     for tail in ("", "x"):
         assert exponent(final_answer, lambda size, tail=tail: unit * (size // len(unit)) + tail, 4_000) < 1.5  # type: ignore[misc]
     assert isinstance(final_answer(unit * (1_000_000 // len(unit)) + "x"), str)
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("<bos><pad> Berlin", "Berlin"),
+        ("[/INST]<eos> Berlin <eos> </s>", "Berlin"),
+        ("Berlin</s>[/INST]", "Berlin"),
+        ("Berlin[/INST]</s>", "Berlin"),
+        ("a < b and [c]", "a < b and [c]"),
+        ("<eos>", ""),
+        ("<|channel|>final<|message|>a<|channel|>final<|message|>b", "b"),
+        ("<think>a</think>b</think>c", "c"),
+        ("assistant: model: Berlin", "model: Berlin"),
+        ("assistant\nassistant\nBerlin", "assistant\nBerlin"),  # one heading is debris, two are what it says
+    ],
+)
+def test_tokens_go_at_both_ends_and_one_heading(response: str, answer: str) -> None:
+    assert final_answer(response) == answer
+
+
+@pytest.mark.parametrize(("length", "unwrapped"), [(20_000, True), (20_001, False)])
+def test_an_object_is_read_up_to_twenty_thousand_characters(length: int, unwrapped: bool) -> None:
+    text = '{"answer": "' + "a" * (length - 14) + '"}'
+    assert len(text) == length
+    assert (final_answer(text) == text) is not unwrapped

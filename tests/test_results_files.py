@@ -18,7 +18,7 @@ from lm_eval.api.metrics import mean, mean_stderr, median
 from lm_eval.utils import make_table
 
 from custom_metrics.scores.aggregations import defined_mean
-from custom_metrics.statistics.document_values import Carried
+from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import NotDefined, Row, as_written
@@ -187,8 +187,8 @@ def test_the_first_number_of_a_sample_is_its_own_score(demo: tuple[str, Path]) -
 
 
 def test_what_rides_on_a_number_reaches_the_first_rank() -> None:
-    value = pickle.loads(pickle.dumps(Carried(0.25, {"ndcg@1": 1.0})))
-    assert (value, value.of, json.dumps(value)) == (0.25, {"ndcg@1": 1.0}, "0.25")
+    value = pickle.loads(pickle.dumps(FloatWithCounts(0.25, {"ndcg@1": 1.0})))
+    assert (value, value.counts, json.dumps(value)) == (0.25, {"ndcg@1": 1.0}, "0.25")
 
 
 # --------------------------------------------------------------------------------------------------- the harness's tasks

@@ -13,7 +13,7 @@ import pytest
 
 from custom_metrics.statistics.figures import share_figure
 from custom_metrics.statistics.intervals import wilson
-from custom_metrics.statistics.mean_of_strata import mean_of_shares
+from custom_metrics.statistics.strata import mean_of_shares
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry, entry_of

@@ -39,13 +39,13 @@ from custom_metrics.abstention.sentence_reading import (
     TRIGGERS,
     TURNED,
     Sentence,
+    analyse,
     asks_for_a_detail,
     cites,
+    classify,
     gives,
     has_value,
     is_bare,
-    read,
-    reading,
     relates,
     says_something,
     sources_of,
@@ -202,30 +202,30 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
         ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
         whether there is any "yes". ``None`` where there is no label, or no verdict under one.
     """
-    found = fields(text)
-    if not found:
+    labelled = fields(text)
+    if not labelled:
         return None
-    read = lexicons(text, language)
-    said: list[bool] = []
-    each: list[bool | None] = []
+    tables = lexicons(text, language)
+    verdicts: list[bool] = []
+    by_passage: list[bool | None] = []
     nothing = False
-    for field in found:
-        if any("but" in lexicon.search(lexicon.fold(field.label)) for _, lexicon in read):
+    for field in labelled:
+        if any("but" in lexicon.search(lexicon.fold(field.label)) for _, lexicon in tables):
             return None  # "Correction: ..."
         if field.value == NOTHING:
             nothing = True
             continue
-        verdict = next((v for _, lexicon in read if (v := _verdict(field.value, lexicon)) is not None), None)
+        verdict = next((v for _, lexicon in tables if (v := _verdict(field.value, lexicon)) is not None), None)
         if field.numbered:
-            each.append(verdict)
+            by_passage.append(verdict)
         elif verdict is not None:
-            said.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in read))
-    if said:
-        return said[0] if text[:1] in "{[<`" else said[-1]
-    if len(each) == 1 and len(found[0].value) > _SHORT_VALUE:
+            verdicts.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in tables))
+    if verdicts:
+        return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
+    if len(by_passage) == 1 and len(labelled[0].value) > _SHORT_VALUE:
         return None  # "Context 1: no. Context 2: ..." in one line
-    if each and not _is_choice(found):
-        return None if None in each and True not in each else True in each
+    if by_passage and not _is_choice(labelled):
+        return None if None in by_passage and True not in by_passage else True in by_passage
     return False if nothing else None
 
 
@@ -288,16 +288,16 @@ def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool
     if not affirmed:
         if start or not parts:
             return False
-        sentence = read(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
+        sentence = analyse(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
         near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
-        return near and reading(sentence, False) in (TURNED, CONCEDED)
+        return near and classify(sentence, False) in (TURNED, CONCEDED)
     if len(parts) < 2:
         return False
-    follows = read(parts[1][0], False, lexicon)
+    follows = analyse(parts[1][0], False, lexicon)
     if not follows.opens_with("but", EARLY):
         return False
     rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
-    return _behind(lexicon.no, rest) is not None or reading(follows, False).abstains
+    return _behind(lexicon.no, rest) is not None or classify(follows, False).abstains
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
@@ -312,13 +312,11 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     `parts` as in :func:`is_abstention`; `beside`, whether a text abstains that says only what the material treats instead.
     """
     text = stated(text, lexicon)
-    sentences = [read(part, asks, lexicon) for part, asks in split(text)]
+    sentences = [analyse(part, asks, lexicon) for part, asks in split(text)]
     if told is None:
-        for sentence in sentences:
-            if sentence.may_abstain:
-                break
-        else:
+        if not any(sentence.may_abstain for sentence in sentences):
             return _whole_is_bare(text, sentences, lexicon)
+        told = []
     spoke_of_material = abstained = only_bare = alone = sourced = solid = treats = False
     reviewed = not parts and sum(bool(ITEM.match(sentence.text)) for sentence in sentences) >= _REVIEWED
     answers = 0  # sentences that answer directly, since the last abstention
@@ -327,21 +325,20 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     statements = 0  # all that answer directly
     for sentence in sentences:
         material = "material" in sentence.hits
-        found = reading(sentence, spoke_of_material)
-        says = found.why
+        label = classify(sentence, spoke_of_material)
+        reason = label.why
         if (material or spoke_of_material) and has_value(sentence):
             answers += 1
             statements += 1
             sourced = True
             material = False
-            says += "; it answers"
+            reason += "; it answers"
             if abstained:
-                if told is not None:
-                    told += [says, _TAKEN_BACK]
+                told += [reason, _TAKEN_BACK]
                 return False
-        elif found is BESIDE:
+        elif label is BESIDE:
             treats = True
-        elif found.abstains:
+        elif label.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
             detail = (sourced and not sentence.bare) or (
                 parts and _is_part(sentence, answers, answers + related + about, solid)
@@ -351,56 +348,50 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
                 alone = alone or sentence.abstains_alone
                 abstained, answers, related = True, 0, 0
             else:
-                says += ", but behind an answer that does not count"
+                reason += ", but behind an answer that does not count"
         elif reviewed and ITEM.match(sentence.text) and not sentence.sourced and "affirms" not in sentence.hits:
-            says += "; it only names what one of the passages is about"
+            reason += "; it only names what one of the passages is about"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
-            says += "; it asks, or is empty"
+            reason += "; it asks, or is empty"
         elif material and cites(sentence):
             answers += 1
             statements += 1
             material = False  # named as a source, not spoken of
-            says += "; it answers and names the material as its source"
+            reason += "; it answers and names the material as its source"
         elif abstained and material and tells(sentence, EARLY):
-            if told is not None:
-                told += [f"{says}; it answers", _TAKEN_BACK]
+            told += [f"{reason}; it answers", _TAKEN_BACK]
             return False
         elif material and gives(sentence):
             solid = True
             answers += 1
-            says += "; it answers"
+            reason += "; it answers"
         elif material and parts and relates(sentence):
             related += 1
-            says += "; it answers"
+            reason += "; it answers"
         elif says_something(sentence, lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (
                 only_bare or sentence.sourced or "affirms" in sentence.hits or sentence.opens_with("but", EARLY)
             ):
-                if told is not None:
-                    told += [f"{says}; it answers", _TAKEN_BACK]
+                told += [f"{reason}; it answers", _TAKEN_BACK]
                 return False
             answers += 1
             statements += 1
             sourced = sourced or sentence.sourced
             solid = solid or bool(_COLON.search(sentence.text))
-            says += "; it answers"
-        about += material and not found.abstains
+            reason += "; it answers"
+        about += material and not label.abstains
         spoke_of_material = spoke_of_material or material
-        if told is not None:
-            told.append(says)
+        told.append(reason)
     if not abstained and beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
-        if told is not None:
-            told.append("an abstention")
+        told.append("an abstention")
         return True
     if not abstained:
         whole = _whole_is_bare(text, sentences, lexicon)
-        if told is not None:
-            told.append(WHOLE if whole else _NONE)
+        told.append(WHOLE if whole else _NONE)
         return whole
     counts = alone or statements <= MOST_STATEMENTS
-    if told is not None:
-        told.append("an abstention" if counts else _ESSAY.format(statements))
+    told.append("an abstention" if counts else _ESSAY.format(statements))
     return counts
 
 

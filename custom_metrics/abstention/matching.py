@@ -4,7 +4,7 @@ One Aho-Corasick automaton holds the words of all patterns, so a text is read on
 word that can end a pattern is then followed back to the pattern's first word: most words begin some pattern, few end one.
 
 Terms: a *literal* is a string of the automaton; a *class* is the set of literals that fit at one place of a pattern
-(`word_classes.py`); the *borders* of a literal say whether a word of the text begins and ends with it; a *joint* is what
+(`patterns.py`); the *borders* of a literal say whether a word of the text begins and ends with it; a *joint* is what
 stands between two places: nothing, a space, or a gap. The patterns form a trie, last place first. A *state* is a set of
 its nodes that a text has reached.
 """
@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from unicodedata import category
 
 from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, is_word
-from custom_metrics.abstention.patterns import GAP, JOINED, SPACE, Pattern
-from custom_metrics.abstention.word_classes import WordClass, WordClasses
+from custom_metrics.abstention.patterns import GAP, JOINED, SPACE, Pattern, WordClass, WordClasses
 
 __all__ = ["Found", "Hits", "Matcher", "Place", "Script", "search", "sources"]
 

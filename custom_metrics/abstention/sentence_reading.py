@@ -18,16 +18,16 @@ from custom_metrics.abstention.phrases import Lexicon
 
 __all__ = [
     "TRIGGERS",
-    "Reading",
     "Sentence",
+    "SentenceLabel",
+    "analyse",
     "asks_for_a_detail",
     "cites",
+    "classify",
     "gives",
     "has_value",
     "is_bare",
     "numbered",
-    "read",
-    "reading",
     "relates",
     "says_something",
     "sources_of",
@@ -62,20 +62,20 @@ ITEM = re.compile(r"\W*\d{1,2}\W*[\])]")
 _CITED = re.compile(r"\[\d{1,2}\]")
 
 
-class Reading(NamedTuple):
-    """Whether a sentence abstains, and why."""
+class SentenceLabel(NamedTuple):
+    """What a sentence is classified as: why, and whether it abstains."""
 
     why: str
     abstains: bool
 
 
-BARE = Reading("it is a bare phrase of abstention", True)
-ALONE = Reading("it abstains by itself", True)
-SILENT = Reading("it finds the material silent", True)
-BESIDE = Reading("it says only what the material treats instead", True)
-NOTHING = Reading("it holds no phrase that abstains here", False)
-TURNED = Reading("it turns round: an answer stands behind the abstention", False)
-CONCEDED = Reading("the abstention is a concession: an answer stands beside it", False)
+BARE = SentenceLabel("it is a bare phrase of abstention", True)
+ALONE = SentenceLabel("it abstains by itself", True)
+SILENT = SentenceLabel("it finds the material silent", True)
+BESIDE = SentenceLabel("it says only what the material treats instead", True)
+NOTHING = SentenceLabel("it holds no phrase that abstains here", False)
+TURNED = SentenceLabel("it turns round: an answer stands behind the abstention", False)
+CONCEDED = SentenceLabel("the abstention is a concession: an answer stands beside it", False)
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class Sentence:
         return any(start - lead <= within for start, _ in self.hits[kind])
 
 
-def read(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
+def analyse(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     """Find the phrases of a sentence, as :func:`custom_metrics.abstention.sentence_splitting.split` gives it."""
     hits = search(text, lexicon.matcher)
     bare = "bare" in hits and is_bare(text, hits)
@@ -300,11 +300,11 @@ def _only_openers(text: str, hits: Hits) -> bool:
     return "openers" in hits and (_skip_edge(text), len(text.rstrip(EDGE))) in hits["openers"]
 
 
-def reading(sentence: Sentence, spoke_of_material: bool) -> Reading:
-    """Read a sentence.
+def classify(sentence: Sentence, spoke_of_material: bool) -> SentenceLabel:
+    """Whether a sentence abstains, and why.
 
     Args:
-        sentence: of :func:`read`.
+        sentence: of :func:`analyse`.
         spoke_of_material: whether a sentence before it did.
     """
     if sentence.bare:

@@ -10,8 +10,8 @@ from lm_eval.api.filter import Filter
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.reading.tagged_text import align, parse
-from custom_metrics.reading.verdicts import UNREAD, read_preference, read_rating
 from custom_metrics.relevance import nomiracl_label, robust_label
+from custom_metrics.scores.judging import UNREAD, read_preference, read_rating
 
 __all__ = ["Abstention", "CopiedAnswer", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
 

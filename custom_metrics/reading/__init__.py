@@ -1,1 +1,1 @@
-"""Reading of model output: its final answer, tags, verdicts, words, and text that is no answer."""
+"""Reading of model output: its final answer, tags, words, and text that is no answer."""

@@ -6,7 +6,7 @@
 - It *mixes scripts* as no text does: words of two scripts, U+FFFD at letters, or letters of three scripts in turn
   (:func:`mixes_scripts`). Tokens drawn at random from the vocabulary of a multilingual model look like this.
 - Its words have *neighbours that stand in no word*. Two Latin letters side by side have the digit of
-  :mod:`custom_metrics.reading.letter_pairs`; two digits have 8. A small letter before a capital, a letter beside a
+  :func:`commonness`; two digits have 8. A small letter before a capital, a letter beside a
   digit, two different marks, and anything beside one of ``#$%&*+;<=>?@\\^_`{|}~!`` have 0. Marks at the ends of a word
   do not count, nor do single ones within ("3.5", "O'Neill", "km/h"), abbreviations (up to five capitals), Roman numbers
   and chemical formulas.
@@ -30,14 +30,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from importlib import resources
 from itertools import pairwise
 from operator import add
 from statistics import fmean
+from string import ascii_lowercase
 from typing import NamedTuple
 
-from custom_metrics.reading.letter_pairs import commonness, latin
-
-__all__ = ["is_noise", "mixes_scripts", "script_of", "scripts"]
+__all__ = ["commonness", "is_noise", "latin", "mixes_scripts", "script_of", "scripts"]
 
 _READ = 300  # characters
 _UNREADABLE = 0.6
@@ -59,6 +59,38 @@ _FORMULA = re.compile(
 )
 _ROMAN = re.compile("[IVXLCDM]+")
 _JOINERS = "\u200b\u200c\u200d\u200e\u200f\ufeff\u00ad"
+
+_FILE = resources.files("custom_metrics.reading").joinpath("letter_pairs.txt")
+_LETTERS = str.maketrans(
+    {"ı": "i", "ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ə": "e", "þ": "th"}
+    | {"Ø": "O", "Ł": "L", "Đ": "D", "Æ": "AE", "Œ": "OE", "Þ": "TH"}
+)
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+
+
+def latin(text: str) -> str:
+    """A text with the letters of Latin script as a to z and A to Z where they have that base; others stay."""
+    if text.isascii():
+        return text
+    return _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS)))
+
+
+@cache
+def commonness() -> dict[str, int]:
+    """How common it is that one letter follows another, which tells words from random letters without a list of words.
+
+    ``letter_pairs.txt`` has a line for each letter a to z and a digit for each that may follow it: 0 for pairs next to
+    never seen, 9 for the most common. They were counted once, at commit 3556028, in the phrases of abstention of the 23
+    languages in Latin script, which were written out there (1.1 MB); every language has the same weight, and marks on
+    letters are dropped ("é" is "e"). Words of any language have a mean of 7 to 8, also of those that were not counted;
+    letters drawn at random have 4.
+    """
+    rows = (line.split() for line in _FILE.read_text("utf-8").splitlines())
+    return {
+        first + second: int(digit)
+        for first, digits in rows
+        for second, digit in zip(ascii_lowercase, digits, strict=True)
+    }
 
 
 def is_noise(text: str, question: str | None = None, passages: Sequence[str] = ()) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections import deque
 from typing import Any
 
-from custom_metrics.reading.surrogates import without_surrogates
+from custom_metrics.usage.printable import without_surrogates
 
 __all__ = ["after_reasoning", "final_answer"]
 

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from custom_metrics.reading.surrogates import SURROGATE
+from custom_metrics.usage.printable import SURROGATE
 
 __all__ = ["SEGMENTERS", "segmenter", "words"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics.statistics.figures import Figure, mean_figure, rows_of_mean, share_figure
 
 if TYPE_CHECKING:
-    from custom_metrics.statistics.linearisation import Rows
+    from custom_metrics.statistics.figures import Rows
 
 __all__ = ["Aggregation", "defined_mean", "defined_share"]
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.scores import detection
-from custom_metrics.statistics.correlations import ranks
-from custom_metrics.statistics.document_values import Clustered
+from custom_metrics.statistics.figures import FloatOfCluster
 
 __all__ = ["iou", "process_results", "rho"]
 
@@ -50,11 +49,13 @@ def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, 
     Raises:
         ValueError: a span reaches beyond the text.
     """
+    from scipy.stats import rankdata
+
     theirs, ours = _per_character(annotated, length), _per_character(found, length)
     constant = [len(np.unique(np.round(labels, _DECIMALS))) <= 1 for labels in (theirs, ours)]
     if any(constant):
         return float(all(constant))
-    return float(np.corrcoef(ranks(theirs), ranks(ours))[0, 1])
+    return float(np.corrcoef(rankdata(theirs), rankdata(ours))[0, 1])
 
 
 def _per_character(spans: Iterable[tuple[int, int, float]], length: int) -> NDArray[np.float64]:
@@ -87,7 +88,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     overlap = iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found))
     correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
     return {
-        "iou": Clustered(overlap, doc.get("passage", "")),
-        "rho": Clustered(correlation, doc.get("passage", "")),
+        "iou": FloatOfCluster(overlap, doc.get("passage", "")),
+        "rho": FloatOfCluster(correlation, doc.get("passage", "")),
         **detection.word_values(doc, hard, found, kind),
     }

@@ -8,8 +8,9 @@ shifts labels by a word; this module does neither.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,18 @@ from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.document_values import Carried, Clustered, ClusteredCounts, cluster_of, clusters_of
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import (
+    UNDEFINED,
+    CountsOfCluster,
+    Figure,
+    FloatOfCluster,
+    FloatWithCounts,
+    Rows,
+    cluster_of,
+    clusters_of,
+)
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
-from custom_metrics.statistics.linearisation import Rows, linearised
+from custom_metrics.statistics.strata import linearised
 
 __all__ = [
     "WordCounts",
@@ -83,14 +92,9 @@ class WordCounts(NamedTuple):
 def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
     """Count the words of one text. Spans are in characters of it."""
     places = words(text, language)
-    is_gold = np.array([category is not None for category in covered(places, gold)], dtype=bool)
-    is_found = np.array([category is not None for category in covered(places, found)], dtype=bool)
-    return WordCounts(
-        int(np.sum(is_gold & is_found)),
-        int(np.sum(~is_gold & is_found)),
-        int(np.sum(is_gold & ~is_found)),
-        int(np.sum(~is_gold & ~is_found)),
-    )
+    pairs = zip(covered(places, gold), covered(places, found), strict=True)
+    counts = Counter((a is not None, b is not None) for a, b in pairs)
+    return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
 
 def count_categories(
@@ -149,8 +153,8 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
 
 def _values(total: WordCounts, counts: list[Any], doc: Mapping[str, Any]) -> dict[str, Any]:
     of_document = 1.0 if math.isnan(total.f1) else total.f1
-    carried = ClusteredCounts(counts, doc.get("passage", ""))
-    return {"f1": Carried(of_document, carried), "precision": carried, "recall": carried}
+    carried = CountsOfCluster(counts, doc.get("passage", ""))
+    return {"f1": FloatWithCounts(of_document, carried), "precision": carried, "recall": carried}
 
 
 def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
@@ -167,7 +171,7 @@ def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple
 
 def _faithful(kind: str, doc: Mapping[str, Any]) -> dict[str, float]:
     said = {"altered_rate": kind in ("edited", "lost"), "lost_rate": kind == "lost"}
-    return {name: Clustered(value, doc.get("passage", "")) for name, value in said.items()}
+    return {name: FloatOfCluster(value, doc.get("passage", "")) for name, value in said.items()}
 
 
 def _above_and_below(metric: str, counts: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -176,36 +180,28 @@ def _above_and_below(metric: str, counts: np.ndarray[Any, Any]) -> tuple[np.ndar
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 
 
-def _binary(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+def _binary(metric: str, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The metric of summed counts (..., 4)."""
-
-    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        top, bottom = _above_and_below(metric, counts)
-        with np.errstate(invalid="ignore"):  # 0/0
-            return np.asarray(top / bottom)
-
-    return of_counts
+    top, bottom = _above_and_below(metric, counts)
+    with np.errstate(invalid="ignore"):  # 0/0
+        return np.asarray(top / bottom)
 
 
-def _macro(metric: str) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+def _macro(metric: str, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Mean of the metric of summed counts (..., categories, 4) over the categories that occur in the annotations.
 
     One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
     is sure of.
     """
-
-    def of_counts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        occurs = counts[..., 0] + counts[..., 2] > 0
-        values = np.where(occurs, np.nan_to_num(_binary(metric)(counts)), 0.0)
-        with np.errstate(invalid="ignore"):  # 0/0
-            return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
-
-    return of_counts
+    occurs = counts[..., 0] + counts[..., 2] > 0
+    values = np.where(occurs, np.nan_to_num(_binary(metric, counts)), 0.0)
+    with np.errstate(invalid="ignore"):  # 0/0
+        return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
 
 
 def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """The counts of each document, and its cluster; ``None`` where no two documents hang together."""
-    counts = [value.of if isinstance(value, Carried) else value for value in values]
+    counts = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     clusters = clusters_of([cluster_of(value) for value in counts])
     rows = tuple(tuple(map(tuple, v)) if v and isinstance(v[0], (list, tuple)) else tuple(v) for v in counts)
     return rows, None if clusters is None else tuple(clusters)
@@ -217,15 +213,15 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
     counts = np.asarray(values, dtype=float)
     if not counts.size:
         return UNDEFINED
-    of_counts = _macro(metric) if counts.ndim == 3 else _binary(metric)
+    score = partial(_macro if counts.ndim == 3 else _binary, metric)
     flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
-    return Figure(float(of_counts(counts.sum(axis=0))), *spread(of_counts(resampled)), n=len(counts))
+    return Figure(float(score(counts.sum(axis=0))), *spread(score(resampled)), n=len(counts))
 
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:
     """A metric of the counts of each document, linearised; of categories the mean of those that occur."""
-    carried = [value.of if isinstance(value, Carried) else value for value in values]
+    carried = [value.counts if isinstance(value, FloatWithCounts) else value for value in values]
     counts = np.asarray(carried, dtype=float)
     linear = linearised(*_above_and_below(metric, counts))
     if counts.ndim == 3:

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.reading.words import SEGMENTERS, segmenter
-from custom_metrics.scores.ranking import ndcg, recall
 from custom_metrics.scores.rouge import rouge1, rouge1_of_all, rouge_l, tokens, word_tokens
-from custom_metrics.statistics.document_values import Carried
-from custom_metrics.statistics.figures import Figure, mean_figure, share_figure
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, mean_figure, share_figure
 from custom_metrics.usage.plain_errors import UsageError
 
 __all__ = [
     "CUTOFFS",
     "k_precision",
+    "ndcg",
     "process_results",
     "process_results_with_retrieval",
+    "recall",
     "retrieval_figures",
     "retrieval_quality",
     "score_answer",
@@ -102,6 +102,33 @@ _KANA = re.compile("[\u3040-\u30ff]")
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
+def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
+    """nDCG@k with gain 1 for a relevant passage and discount ``1 / log2(rank + 1)`` (Järvelin and Kekäläinen 2002).
+
+    Args:
+        ranked: passage ids, best first; one that comes again counts where it came first.
+        relevant: ids that are relevant.
+        k: cut-off, at least 1.
+
+    Returns:
+        In [0, 1]; ``nan`` where nothing is relevant.
+    """
+    if not relevant:
+        return math.nan
+    relevant = set(relevant)
+    ranked = list(dict.fromkeys(ranked))
+    gained = sum(1 / math.log2(rank + 1) for rank, passage in enumerate(ranked[:k], 1) if passage in relevant)
+    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
+    return gained / ideal
+
+
+def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
+    """Share of the relevant passages among the first k; ``nan`` where nothing is relevant."""
+    if not relevant:
+        return math.nan
+    return len({*list(dict.fromkeys(ranked))[:k]} & set(relevant)) / len(set(relevant))
+
+
 def retrieval_quality(ranked: Sequence[str], relevant: Sequence[str]) -> dict[str, float]:
     """``ndcg@1|3|5|10`` and ``recall@10`` of a ranking; ``nan`` where nothing is relevant."""
     wanted = set(relevant)
@@ -146,7 +173,7 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
     )
     return {
         **process_results(doc, results),
-        "ndcg@10": None if quality is None else Carried(quality["ndcg@10"], quality),
+        "ndcg@10": None if quality is None else FloatWithCounts(quality["ndcg@10"], quality),
         "recall@10": None if quality is None else quality["recall@10"],
         "gold_retrieved": None if quality is None else float(bool(doc["gold_ranks"])),
     }
@@ -162,7 +189,7 @@ def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str
         ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
         questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
-    found = [value.of for value in values.get("ndcg@10", ()) if value is not None]
+    found = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:
         yield f"ndcg@{k}", mean_figure([quality[f"ndcg@{k}"] for quality in found]), _IN_CORPUS
     given = values.get("gold_retrieved", ())

@@ -1,4 +1,5 @@
-"""The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7).
+"""The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7), and the
+verdicts: what a judge's reply says, a rating or a preference between two answers.
 
 The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
 bounds are bootstrapped over questions, however many verdicts each has.
@@ -7,24 +8,115 @@ bounds are bootstrapped over questions, however many verdicts each has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.reading.verdicts import TIE, UNREAD
+from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, mean_figure
-from custom_metrics.statistics.intervals import Spread, resampled_sums, spread, wilson
+from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 
-__all__ = ["ASPECTS", "f_plus_a", "flip_rate", "process_pair", "process_rating", "share", "win_rate"]
+__all__ = [
+    "ASPECTS",
+    "TIE",
+    "UNREAD",
+    "f_plus_a",
+    "flip_rate",
+    "process_pair",
+    "process_rating",
+    "read_preference",
+    "read_rating",
+    "share",
+    "win_rate",
+]
 
 ASPECTS = ("faithfulness", "appropriateness")
 FIRST, SECOND = "A", "B"
 
 Value = tuple[Any, ...]
+
+UNREAD = "unread"
+TIE = "tie"
+
+# ------------------------------------------------------------------------------------------------------- a judge's reply
+# Read is what the prompt asks for, a line such as "Rating: 3" or "Preference: A", in any spelling and place, or the number
+# or letter alone. Everything else is unread and counted. Nothing is guessed.
+
+_QUOTED = re.compile(r"^[^\S\n]*>.*$", re.M)  # lines in which a judge repeats what it was shown
+_MARKUP = re.compile(r"[*_`$]+|\\boxed\b")
+# Runs are bounded, so that a reply of any length is read in linear time.
+_LEAD = r"^(?:[\s|#-]{0,9}|\{\s{0,9}[\"'])(?!no |not )(?:[^\W\d]{1,30} ){0,3}"  # My final rating, | Rating |, {"rating"
+_OF = r"(?: ?\((?:1 ?[-–] ?4|[^()\d\n]{1,40})\))?"  # (1-4), (faithfulness)
+_IS = r"(?:[\s\"']{0,9}[:=：|]|\s{0,9}\n| is\b| [-–—] | (?=\d))[\s\"':\[({]{0,9}"
+_CLOSED = r"[\s\"'.,;:!。\])}|]{0,9}"
+# What may follow a verdict; so not: 2-3, 3/5, 3.5, 3 or 4, A or B, A/B.
+_END = rf"(?:{_CLOSED}$|[\"']?[.,;:] (?!\d|[AB]\b)| [-–—(](?! ?\d|out of|or ))"
+_NUMBER = r"(?P<said>[1-4]|one|two|three|four)(?:\.0)?(?: ?(?:/|out of) ?4)?"
+_CHOICE = r"(?P<noun>(?:the )?(?:answer|response) )?(?P<said>A|B|(?:an? )?(?:tie|draw))"
+# A second verdict in the same line, or the scale: the prompt repeated, or a change of mind.
+_MORE = re.compile(r"\b(?:rating|score|preference|tie|(?:to|or) [1-4AB])\b", re.I)
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
+
+
+def _named(names: str) -> re.Pattern[str]:
+    return re.compile(rf"{_LEAD}(?:{names}){_OF}{_IS}(?P<rest>.*)", re.I | re.M)
+
+
+def _alone(verdict: str) -> re.Pattern[str]:
+    return re.compile(rf"[\s\"'\[({{]{{0,9}}{verdict}{_CLOSED}", re.I)
+
+
+def _first(verdict: str) -> re.Pattern[str]:
+    return re.compile(verdict + _END, re.I)
+
+
+_RATING = _named("rating|score"), _first(_NUMBER), _alone(_NUMBER)
+_PREFERENCE = _named("preference|preferred(?: answer| response)?"), _first(_CHOICE), _alone(_CHOICE)
+
+
+def read_rating(text: str | None) -> int | None:
+    """The rating, 1 to 4, in a judge's reply.
+
+    The last line that opens with ``Rating: `` (or ``Score``) decides: ``N``, ``N/4``, ``N out of 4``, as a word, in JSON.
+    Without such a line, a number that stands alone in the first or last line does. ``None`` for anything else: no number, a
+    half, a range, another scale.
+    """
+    said = _verdict(text, *_RATING)
+    return None if said is None else _NUMBERS.get(said) or int(said)
+
+
+def read_preference(text: str | None) -> str | None:
+    """``"A"``, ``"B"`` or ``"tie"`` in a judge's reply about two answers.
+
+    The last line that opens with ``Preference: `` decides. Without such a line, a letter or a tie that stands alone in the
+    first or last line does. ``None`` for anything else.
+    """
+    said = _verdict(text, *_PREFERENCE)
+    return None if said is None else said.upper() if len(said) == 1 else TIE
+
+
+def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], alone: re.Pattern[str]) -> str | None:
+    said = _MARKUP.sub("", _QUOTED.sub("", final_answer(text))).strip()
+    if "\n" not in said:  # a line in quotation marks among others is somebody else's
+        said = said.strip("\"'“”")
+    lines = list(named.finditer(said))
+    if lines:
+        rest = lines[-1]["rest"]
+        match = first.match(rest)
+        return match["said"].lower() if match and not _MORE.search(rest, match.end("said")) else None
+    replies = said.splitlines()
+    standing = [(number, match) for number, line in enumerate(replies) if (match := alone.fullmatch(line))]
+    if len(standing) != 1:  # none, or a list
+        return None
+    ((number, match),) = standing
+    heading = len(replies) > 1 and match.groupdict().get("noun")
+    return match["said"].lower() if number in (0, len(replies) - 1) and not heading else None
+
 
 # ------------------------------------------------------------------------------------------------- values of one document
 
@@ -86,6 +178,15 @@ def _aggregation(name: str, figure: Callable[[tuple[Value, ...]], Figure]) -> Ag
     return Aggregation(name, lambda values: computed(tuple(map(tuple, values))))
 
 
+def _sums_by_question(values: Iterable[tuple[Any, int, int]]) -> list[tuple[int, int]]:
+    """(hits, counted) of each question that has a counted one."""
+    sums: dict[Any, tuple[int, int]] = {}
+    for question, hit, counted in values:
+        hits, total = sums.get(question, (0, 0))
+        sums[question] = hits + hit, total + counted
+    return [question for question in sums.values() if question[1]]
+
+
 def _win_rate(values: tuple[Value, ...]) -> Figure:
     """The mean over questions of a system's wins over its verdicts there; ties are no wins (Appendix A.2)."""
     verdicts: dict[Any, list[float]] = {}
@@ -93,20 +194,26 @@ def _win_rate(values: tuple[Value, ...]) -> Figure:
         if won is not None:
             verdicts.setdefault(question, []).append(won)
     scores = [sum(won) / len(won) for won in verdicts.values()]
-    found = mean_figure(scores)
-    if found.value in (0, 1):  # a bootstrap of nothing but wins would say 1 to 1
+    figure = mean_figure(scores)
+    if figure.value in (0, 1):  # a bootstrap of nothing but wins would say 1 to 1
         low, high = wilson(math.fsum(scores), len(scores))
-        return found._replace(low=low, high=high)
-    return found
+        return figure._replace(low=low, high=high)
+    return figure
 
 
 def _share(values: tuple[Value, ...]) -> Figure:
-    """A share of verdicts."""
-    questions: dict[Any, list[int]] = {}
-    for question, hit, counted in values:
-        sums = questions.setdefault(question, [0, 0])
-        sums[0], sums[1] = sums[0] + hit, sums[1] + counted
-    return _ratio(list(questions.values()))
+    """A share of verdicts; bounds from a bootstrap over questions."""
+    questions = _sums_by_question(values)
+    hits, counted = (sum(question[place] for question in questions) for place in (0, 1))
+    if not counted:
+        return UNDEFINED
+    low = high = error = math.nan
+    if len(questions) > 1:
+        sums = resampled_sums(np.array(questions))
+        low, high, error = spread(sums[:, 0] / sums[:, 1])
+    if hits in (0, counted):  # a bootstrap of these would say 0 to 0; so many questions, whatever was said of each
+        low, high = wilson(len(questions) if hits else 0, len(questions))
+    return Figure(hits / counted, low, high, error, counted)
 
 
 def _flips(values: tuple[Value, ...]) -> Figure:
@@ -114,12 +221,8 @@ def _flips(values: tuple[Value, ...]) -> Figure:
     pairs: dict[tuple[Any, ...], list[str]] = {}
     for *pair, preferred in values:
         pairs.setdefault(tuple(pair), []).append(preferred)
-    questions: dict[Any, list[int]] = {}
-    for (question, *_), preferred in pairs.items():
-        if len(preferred) == 2 and UNREAD not in preferred:
-            sums = questions.setdefault(question, [0, 0])
-            sums[0], sums[1] = sums[0] + (preferred[0] != preferred[1]), sums[1] + 1
-    return _ratio(list(questions.values()))
+    read_twice = ((pair[0], both) for pair, both in pairs.items() if len(both) == 2 and UNREAD not in both)
+    return _share(tuple((question, int(both[0] != both[1]), 1) for question, both in read_twice))
 
 
 def _f_plus_a(values: tuple[Value, ...]) -> Figure:
@@ -144,25 +247,6 @@ def _harmonic(sums: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
         harmonic: np.ndarray[Any, Any] = 2 * first * second / (first + second)
     return harmonic
-
-
-def _ratio(clusters: Sequence[Sequence[int]]) -> Figure:
-    """Hits over counted; bounds from a bootstrap over questions, each of which is (hits, counted)."""
-    asked = [sums for sums in clusters if sums[1]]
-    hits, counted = (sum(sums[place] for sums in asked) for place in (0, 1))
-    if not counted:
-        return UNDEFINED
-    low, high, error = _spread_of(asked)
-    if hits in (0, counted):  # a bootstrap of these would say 0 to 0; so many questions, whatever was said of each
-        low, high = wilson(len(asked) if hits else 0, len(asked))
-    return Figure(hits / counted, low, high, error, counted)
-
-
-def _spread_of(clusters: Sequence[Sequence[int]]) -> Spread:
-    if len(clusters) < 2:  # nothing to draw from
-        return Spread(math.nan, math.nan, math.nan)
-    sums = resampled_sums(np.array(clusters))
-    return spread(sums[:, 0] / sums[:, 1])
 
 
 f_plus_a = _aggregation("f_plus_a", _f_plus_a)

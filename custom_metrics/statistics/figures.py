@@ -1,4 +1,8 @@
-"""A figure of many documents: its value, how sure it is, and over how many documents."""
+"""A figure of many documents: its value, how sure it is, and over how many documents; and the documents' values.
+
+Ranks of a distributed run exchange the values of metrics only. What else a figure needs of a document, its counts or the
+name of its cluster, is an attribute of the value. In files a value is a plain number or list.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,23 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from custom_metrics.statistics.document_values import cluster_of, clusters_of
-
 if TYPE_CHECKING:
-    from custom_metrics.statistics.linearisation import Rows
+    from numpy.typing import NDArray
 
-__all__ = ["UNDEFINED", "Figure", "counted", "mean_figure", "rows_of_mean", "share_figure"]
+__all__ = [
+    "UNDEFINED",
+    "CountsOfCluster",
+    "Figure",
+    "FloatOfCluster",
+    "FloatWithCounts",
+    "Rows",
+    "cluster_of",
+    "clusters_of",
+    "counted",
+    "mean_figure",
+    "rows_of_mean",
+    "share_figure",
+]
 
 
 class Figure(NamedTuple):
@@ -48,6 +63,59 @@ class Figure(NamedTuple):
 UNDEFINED = Figure(math.nan)
 
 
+class Rows(NamedTuple):
+    """A figure of a stratum as rows, whose mean it is.
+
+    Attributes:
+        values: (rows,), or (rows, columns) of several figures; ``nan`` for a row that does not count.
+        clusters: of each row the name of its cluster, which other rows and strata may have; empty: it has none.
+    """
+
+    values: NDArray[Any]
+    clusters: Sequence[Any]
+
+
+class FloatWithCounts(float):
+    """A document's number, and the counts that the figure of all documents is made of."""
+
+    counts: Any
+
+    def __new__(cls, value: float, counts: Any = None) -> FloatWithCounts:
+        number = super().__new__(cls, value)
+        number.counts = counts
+        return number
+
+
+class FloatOfCluster(float):
+    """A document's number, and the name of its cluster: what documents that hang together have in common."""
+
+    cluster: Any
+
+    def __new__(cls, value: float, cluster: Any = "") -> FloatOfCluster:
+        number = super().__new__(cls, value)
+        number.cluster = cluster
+        return number
+
+
+class CountsOfCluster(list[Any]):
+    """A document's counts, and the name of its cluster."""
+
+    def __init__(self, counts: Sequence[Any], cluster: Any) -> None:
+        super().__init__(counts)
+        self.cluster = cluster
+
+
+def cluster_of(value: Any) -> Any:
+    """The name of a value's cluster; empty where it has none."""
+    return getattr(value, "cluster", "")
+
+
+def clusters_of(names: Sequence[Any]) -> list[Any] | None:
+    """The cluster of each row by these names; a row without a name is a cluster of its own. ``None`` where all are."""
+    clusters = [name or (place,) for place, name in enumerate(names)]
+    return clusters if len(set(clusters)) < len(clusters) else None
+
+
 def counted(values: Sequence[float | None]) -> list[float]:
     """The values of the documents that are in the denominator: neither ``None`` nor ``nan``."""
     return [float(value) for value in values if value is not None and value == value]
@@ -57,7 +125,7 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
     Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. Of documents that hang
-    together (:class:`custom_metrics.statistics.document_values.Clustered`) both are over their clusters, and the standard
+    together (:class:`FloatOfCluster`) both are over their clusters, and the standard
     error is that of a ratio of sums (Taylor linearisation).
 
     Args:
@@ -69,14 +137,14 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
         spread,
     )
 
-    found = counted(values)
-    if not found:
+    known = counted(values)
+    if not known:
         return UNDEFINED
     sums = _of_clusters(values)
     if sums is not None:
         top, bottom = resampled_sums(sums).T
-        return Figure(fmean(found), *spread(top / bottom)[:2], _cluster_error(sums), len(found))
-    return Figure(fmean(found), *bootstrap_mean(found), _standard_error(found), len(found))
+        return Figure(fmean(known), *spread(top / bottom)[:2], _cluster_error(sums), len(known))
+    return Figure(fmean(known), *bootstrap_mean(known), _standard_error(known), len(known))
 
 
 def share_figure(values: Sequence[float | None]) -> Figure:
@@ -87,22 +155,20 @@ def share_figure(values: Sequence[float | None]) -> Figure:
     """
     from custom_metrics.statistics.intervals import wilson
 
-    found = counted(values)
-    if not found:
+    known = counted(values)
+    if not known:
         return UNDEFINED
     sums = _of_clusters(values)
     if sums is not None:
-        share, error = fmean(found), _cluster_error(sums)
-        documents = min(len(found), share * (1 - share) / error**2) if error > 0 else len(sums)
-        return Figure(share, *wilson(share * documents, documents), error, len(found))
-    return Figure(fmean(found), *wilson(sum(found), len(found)), _standard_error(found), len(found))
+        share, error = fmean(known), _cluster_error(sums)
+        documents = min(len(known), share * (1 - share) / error**2) if error > 0 else len(sums)
+        return Figure(share, *wilson(share * documents, documents), error, len(known))
+    return Figure(fmean(known), *wilson(sum(known), len(known)), _standard_error(known), len(known))
 
 
 def rows_of_mean(values: Sequence[float | None]) -> Rows:
     """The values of :func:`mean_figure` or :func:`share_figure`, and their clusters."""
     import numpy as np
-
-    from custom_metrics.statistics.linearisation import Rows
 
     return Rows(np.array(values, dtype=float), [cluster_of(value) for value in values])
 

@@ -17,15 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.statistics.multiple_comparisons import SIGNIFICANCE
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
-from custom_metrics.statistics.paired_draws import ITERATIONS, SEED, draws
-from custom_metrics.statistics.paired_shares import normal_tail
+from custom_metrics.statistics.intervals import SEED
+from custom_metrics.statistics.paired_difference import (
+    ITERATIONS,
+    NO_DIFFERENCE,
+    SIGNIFICANCE,
+    Floats,
+    PairedDifference,
+    columns,
+    draws,
+)
 
 __all__ = ["BOOTSTRAP", "Pivots", "bounds_and_p", "compare_mean_groups", "compare_means", "pivots_of"]
 
@@ -226,38 +231,13 @@ def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats
         freedom: (pairs,), of Student's t.
         iterations: resamples.
     """
+    from scipy import special
+
     p = np.asarray((number + 1) / (iterations + 1))
     at_anchor = (TAIL + 1) / (iterations + 1)
     few = (number < TAIL) & (iterations >= 100 * TAIL) & np.isfinite(anchor) & (anchor > 0)
     # The anchor is as far out as its share of Student's t: how much wider than t the pivots are.
-    kinds, where = np.unique(freedom[few], return_inverse=True)
-    usual = np.array([student_quantile(at_anchor / 2, float(kind)) for kind in kinds])[where]
-    tail = 2 * student_tail(statistic[few] * usual / anchor[few], freedom[few])
+    usual = -special.stdtrit(freedom[few], at_anchor / 2)
+    tail = 2 * special.stdtr(freedom[few], -statistic[few] * usual / anchor[few])
     p[few] = np.minimum(at_anchor, tail)
     return p
-
-
-def student_tail(t: Any, freedom: Any) -> Floats:
-    """P(T > t) of Student's t, by the normal approximation of Wallace (1959), "Bounds on normal approximations to Student's
-    and the chi-square distributions"; within 7 % of the tail from four degrees of freedom on.
-
-    Args:
-        t: not negative.
-        freedom: degrees of freedom.
-    """
-    k = np.asarray(freedom)
-    z = np.sqrt(k * np.log1p(np.square(t) / k)) * (8 * k + 1) / (8 * k + 3)
-    return normal_tail(z)
-
-
-@lru_cache(maxsize=1024)
-def student_quantile(tail: float, freedom: float) -> float:
-    """The t with so much of the distribution of :func:`student_tail` above it."""
-    low, high = 0.0, 1e6
-    for _ in range(100):
-        middle = (low + high) / 2
-        if float(student_tail(middle, freedom)) > tail:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2

@@ -20,7 +20,6 @@ approach").
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +33,6 @@ __all__ = [
     "compare_shares",
     "discordant",
     "mcnemar",
-    "normal_tail",
     "stratified_mcnemar",
     "tango",
 ]
@@ -120,23 +118,13 @@ def mcnemar(b: Any, c: Any) -> tuple[Floats, Floats]:
     Args:
         b, c: numbers of discordant documents; arrays of a shape, or numbers.
     """
-    few = np.minimum(b, c).astype(np.int64)
-    total = np.add(b, c).astype(np.int64)
-    known, where = np.unique(np.stack([few.ravel(), total.ravel()]), axis=1, return_inverse=True)
-    both = np.array([_binomial_half(int(k), int(n)) for k, n in known.T]).reshape(-1, 2)
-    below, at = both[np.asarray(where).ravel()].T.reshape(2, *few.shape)
-    tied = 2 * few == total
-    exact = np.minimum(1.0, 2 * below)
-    return np.where(tied, 1 - at / 2, 2 * below - at) * (total > 0) + 1.0 * (total == 0), exact
+    from scipy import special
 
-
-def _binomial_half(k: int, n: int) -> tuple[float, float]:
-    """P(X <= k) and P(X = k) of a binomial of n fair coins."""
-    places = np.arange(k + 1)
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
-    logs = factorials[n] - factorials[places] - factorials[n - places] - n * math.log(2)
-    chances = np.exp(logs)
-    return float(chances.sum()), float(chances[-1])
+    few, total = np.minimum(b, c).astype(int), np.add(b, c).astype(int)
+    up_to = special.bdtr(few, total, 0.5)
+    below = np.where(few > 0, special.bdtr(np.maximum(few - 1, 0), total, 0.5), 0.0)
+    mid = np.where(2 * few == total, 1 - (up_to - below) / 2, below + up_to)
+    return np.where(total > 0, mid, 1.0), np.minimum(1.0, 2 * up_to)
 
 
 def tango(b: Any, c: Any, n: Any, z: float = Z95) -> tuple[Floats, Floats]:
@@ -187,13 +175,10 @@ def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:
         b, c, n: (strata, ...): discordant documents and documents of each stratum. Strata without a document add
             nothing. Without a discordant document p is 1.
     """
+    from scipy import special
+
     b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
     sizes = np.maximum(n, 1.0)  # without a document there is no discordant one
     difference = ((b - c) / sizes).sum(axis=0)
     variance = ((b + c) / sizes**2).sum(axis=0)
-    return 2 * normal_tail(np.abs(difference) / np.sqrt(np.maximum(variance, _TINY)))
-
-
-def normal_tail(z: Any) -> Floats:
-    """P(Z > z) of the standard normal."""
-    return np.asarray(np.vectorize(lambda value: math.erfc(value / math.sqrt(2)) / 2, otypes=[float])(z))
+    return np.asarray(2 * special.ndtr(-np.abs(difference) / np.sqrt(np.maximum(variance, _TINY))))

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import resampled_sums, sums_by_cluster
-from custom_metrics.statistics.paired_draws import ITERATIONS, SEED
+from custom_metrics.statistics.intervals import SEED, resampled_sums, sums_by_cluster
+from custom_metrics.statistics.paired_difference import ITERATIONS
 
 __all__ = ["FEWEST_LANGUAGES", "Errors", "annotated", "detector_errors", "expected", "predicted"]
 

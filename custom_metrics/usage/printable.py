@@ -2,6 +2,9 @@
 
 Names, messages and answers come from files that others wrote. Each character that is not shown becomes an escape of JSON,
 ``\\u001b``; so JSON text that went through :func:`printable` still holds the same values.
+
+Halves of surrogate pairs (``"\\ud800"`` in JSON, half a character of UTF-16) are in no file: Python keeps them, but writing
+them as UTF-8 raises, and the harness then loses the rest of a task's samples. :func:`without_surrogates` replaces them.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import unicodedata
 from itertools import groupby
 from operator import itemgetter
 
-__all__ = ["on_one_line", "printable", "shell_word"]
+__all__ = ["SURROGATE", "on_one_line", "printable", "shell_word", "without_surrogates"]
 
 _JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
 _UNUSUAL = re.compile(r"[^ -~]")
@@ -50,3 +53,14 @@ def _shown(character: str, kept: str) -> str:
         return character
     escape = json.dumps(character)[1:-1]
     return f"\\u{ord(character):04x}" if escape == character else escape  # JSON lets U+007F stand
+
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""One half of a pair."""
+
+
+def without_surrogates(text: str) -> str:
+    """The text with matching halves joined to one character, and each lone half replaced by U+FFFD."""
+    if text.isascii() or not SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from custom_metrics.reading.surrogates import SURROGATE
+from custom_metrics.usage.printable import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
 __all__ = ["FORMS", "Encoded", "Encoder", "prompt"]

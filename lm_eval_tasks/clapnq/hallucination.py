@@ -16,15 +16,13 @@ import numpy as np
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.document_values import Carried
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
     CalibrationKey,
     estimated,
-    figure_of,
     in_force,
     say_what_it_rests_on,
 )
@@ -120,7 +118,7 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
     counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)
     value = TaggedAnswer(flagged, total, str(CalibrationKey.of(doc, tagged["detector"])))
     corrected = {CORRECTED: value._asdict() if counts else None} if is_named(doc["calibration"]) else {}
-    return {SHARE: Carried(flagged / total, value) if counts else None, **corrected}
+    return {SHARE: FloatWithCounts(flagged / total, value) if counts else None, **corrected}
 
 
 @lru_cache(maxsize=32)  # both rates come of one bootstrap
@@ -144,7 +142,7 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
 
 
 def _answer(value: Any) -> TaggedAnswer:
-    value = value.of if isinstance(value, Carried) else value
+    value = value.counts if isinstance(value, FloatWithCounts) else value
     return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
 
 
@@ -152,7 +150,10 @@ def _aggregation(name: str, rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
         counted = [value for value in values if value is not None]
         answers = tuple(map(_answer, counted))
-        return figure_of(getattr(_estimates(answers), rate), len(answers)) if answers else UNDEFINED
+        if not answers:
+            return UNDEFINED
+        figure: Figure = getattr(_estimates(answers), rate)
+        return figure._replace(n=len(answers))
 
     return Aggregation(name, figure)
 

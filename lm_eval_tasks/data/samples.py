@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from custom_metrics.reading.surrogates import without_surrogates
+from custom_metrics.usage.printable import without_surrogates
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.atomic import finished
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, Interval, Rates, estimate, rates
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.hallucination import Estimates, Rates, estimate, rates
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
@@ -21,7 +20,6 @@ __all__ = [
     "CalibrationKey",
     "described",
     "estimated",
-    "figure_of",
     "in_force",
     "rates_of",
     "say_what_it_rests_on",
@@ -131,11 +129,6 @@ def _errors(calibration: calibrations.LanguageCalibration | None) -> dict[str, A
         "precision": calibration.precision,
         "recall": calibration.recall,
     }
-
-
-def figure_of(rate: Interval, answers: int) -> Figure:
-    """A rate as the figure of so many answers."""
-    return Figure(rate.value, rate.low, rate.high, rate.standard_error, answers)
 
 
 FEW = 20

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.linearisation import Rows
+from custom_metrics.statistics.figures import Figure, Rows
 from lm_eval_tasks.harness.harness_results import NotDefined, ordered, reports
 
 __all__ = ["Finer", "RunFigures", "reported"]

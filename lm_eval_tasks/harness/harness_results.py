@@ -29,7 +29,8 @@ from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.linearisation import Rows, error_across
+from custom_metrics.statistics.figures import Rows
+from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 

@@ -12,8 +12,8 @@ from typing import Any
 from custom_metrics.broken_run import PROMPTED, Answered, Labels, Prompting, signs_of, warning
 from custom_metrics.harness.filters import label_of
 from custom_metrics.reading.tagged_text import align, parse
-from custom_metrics.reading.verdicts import UNREAD
 from custom_metrics.relevance import nomiracl_label
+from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.intervals import wilson
 
 __all__ = [

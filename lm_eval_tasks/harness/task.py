@@ -10,10 +10,9 @@ from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
-from custom_metrics.reading.surrogates import without_surrogates
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.linearisation import Rows
+from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import without_surrogates
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue

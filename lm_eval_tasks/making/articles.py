@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.reading.spans import CATEGORIES, Span, span_of
-from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import without_surrogates
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_json_lines
 

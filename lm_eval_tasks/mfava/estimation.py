@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
+from custom_metrics.broken_run import is_repetitive
 from custom_metrics.hallucination import Estimates, doubts, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.scores.repetition import is_repetitive
-from custom_metrics.statistics.document_values import Carried
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
     CalibrationKey,
     estimated,
-    figure_of,
     in_force,
     rates_of,
     say_what_it_rests_on,
@@ -74,7 +72,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     tagged = TaggedAnswer(flagged, total, doc["article"], doc["subset"], str(CalibrationKey.of(doc, found["detector"])))
     counts = total and not failed
     return {
-        "detected_rate": Carried(flagged / total, tagged) if counts else None,
+        "detected_rate": FloatWithCounts(flagged / total, tagged) if counts else None,
         **dict.fromkeys(RATES[1:], tagged._asdict() if counts else None),
         "response_words": float(total),
         "hallucinated_words": None if failed else float(flagged),
@@ -142,14 +140,14 @@ def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:
 
 
 def _answer(value: Any) -> TaggedAnswer:
-    value = value.of if isinstance(value, Carried) else value
+    value = value.counts if isinstance(value, FloatWithCounts) else value
     return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
 
 
 def _aggregation(rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
         answers = _answers(values)
-        return figure_of(_estimates(answers)[0][RATES.index(rate)], len(answers)) if answers else UNDEFINED
+        return _estimates(answers)[0][RATES.index(rate)]._replace(n=len(answers)) if answers else UNDEFINED
 
     return Aggregation(rate, figure)
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 from lm_eval.api.model import LM
 from lm_eval.utils import simple_parse_args_string
 
-from custom_metrics.reading.surrogates import without_surrogates
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
 
@@ -144,7 +144,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """The answers, without halves of surrogate pairs: no file can hold those, see
-        ``custom_metrics.reading.surrogates``."""
+        ``custom_metrics.usage.printable``."""
         given = self.respond(requests, disable_tqdm)
         for request in requests:
             request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by

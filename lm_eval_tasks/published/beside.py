@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.independent_shares import newcombe
+from custom_metrics.statistics.intervals import newcombe
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published.differing import answered_otherwise, differs

@@ -262,9 +262,9 @@ def detection() -> None:
     """Speed of the lexical detector on real documents, the cost of the bootstrap, and of long answers."""
     import numpy as np
 
+    from custom_metrics.broken_run import is_repetitive
     from custom_metrics.hallucination import estimate
     from custom_metrics.reading.tagged_text import parse, render
-    from custom_metrics.scores.repetition import is_repetitive
     from detector_plugin.lexical import LexicalDetector
 
     mirror = str(SHARED / "hub")

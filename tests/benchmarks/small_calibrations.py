@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import Interval, estimate
+from custom_metrics.hallucination import estimate
+from custom_metrics.statistics.figures import Figure
 from detector_plugin.calibration import Calibration, load
 
 __all__ = ["CELLS", "Held", "held"]
@@ -74,7 +75,7 @@ def held(language: str, kind: str, answers: int, rate: float | None, runs: int, 
     more, less = truth / prevalence, (1 - truth) / (1 - prevalence)
     wild = np.column_stack([more * tp + less * fp, more * (tp + fn) + less * (fp + tn)])
     rng = np.random.default_rng(answers)
-    found: list[Sequence[Interval]] = []
+    found: list[Sequence[Figure]] = []
     for seed in range(runs):
         drawn, corpus = rng.integers(len(counts), size=answers), rng.integers(len(counts), size=CORPUS)
         rates = estimate(wild[corpus], counts[drawn], iterations=iterations, seed=seed)
@@ -82,7 +83,7 @@ def held(language: str, kind: str, answers: int, rate: float | None, runs: int, 
     return [_held(intervals, truth) for intervals in zip(*found, strict=True)]
 
 
-def _held(intervals: Sequence[Interval], truth: float) -> Held:
+def _held(intervals: Sequence[Figure], truth: float) -> Held:
     known = [one for one in intervals if not math.isnan(one.value)]
     below = sum(not truth <= one.high + 1e-9 for one in known) / len(intervals)
     above = sum(not one.low - 1e-9 <= truth and truth <= one.high + 1e-9 for one in known) / len(intervals)

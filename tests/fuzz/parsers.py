@@ -14,19 +14,18 @@ from typing import Any
 from hypothesis import strategies as st
 
 from custom_metrics.abstention import abstains_elsewhere, affirms_presence, denies_presence, is_abstention
-from custom_metrics.broken_run import Answered, Labels, signs_of, warning
+from custom_metrics.broken_run import Answered, Labels, is_repetitive, signs_of, warning
 from custom_metrics.reading.no_answer import KINDS, behind_prompt, no_answer
 from custom_metrics.reading.noise import is_noise
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.spans import span_of
-from custom_metrics.reading.surrogates import SURROGATE, without_surrogates
 from custom_metrics.reading.tagged_text import align, parse, render, tag_counts
-from custom_metrics.reading.verdicts import read_preference, read_rating
 from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.scores import judging
-from custom_metrics.scores.repetition import is_repetitive
+from custom_metrics.scores.judging import read_preference, read_rating
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import SURROGATE, without_surrogates
 from detector_plugin import calibration
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.data.samples import read_samples

@@ -11,11 +11,11 @@ import numpy as np
 
 from custom_metrics.hallucination import rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
+from custom_metrics.statistics.multiple_comparisons import is_share
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
 from custom_metrics.statistics.paired_means import compare_mean_groups, compare_means
 from custom_metrics.statistics.paired_shares import compare_share_groups
 from custom_metrics.statistics.random_effects import Errors
-from custom_metrics.statistics.significance_ranks import is_share
 
 __all__ = ["MEAN", "RATE", "RATIO", "Measured", "compare_measured"]
 

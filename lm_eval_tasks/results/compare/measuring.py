@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from custom_metrics.hallucination import flagged_words
 from custom_metrics.paired_rates import RATES
 from custom_metrics.scores.judging import ASPECTS
+from custom_metrics.statistics.intervals import SEED
 from custom_metrics.statistics.paired_difference import Floats
-from custom_metrics.statistics.paired_draws import SEED
 from custom_metrics.statistics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force

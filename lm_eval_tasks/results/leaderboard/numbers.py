@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.document_values import clusters_of
+from custom_metrics.statistics.figures import clusters_of
 from custom_metrics.statistics.intervals import sums_by_cluster
-from custom_metrics.statistics.linearisation import linearised
 from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.statistics.strata import linearised
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE
 from lm_eval_tasks.runs import Answers, Column
 
@@ -30,7 +30,7 @@ def numbers_of(
     """The numbers of a metric, and whether they are of a ``share`` or of a ``mean``.
 
     Ratios of sums are given as linearised values, whose mean they are
-    (:func:`custom_metrics.statistics.linearisation.linearised`). The hallucination rates of mFAVA are so by article,
+    (:func:`custom_metrics.statistics.strata.linearised`). The hallucination rates of mFAVA are so by article,
     and are all the flagged share: corrected by the same calibration, of one language, they differ significantly where
     the flagged shares do. Those of annotated answers are by passage, where several answers have one.
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.linearisation import Rows, across_strata, error_across, has_shared
-from custom_metrics.statistics.mean_of_strata import mean_of
+from custom_metrics.statistics.figures import Figure, Rows
+from custom_metrics.statistics.multiple_comparisons import all_pairs, ranks
 from custom_metrics.statistics.paired_difference import Floats
-from custom_metrics.statistics.significance_ranks import all_pairs, ranks
+from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry
 from lm_eval_tasks.results.leaderboard.numbers import SHARE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.mean_of_strata import mean_of
+from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
@@ -55,7 +55,7 @@ class Family:
 
     def mean(self, metric: str, filter_name: str) -> Figure:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
-        :mod:`custom_metrics.statistics.mean_of_strata`; of one task its figure. Languages that have passages in common
+        :mod:`custom_metrics.statistics.strata`; of one task its figure. Languages that have passages in common
         have the standard error of the group's results, which is over passages."""
         figures, share = [*self.figures(metric, filter_name).values()], self.any.metric(metric).is_share
         mean = mean_of(figures, share)

@@ -32,7 +32,7 @@ class Headline:
         measured: the metric.
         filter: whose reading of the answers counts.
         figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
-            :mod:`custom_metrics.statistics.mean_of_strata`.
+            :mod:`custom_metrics.statistics.strata`.
         says: one sentence about what it means.
         languages: language to its figure, where the number is a mean over languages; else empty.
         is_whole: whether the mean is over every language of its group.

@@ -1,20 +1,102 @@
-"""The mean of figures over strata, such as languages, in which each stratum counts the same.
+"""Figures of strata, such as languages: their mean, in which each counts the same, and how sure it is.
 
-Strata are independent, unless the standard error of their mean is given: where they have clusters in common, such as a
-passage and its translations, it is that of :func:`custom_metrics.statistics.linearisation.error_across`.
+A figure is the mean of rows, one a cluster (:class:`custom_metrics.statistics.figures.Rows`). A ratio of sums is so to the
+first order: its *linearised values* are the ratio plus what each cluster adds to it (Taylor linearisation: Woodruff 1971,
+"A simple method for approximating the variance of a complicated estimate"; the infinitesimal jackknife).
+
+Strata are independent unless they have clusters in common, such as a passage and its translations. What a cluster adds is
+then summed over the strata (:func:`across_strata`), and the mean has the standard error of :func:`error_across`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from statistics import fmean
+from typing import Any
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure
+import numpy as np
+
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.intervals import Z95, wilson
+from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import is_wide
 
-__all__ = ["mean_of", "mean_of_shares", "mean_of_strata"]
+__all__ = [
+    "across_strata",
+    "error_across",
+    "has_shared",
+    "linearised",
+    "mean_of",
+    "mean_of_shares",
+    "mean_of_strata",
+]
+
+
+def linearised(top: Any, bottom: Any) -> Floats:
+    """A ratio of sums as values whose mean it is.
+
+    Args:
+        top, bottom: (clusters, ...) what each cluster adds to numerator and denominator.
+
+    Returns:
+        (clusters, ...): the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where the
+        denominator is 0.
+    """
+    tops, bottoms = np.asarray(top), np.asarray(bottom)
+    whole = bottoms.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = tops.sum(axis=0) / whole
+        values = ratio + len(bottoms) * (tops - ratio * bottoms) / whole
+    return np.where(whole != 0, values, np.nan)
+
+
+def has_shared(clusters: Sequence[Sequence[Any]]) -> bool:
+    """Whether strata with these names of clusters have one in common."""
+    named = [{*names} - {""} for names in clusters]
+    return len({*chain(*named)}) < sum(map(len, named))
+
+
+def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> list[Floats]:
+    """Values of strata that have clusters in common, as the values of one stratum: a row for each cluster of any of them.
+
+    A row is the mean over strata of their means, plus what the cluster adds to it everywhere. The mean of the rows is that
+    of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
+
+    Args:
+        strata: of each (rows, columns) values, those of a row that does not count ``nan``. A stratum of which none counts
+            in a column is left out.
+        clusters: of each the names of its rows' clusters; a row without a name is one.
+
+    Returns:
+        A single (clusters, columns), or nothing.
+    """
+    known: list[tuple[Floats, list[Any]]] = []
+    for place, (part, names) in enumerate(zip(strata, clusters, strict=True)):
+        counts = ~np.isnan(part)
+        some = counts.any(axis=1)
+        values = part[some] if counts[some].all() else linearised(np.nan_to_num(part[some]), counts[some])
+        if len(values) and not np.isnan(values).any():
+            known.append((values, [names[row] or (place, row) for row in np.flatnonzero(some).tolist()]))
+    if not known:
+        return []
+    numbers: dict[Any, int] = {}
+    places = [[numbers.setdefault(name, len(numbers)) for name in names] for _, names in known]
+    rows = np.zeros((len(numbers), known[0][0].shape[1]))
+    for (part, _), of_part in zip(known, places, strict=True):
+        np.add.at(rows, of_part, (part - part.mean(axis=0)) / len(part))
+    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(numbers) / len(known))]
+
+
+def error_across(strata: Sequence[Rows]) -> float:
+    """The standard error of the mean over strata of a figure; ``nan`` where they have no cluster in common, so that their
+    own errors say it."""
+    known = [part for part in strata if not np.isnan(part.values).all()]
+    if not has_shared([part.clusters for part in known]):
+        return math.nan
+    (rows,) = across_strata([part.values[:, None] for part in known], [part.clusters for part in known])
+    return float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
 
 
 def mean_of(figures: Sequence[Figure], are_shares: bool, error: float = math.nan) -> Figure:
