@@ -6,26 +6,23 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
-from tests.fuzz.parser import Parser, times
+from tests.fuzz.parser import Parser
 from tests.fuzz.parsers import PARSERS
+from tests.growth import exponent
 
 INPUTS = int(os.environ.get("FUZZ", "0"))  # of each parser; 0: a few
 FEW, FEW_OF_COSTLY = 40, 15
 
-LONGEST = 400_000  # characters
-ENOUGH = 0.02  # seconds of CPU time: less says more about the clock than about the parser
-FACTOR, AT_MOST = 4, 10.0  # four times the input may take ten times as long; a parser that squares takes sixteen
+LENGTH = 5_000  # characters, and eight times as many
+AT_MOST = 1.65  # of the exponent: 1 is a linear parser, 2 one that squares
 
 
 @pytest.fixture(autouse=True)
@@ -61,42 +58,8 @@ def test_no_input_ends_a_parser(name: str) -> None:
     test()
 
 
-def seconds(parser: Parser, given_input: Any, tries: int = 3) -> float:
-    """CPU time of the fastest try."""
-    took = []
-    gc.disable()  # a collection costs what the tests before have left in memory
-    try:
-        for _ in range(tries):
-            began = time.process_time()
-            feed(parser, given_input)
-            took.append(time.process_time() - began)
-    finally:
-        gc.enable()
-    return min(took)
-
-
 @pytest.mark.slow("it needs inputs that are long enough to take measurable time")
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in PARSERS for kind in PARSERS[name].growing])
 def test_time_grows_no_faster_than_the_input(name: str, kind: str) -> None:
-    check_growth(PARSERS[name], kind)
-
-
-def check_growth(parser: Parser, kind: str) -> None:
-    make = parser.growing[kind]
-    length = 250
-    seconds(parser, make(10), 1)  # what is loaded once
-    while (short := seconds(parser, make(length), 1)) < ENOUGH and length < LONGEST / FACTOR:
-        length *= 2
-    for _ in range(3):  # a machine with other work may spoil a measurement, not three
-        short = max(seconds(parser, make(length)), 1e-4)
-        long = seconds(parser, make(FACTOR * length))
-        if long <= AT_MOST * max(short, ENOUGH / FACTOR):
-            return
-    raise AssertionError(f"{length} characters take {short:.3f} s, {FACTOR} times as many {long:.3f} s")
-
-
-@pytest.mark.slow("pairs of thousands of characters are counted one by one")
-def test_a_parser_that_squares_is_found() -> None:
-    careless = Parser(lambda text: sum(a == b for a in text for b in text), st.just(""), growing=times("a"))
-    with pytest.raises(AssertionError, match="4 times as many"):
-        check_growth(careless, "a")
+    parser = PARSERS[name]
+    assert exponent(lambda given_input: feed(parser, given_input), parser.growing[kind], LENGTH) < AT_MOST
