@@ -139,7 +139,7 @@ def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     found = {one.model: one for one in made(by_label)}
     assert found["lm-eval-grounded/baseline-lexical"].commands == (
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks nomiracl,clapnq_gold,clapnq_rag,mfava_de,"
-        "mfava_ar --metadata mirror=sample --output_path reproduced --log_samples",
+        "mfava_ar --metadata mirror=sample --log_samples --output_path reproduced",
     )
     assert all(str(two_models.parent) not in command for one in found.values() for command in one.commands)
     text = parsed(page).xpath("string(//*[@id='provenance'])")
