@@ -176,13 +176,13 @@ def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pyte
         SimpleNamespace(doc={"query": QUESTION, "language": "de"}, resps=[city, city], filtered_resps={"one": label})
         for city in ("Berlin", "Bonn", "Köln")
     ]
-    outcome.say_where_broken("t", [listed], requests, generated=False)
+    outcome.warn_broken("t", [listed], requests, generated=False)
     assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
 
 
 def test_answers_that_are_neither_labels_nor_own_words_are_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     requests = [SimpleNamespace(doc={}, resps=[""], filtered_resps={"tags": ""})] * 20
-    outcome.say_where_broken("t", [{"name": "tags", "filter": [{"function": "take_first"}]}], requests, generated=False)
+    outcome.warn_broken("t", [{"name": "tags", "filter": [{"function": "take_first"}]}], requests, generated=False)
     assert not caplog.text
 
 

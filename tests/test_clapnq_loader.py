@@ -387,24 +387,6 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         assert str(refused.value).endswith(f"is no CLAPnq document: {fault}"), changes
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"passages": []}, "ValueError('no passage with title and text')"),
-        ({"passages": [{"title": "T", "text": None}]}, "ValueError('no passage with title and text')"),
-        ({"passages": [{"title": "T"}]}, "KeyError('text')"),
-        ({"output": [{"answer": None}]}, """AttributeError("'NoneType' object has no attribute 'strip'")"""),
-    ],
-)
-def test_a_line_that_is_no_annotation_is_named(mirror: Path, changes: dict[str, Any], error: str) -> None:
-    path = mirror / "PrimeQA/clapnq/clapnq_dev_unanswerable.jsonl"
-    whole = annotation("1", "q", "t", ["a"])
-    path.write_text(whole + "\n" + json.dumps(json.loads(whole) | changes) + "\n", "utf-8")
-    with pytest.raises(CorruptSource) as refused:
-        questions_of("dev", str(mirror), "t")
-    assert str(refused.value) == f"{path}, line 2: not a CLAPnq annotation ({error})"
-
-
 def test_the_run_that_half_a_hybrid_reads_is_in_the_record(mirror: Path, tmp_path: Path) -> None:
     run = tmp_path / "mine.run"
     run.write_text("q1 Q0 p1 1 1 me\n", "utf-8")

@@ -22,10 +22,10 @@ __all__ = [
     "answered",
     "not_copies",
     "prompting_of",
-    "say_of_answers",
-    "say_of_questions",
-    "say_where_broken",
     "unread",
+    "warn_broken",
+    "warn_few_questions",
+    "warn_unreadable",
 ]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -50,7 +50,7 @@ def prompting_of(requests: Sequence[Any], chat_template: bool) -> Prompting:
     return Prompting(not any(getattr(request, "is_unprompted", False) for request in requests), chat_template)
 
 
-def say_of_answers(
+def warn_unreadable(
     task: str, filters: Sequence[Mapping[str, Any]], requests: Sequence[Any], prompting: Prompting = PROMPTED
 ) -> None:
     """Log one line where replies are not what the task asked for.
@@ -117,7 +117,7 @@ def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prom
     )
 
 
-def say_of_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str, Any]]) -> None:
+def warn_few_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str, Any]]) -> None:
     """Log one line where ``--limit`` or ``--samples`` chose next to nothing.
 
     Args:
@@ -136,7 +136,7 @@ def say_of_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Seque
     )
 
 
-def say_where_broken(
+def warn_broken(
     task: str,
     filters: Sequence[Mapping[str, Any]],
     requests: Sequence[Any],

@@ -108,7 +108,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         if options.get("rank", 0) == 0 and number < run_warnings.FEW:
             docs = list(self.eval_docs)
             evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
-            run_warnings.say_of_questions(self.config.task, evaluated, docs)
+            run_warnings.warn_few_questions(self.config.task, evaluated, docs)
         if options.get("cache_requests"):
             alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
             super().build_all_requests(**{**options, **alone})
@@ -133,8 +133,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         filtered = super().apply_filters()
         answered = self.config.task, self.config.filter_list or (), self._instances or ()
         prompting = run_warnings.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
-        run_warnings.say_of_answers(*answered, prompting)
-        run_warnings.say_where_broken(*answered, self.is_generated, prompting)
+        run_warnings.warn_unreadable(*answered, prompting)
+        run_warnings.warn_broken(*answered, self.is_generated, prompting)
         return filtered
 
     @property
