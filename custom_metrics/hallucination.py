@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
@@ -32,6 +33,7 @@ __all__ = [
     "Estimates",
     "Rates",
     "doubts",
+    "drawn_rates",
     "estimate",
     "estimated_rate",
     "flagged_words",
@@ -108,11 +110,11 @@ class Rates(NamedTuple):
 
 
 def rates(
-    wild: np.ndarray[Any, Any],
-    calibration: np.ndarray[Any, Any] | None = None,
+    wild: NDArray[Any],
+    calibration: NDArray[Any] | None = None,
     precision: float = math.nan,
     recall: float = math.nan,
-    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None,
+    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
 ) -> Rates:
     """The values of :func:`estimate`, which says what the arguments are, without its bootstrap."""
     flagged, total = np.asarray(wild).reshape(-1, 2).sum(axis=0)
@@ -134,13 +136,13 @@ def rates(
 
 
 def estimate(
-    wild: np.ndarray[Any, Any],
-    calibration: np.ndarray[Any, Any] | None = None,
+    wild: NDArray[Any],
+    calibration: NDArray[Any] | None = None,
     precision: float = math.nan,
     recall: float = math.nan,
     iterations: int = RESAMPLES,
     seed: int = SEED,
-    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None,
+    pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
     clusters: Sequence[Any] | None = None,
 ) -> Estimates:
     """The rates of a corpus of answers, with bounds from a cluster bootstrap.
@@ -190,7 +192,17 @@ UNLIKELY = 0.1
 than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
-def _corrected(value: float, shares: np.ndarray[Any, Any], errors: Errors, expected: bool) -> Figure:
+def drawn_rates(
+    shares: NDArray[Any], true_positives: NDArray[Any], false_positives: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors go with the share
+    (see :data:`UNLIKELY`)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
+        return drawn, (false_positives <= shares) & (shares <= true_positives)
+
+
+def _corrected(value: float, shares: NDArray[Any], errors: Errors, expected: bool) -> Figure:
     """The Rogan-Gladen rate with the bounds that drawn shares and errors give; 0 and 1 where nothing is known.
 
     Expected errors that cannot be are left out. Of measured ones all count; a draw by which the detector flags other words
@@ -199,17 +211,15 @@ def _corrected(value: float, shares: np.ndarray[Any, Any], errors: Errors, expec
     if math.isnan(value):
         return UNDEFINED
     true_positives, false_positives, _ = errors.draws.T
-    possible = (false_positives <= shares) & (shares <= true_positives)
+    drawn, possible = drawn_rates(shares, true_positives, false_positives)
     if np.mean(possible) < UNLIKELY:
         return Figure(value, 0.0, 1.0)
     tells = true_positives > false_positives
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
     if expected:
         low, high, error = spread(drawn[possible & tells])
         return Figure(value, min(low, value), max(high, value), error)
-    low, high = spread(np.where(tells, drawn, 0.0)).low, spread(np.where(tells, drawn, 1.0)).high
-    return Figure(value, low, high, spread(drawn[tells]).standard_error)
+    low, high = spread(np.where(tells, drawn, 0.0))[0], spread(np.where(tells, drawn, 1.0))[1]
+    return Figure(value, low, high, spread(drawn[tells])[2])
 
 
 USELESS_BELOW = 0.1

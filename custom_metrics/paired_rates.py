@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.hallucination import UNLIKELY, rogan_gladen_rate
+from custom_metrics.hallucination import UNLIKELY, drawn_rates, rogan_gladen_rate
 from custom_metrics.statistics.intervals import SEED
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
@@ -28,7 +28,7 @@ from custom_metrics.statistics.paired_difference import (
     columns,
     draws,
 )
-from custom_metrics.statistics.paired_means import bounds_and_p, compare_mean_groups, pivots_of
+from custom_metrics.statistics.paired_means import bounds_and_p, compare_means, pivots_of
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised
 
@@ -69,7 +69,7 @@ def compare_ratios(
     pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in checked]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
-    return compare_mean_groups([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
+    return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
 
 
 def _values(parts: Any, harmonic: bool) -> Floats:
@@ -133,41 +133,34 @@ def compare_rates(
     drawn = np.zeros(2 * iterations)
     possible = np.ones(2 * iterations, dtype=bool)
     for place, part in enumerate(known):
-        shift = np.concatenate([counts @ part.centred for counts in draws(len(part.values), place, iterations, seed)])
-        shift = shift / len(part.values) * stretch
-        shares = part.shares + np.concatenate([shift, -shift])
-        both, can_be = part.rates(shares)
+        centred = part.values - part.shares
+        shift = np.concatenate([counts @ centred for counts in draws(len(centred), place, iterations, seed)])
+        shift = shift / len(centred) * stretch
+        both, can_be = part.rates(part.shares + np.concatenate([shift, -shift]))
         drawn += (both[:, 0] - both[:, 1]) / len(known)
         possible &= can_be
-    values = np.mean([part.observed for part in known], axis=0)
-    low, high, p = _bounds(drawn, possible & ~np.isnan(drawn))
-    p_of_shares = float(bounds_and_p(pivots)[2][0])
+    first, second = map(float, np.mean([part.observed for part in known], axis=0))
+    possible &= ~np.isnan(drawn)
+    low = high = p = math.nan
+    if np.mean(possible) >= UNLIKELY:
+        ordered = np.sort(drawn[possible])
+        number = len(ordered) // 2
+        outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
+        low, high = (float(end) if abs(end) < _UNBOUNDED else math.nan for end in ordered[[outside, -1 - outside]])
+        p = float(min(1.0, (min(np.sum(ordered <= 0), np.sum(ordered >= 0)) + 1) / (number + 1)))
     # Few draws beyond 0 say only that p is small; where all draws are 0 both rates are 0, or both are 1.
     if p <= (_FEWEST_BEYOND + 1) / (iterations + 1):
-        p = min(p, p_of_shares)
+        p = min(p, float(bounds_and_p(pivots)[2][0]))
     clusters = sum(len(part.values) for part in known)
-    return PairedDifference(
-        float(values[0]), float(values[1]), float(values[0] - values[1]), low, high, p, clusters, CORRECTED
-    )
-
-
-def _bounds(drawn: Floats, possible: Any) -> tuple[float, float, float]:
-    """95 % bounds and p of reflected draws; ``nan`` where next to none of them can be."""
-    if np.mean(possible) < UNLIKELY:
-        return math.nan, math.nan, math.nan
-    ordered = np.sort(drawn[possible])
-    number = len(ordered) // 2
-    outside = max(0, math.ceil(SIGNIFICANCE * (number + 1)) - 2)
-    beyond = min(np.sum(ordered <= 0), np.sum(ordered >= 0))
-    low, high = (float(bound) if abs(bound) < _UNBOUNDED else math.nan for bound in ordered[[outside, -1 - outside]])
-    return low, high, float(min(1.0, (beyond + 1) / (number + 1)))
+    return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
 
 
 class _Corrected(NamedTuple):
     """Flagged shares of two models in a language, and how they are corrected.
 
     Attributes:
-        values: (articles, 2) linearised flagged shares; `centred` about `shares`, their means.
+        values: (articles, 2) linearised flagged shares.
+        shares: (2,) their means.
         observed: (2,) corrected rates.
         slope: of the rate at the expected errors: what a difference of flagged shares is multiplied by.
         errors: of the detector.
@@ -183,41 +176,29 @@ class _Corrected(NamedTuple):
     clipped: bool
     expected: bool
 
-    @property
-    def centred(self) -> Floats:
-        return np.asarray(self.values - self.shares)
-
     @classmethod
     def of(cls, part: RateStratum, rate: str) -> _Corrected | None:
         """``None`` where a rate is not defined."""
         errors = part.errors
-        if errors is None:
+        if errors is None or not len(part.first):
             return None
         values = np.column_stack([linearised(counts[:, 0], counts[:, 1]) for counts in (part.first, part.second)])
-        shares = values.mean(axis=0) if len(values) else np.array([np.nan, np.nan])
-        clipped = rate == RATES[2]
-        gained = errors.true_positive_rate - errors.false_positive_rate
+        shares = values.mean(axis=0)
+        observed, slope, clipped = errors.ratio * shares, errors.ratio, rate == RATES[2]
         if clipped:
-            observed = np.array(
-                [rogan_gladen_rate(share, errors.true_positive_rate, errors.false_positive_rate) for share in shares]
-            )
-            slope = 1 / gained if gained > 0 else math.nan
-        else:
-            observed, slope = errors.ratio * shares, errors.ratio
+            rates = errors.true_positive_rate, errors.false_positive_rate
+            observed = np.array([rogan_gladen_rate(share, *rates) for share in shares])
+            slope = 1 / (rates[0] - rates[1]) if rates[0] > rates[1] else math.nan
         if np.isnan(observed).any() or math.isnan(slope):
             return None
         return cls(values, shares, observed, slope, errors, clipped, part.expected)
 
     def rates(self, shares: Floats) -> tuple[Floats, Any]:
         """Corrected rates of drawn shares (2 * iterations, 2), with the same draw of errors for both; and which can be."""
-        true_positives, false_positives, ratios = (
-            np.concatenate([column, column])[:, None] for column in self.errors.draws.T
-        )
+        true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
         if not self.clipped:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rates = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
-            fits = (false_positives <= shares) & (shares <= true_positives)
+        rates, fits = drawn_rates(shares, true_positives, false_positives)
         can_be = fits.all(axis=1) if self.expected else (true_positives > false_positives)[:, 0]
         # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
         return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)

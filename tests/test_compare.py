@@ -77,7 +77,7 @@ def test_a_share_is_compared_by_mcnemar(two_models: Path, whole: Comparison) -> 
         ]
         for model in read_runs([two_models])
     ]
-    expected, row = compare_shares(*values), the(whole, "accuracy", "nomiracl_fi")
+    expected, row = compare_shares([values]), the(whole, "accuracy", "nomiracl_fi")
     assert (row.difference, row.low, row.high, row.p) == expected[2:6]
     assert (row.n, row.unit, row.p_exact) == (8, "documents", expected.p_exact)
     assert row.method.startswith("McNemar")
@@ -89,7 +89,7 @@ def test_a_mean_is_compared_by_a_paired_bootstrap(two_models: Path, whole: Compa
         for model in read_runs([two_models])
     )
     pairs = [(first[key], second[key]) for key in sorted(first) if first[key] is not None]
-    expected, row = compare_means(*zip(*pairs, strict=True)), the(whole, "rougeL", "clapnq_gold")
+    expected, row = compare_means([tuple(zip(*pairs, strict=True))]), the(whole, "rougeL", "clapnq_gold")
     assert (row.n, row.method) == (len(pairs), "paired bootstrap-t")
     assert row.difference == pytest.approx(expected.difference)
     assert (row.low, row.high) == (pytest.approx(expected.low, abs=0.02), pytest.approx(expected.high, abs=0.02))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from custom_metrics.statistics.correlations import correlate
+from custom_metrics.statistics.agreement import correlate
 
 NAN = math.nan
 

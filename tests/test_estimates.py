@@ -42,9 +42,9 @@ def test_rates_of_a_calibration_and_their_bounds(iterations: int, seed: int) -> 
     )
     assert bool((tpr > fpr).all()) is (iterations == 300)  # of 2,000 draws one tells nothing: it counts as 0 and as 1
     corrected = np.clip((shares - fpr) / (tpr - fpr), 0, 1)
-    low, high = spread(np.where(tpr > fpr, corrected, 0)).low, spread(np.where(tpr > fpr, corrected, 1)).high
+    low, high = spread(np.where(tpr > fpr, corrected, 0))[0], spread(np.where(tpr > fpr, corrected, 1))[1]
     point = (q - FP / (FP + TN)) / (TP / (TP + FN) - FP / (FP + TN))
-    error = spread(corrected[tpr > fpr]).standard_error
+    error = spread(corrected[tpr > fpr])[2]
     assert found.rogan_gladen == approx(Figure(point, low, high, error))
 
 

@@ -41,9 +41,9 @@ def test_wilson_bounds_equal_scipys(successes: int, trials: int) -> None:
     assert wilson(successes, trials) == pytest.approx((bounds.low, bounds.high), abs=1e-12)
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(2, 1), (-1, 5)])
+@pytest.mark.parametrize(("successes", "trials"), [(2, 1), (-1, 5), (1, 0)])
 def test_more_successes_than_trials_are_refused(successes: int, trials: int) -> None:
-    with pytest.raises(ValueError, match="successes must be between 0 and trials"):
+    with pytest.raises(ValueError, match=f"^successes must be between 0 and trials, got {successes} of {trials}$"):
         wilson(successes, trials)
 
 

@@ -12,7 +12,7 @@ from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
 from custom_metrics.statistics import paired_difference
 from custom_metrics.statistics.multiple_comparisons import all_pairs
 from custom_metrics.statistics.paired_difference import draws
-from custom_metrics.statistics.paired_means import Pivots, bounds_and_p, compare_mean_groups, extrapolated, pivots_of
+from custom_metrics.statistics.paired_means import Pivots, bounds_and_p, compare_means, extrapolated, pivots_of
 from custom_metrics.statistics.random_effects import detector_errors
 from tests.test_paired_statistics import articles
 
@@ -44,13 +44,13 @@ def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> No
         RateStratum(articles(place), articles(place + 5), detector_errors(precision=0.6, recall=0.5))
         for place in (1, 2)
     ]
-    whole = np.concatenate([*draws(40)]), compare_mean_groups(strata), compare_rates(rates, RATES[1])
+    whole = np.concatenate([*draws(40)]), compare_means(strata), compare_rates(rates, RATES[1])
     many = all_pairs([np.column_stack(pair) for pair in strata])
     monkeypatch.setattr(paired_difference, "_BLOCK", 40 * 600)
     blocks = [*draws(40)]
     assert [len(block) for block in blocks] == [600, 600, 600, 199]
     assert (np.concatenate(blocks) == whole[0]).all()
-    assert compare_mean_groups(strata) == whole[1]
+    assert compare_means(strata) == whole[1]
     assert compare_rates(rates, RATES[1]) == whole[2]
     assert all_pairs([np.column_stack(pair) for pair in strata]) == pytest.approx(many, nan_ok=True)
     monkeypatch.setattr(paired_difference, "_BLOCK", 39)  # fewer than a row of counts: one resample at a time

@@ -148,7 +148,8 @@ def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
 def test_a_cell_is_a_model_with_five_answers_or_all_the_others_together(
     sizes: dict[str, int], cells: list[int]
 ) -> None:
-    found = random_effects._cells({name: answers(1, 1, 1, 9, size).reshape(-1, 4) for name, size in sizes.items()})
+    models = {name: answers(1, 1, 1, 9, size).reshape(-1, 4) for name, size in sizes.items()}
+    found, _ = random_effects._cells_by_language({"de": models, "fi": models})
     assert [cell.shape for cell in found] == [(size, 4) for size in cells]
     assert all(cell.dtype == float for cell in found)
 

@@ -1,6 +1,7 @@
-"""How far two raters agree: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels.
+"""How far two raters agree: Cohen's kappa, its quadratic weights, Kendall's tau-b, and the share of equal labels; and how
+two quantities go together over languages: Pearson's r and Spearman's rho.
 
-Every statistic is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in the labels'
+Every statistic of raters is computed from contingency tables (rows: labels of rater A, columns: labels of rater B, in
 order), over any leading axes at once. A statistic is ``nan`` where it is 0/0, for example where both raters give one label
 only.
 """
@@ -9,17 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from custom_metrics.statistics.intervals import RESAMPLES, SEED, percentile_bounds, resampled_sums
+from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums
 
 __all__ = [
+    "FEWEST",
+    "Correlation",
     "Estimate",
     "any_label",
     "cohen_kappa",
     "contingency_table",
+    "correlate",
     "equal_share",
     "estimate",
     "kendall_tau_b",
@@ -116,18 +121,17 @@ def kendall_tau_b(tables: Table) -> Table:
     to_left = np.cumsum(below, -1) - below
     to_right = below.sum(axis=-1, keepdims=True) - below - to_left
     excess = (cells * (to_right - to_left)).sum(axis=(-2, -1))
-    untied = [_untied_pairs(cells.sum(axis=axis)) for axis in (-1, -2)]
+    totals = (cells.sum(axis=axis) for axis in (-1, -2))  # how often each rater gives each label
+    untied = [(total.sum(axis=-1) ** 2 - (total**2).sum(axis=-1)) / 2 for total in totals]
     return _ratio(excess, np.sqrt(untied[0] * untied[1]))
 
 
-def estimate(tables: Table, statistic: Statistic, iterations: int = RESAMPLES, seed: int = SEED) -> Estimate:
+def estimate(tables: Table, statistic: Statistic) -> Estimate:
     """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
 
     Args:
         tables: (clusters, labels, labels): one table for each document, or for each item that was rated.
         statistic: of tables (..., labels, labels), giving (...).
-        iterations: resamples.
-        seed: of the generator; the same tables and seed give the same bounds.
 
     Returns:
         Value and bounds; ``nan`` where not defined, the bounds also with fewer than two clusters, which say nothing of
@@ -139,21 +143,73 @@ def estimate(tables: Table, statistic: Statistic, iterations: int = RESAMPLES, s
         return Estimate(value, math.nan, math.nan)
     flat = clusters.reshape(len(clusters), -1)
     used = np.flatnonzero(flat.any(axis=0))  # of a long scale most pairs of labels never occur
-    sums = resampled_sums(flat[:, used], iterations, seed)
-    resampled = []
+    sums = resampled_sums(flat[:, used])
     step = max(1, _BLOCK // flat.shape[1])
-    for start in range(0, iterations, step):
+    resampled = []
+    for start in range(0, len(sums), step):
         block = np.zeros((len(sums[start : start + step]), flat.shape[1]))
         block[:, used] = sums[start : start + step]
         resampled.append(statistic(block.reshape(-1, *clusters.shape[1:])))
     return Estimate(value, *percentile_bounds(np.concatenate(resampled)))
 
 
-def _untied_pairs(totals: Table) -> Table:
-    """Pairs of units that have different labels, from how often each label occurs: (..., labels) to (...)."""
-    return np.asarray((totals.sum(axis=-1) ** 2 - (totals**2).sum(axis=-1)) / 2)
-
-
 def _ratio(top: Table, bottom: Table) -> Table:
     with np.errstate(invalid="ignore"):  # 0/0, never x/0
         return np.asarray(top / bottom)
+
+
+# ------------------------------------------------------------------------------------------- two quantities over languages
+
+FEWEST = 3
+"""Pairs; of fewer, a correlation says nothing."""
+
+_EXACT = 8  # pairs up to which all orders are tried, 40,320 of eight
+_ROUNDING = 1e-9
+
+
+class Correlation(NamedTuple):
+    """Correlations of pairs; ``nan`` where they are not defined.
+
+    Attributes:
+        pearson, pearson_p: r; p is two-sided, of Student's t with n - 2 degrees of freedom.
+        spearman, spearman_p: rho, of ranks; equal values share their mean rank. p is two-sided: for up to eight pairs the
+            share of all orders whose rho is as far from 0, for more Student's t as for r.
+        n: pairs.
+    """
+
+    pearson: float
+    pearson_p: float
+    spearman: float
+    spearman_p: float
+    n: int
+
+
+def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
+    """Correlate two quantities.
+
+    Args:
+        first, second: one number each for every pair; a pair with ``nan`` is left out.
+
+    Returns:
+        All ``nan`` for fewer than :data:`FEWEST` pairs, and where a quantity is the same everywhere.
+
+    Raises:
+        ValueError: they are not equally many.
+    """
+    from scipy import stats
+
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} numbers of the first quantity, but {len(second)} of the second")
+    pairs = [(x, y) for x, y in zip(first, second, strict=True) if not math.isnan(x + y)]
+    number = len(pairs)
+    x, y = np.array(pairs, dtype=float).reshape(-1, 2).T
+    if number < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Correlation(math.nan, math.nan, math.nan, math.nan, number)
+    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
+    p = spearman.pvalue
+    if number <= _EXACT:
+        middle = (number + 1) / 2
+        orders = np.array([*permutations(stats.rankdata(y))])
+        covariances = np.abs((orders - middle) @ (stats.rankdata(x) - middle))
+        p = np.mean(covariances >= covariances[0] - _ROUNDING)
+    return Correlation(float(pearson.statistic), float(pearson.pvalue), float(spearman.statistic), float(p), number)

@@ -23,7 +23,6 @@ __all__ = [
     "Rows",
     "cluster_of",
     "clusters_of",
-    "counted",
     "mean_figure",
     "rows_of_mean",
     "share_figure",
@@ -116,11 +115,6 @@ def clusters_of(names: Sequence[Any]) -> list[Any] | None:
     return clusters if len(set(clusters)) < len(clusters) else None
 
 
-def counted(values: Sequence[float | None]) -> list[float]:
-    """The values of the documents that are in the denominator: neither ``None`` nor ``nan``."""
-    return [float(value) for value in values if value is not None and value == value]
-
-
 def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
@@ -131,20 +125,17 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
     Args:
         values: one a document; ``None`` where it is not in the denominator.
     """
-    from custom_metrics.statistics.intervals import (  # numpy is imported where it is needed
-        bootstrap_mean,
-        resampled_sums,
-        spread,
-    )
+    from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread  # with numpy
 
-    known = counted(values)
+    known, sums, error = _counted(values)
     if not known:
         return UNDEFINED
-    sums = _of_clusters(values)
-    if sums is not None:
+    if sums is None:
+        bounds = bootstrap_mean(known)
+    else:
         top, bottom = resampled_sums(sums).T
-        return Figure(fmean(known), *spread(top / bottom)[:2], _cluster_error(sums), len(known))
-    return Figure(fmean(known), *bootstrap_mean(known), _standard_error(known), len(known))
+        bounds = spread(top / bottom)[:2]
+    return Figure(fmean(known), *bounds, error, len(known))
 
 
 def share_figure(values: Sequence[float | None]) -> Figure:
@@ -155,15 +146,36 @@ def share_figure(values: Sequence[float | None]) -> Figure:
     """
     from custom_metrics.statistics.intervals import wilson
 
-    known = counted(values)
+    known, sums, error = _counted(values)
     if not known:
         return UNDEFINED
-    sums = _of_clusters(values)
-    if sums is not None:
-        share, error = fmean(known), _cluster_error(sums)
+    share = fmean(known)
+    if sums is None:
+        bounds = wilson(sum(known), len(known))
+    else:
         documents = min(len(known), share * (1 - share) / error**2) if error > 0 else len(sums)
-        return Figure(share, *wilson(share * documents, documents), error, len(known))
-    return Figure(fmean(known), *wilson(sum(known), len(known)), _standard_error(known), len(known))
+        bounds = wilson(share * documents, documents)
+    return Figure(share, *bounds, error, len(known))
+
+
+def _counted(values: Sequence[float | None]) -> tuple[list[float], Any, float]:
+    """The values that are in the denominator; where some of them hang together, (clusters, 2) their sums and numbers; and
+    the standard error of their mean, ``nan`` of a single value or cluster."""
+    known = [value for value in values if value is not None and value == value]
+    numbers = [*map(float, known)]
+    clusters = clusters_of([cluster_of(value) for value in known])
+    if clusters is None:
+        return numbers, None, stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
+    import numpy as np
+
+    from custom_metrics.statistics.intervals import sums_by_cluster
+
+    sums = sums_by_cluster(np.array([[number, 1.0] for number in numbers]), clusters)
+    total, documents = sums.sum(axis=0)
+    apart = sums[:, 0] - total / documents * sums[:, 1]
+    number = len(sums)
+    error = math.sqrt(number / (number - 1) * float(apart @ apart)) / documents if number > 1 else math.nan
+    return numbers, sums, error
 
 
 def rows_of_mean(values: Sequence[float | None]) -> Rows:
@@ -171,28 +183,3 @@ def rows_of_mean(values: Sequence[float | None]) -> Rows:
     import numpy as np
 
     return Rows(np.array(values, dtype=float), [cluster_of(value) for value in values])
-
-
-def _standard_error(values: Sequence[float]) -> float:
-    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-
-
-def _of_clusters(values: Sequence[float | None]) -> Any:
-    """(clusters, 2) sum and number of the values that count; ``None`` where no two of them hang together."""
-    known = [value for value in values if value is not None and value == value]
-    clusters = clusters_of([cluster_of(value) for value in known])
-    if clusters is None:
-        return None
-    import numpy as np
-
-    from custom_metrics.statistics.intervals import sums_by_cluster
-
-    return sums_by_cluster(np.array([[float(value), 1.0] for value in known]), clusters)
-
-
-def _cluster_error(sums: Any) -> float:
-    """The standard error of a mean from (clusters, 2) sums and numbers; ``nan`` of a single cluster."""
-    number = len(sums)
-    total, documents = sums.sum(axis=0)
-    apart = sums[:, 0] - total / documents * sums[:, 1]
-    return math.sqrt(number / (number - 1) * float(apart @ apart)) / documents if number > 1 else math.nan

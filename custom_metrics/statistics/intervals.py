@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "RESAMPLES",
     "SEED",
-    "Spread",
     "bootstrap_mean",
     "newcombe",
     "percentile_bounds",
@@ -33,13 +33,12 @@ SEED = 1234
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
 
 
-def wilson(successes: float, trials: float, z: float = Z95) -> tuple[float, float]:
-    """Wilson score interval of a share (Wilson 1927; Brown, Cai and DasGupta 2001, equation 4).
+def wilson(successes: float, trials: float) -> tuple[float, float]:
+    """95 % Wilson score interval of a share (Wilson 1927; Brown, Cai and DasGupta 2001, equation 4).
 
     Args:
         successes: how many of the trials.
         trials: how many documents are in the denominator; of a stratified sample its effective number.
-        z: standard normal quantile; the default gives 95 %.
 
     Returns:
         Lower and upper bound, both in [0, 1]; ``(nan, nan)`` without trials.
@@ -52,9 +51,10 @@ def wilson(successes: float, trials: float, z: float = Z95) -> tuple[float, floa
     if trials == 0:
         return math.nan, math.nan
     share = successes / trials
-    centre = share + z * z / (2 * trials)
-    spread = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
+    squared = Z95 * Z95
+    centre = share + squared / (2 * trials)
+    spread = Z95 * math.sqrt(share * (1 - share) / trials + squared / (4 * trials * trials))
+    scale = 1 + squared / trials
     low = 0.0 if successes == 0 else (centre - spread) / scale
     high = 1.0 if successes == trials else (centre + spread) / scale
     return low, high
@@ -81,10 +81,8 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     if not trials or not other_trials:
         return math.nan, math.nan, math.nan
     share, other = successes / trials, other_successes / other_trials
-    difference = share - other
-    below = math.hypot(share - low, other_high - other)
-    above = math.hypot(high - share, other - other_low)
-    return difference, difference - below, difference + above
+    below, above = math.hypot(share - low, other_high - other), math.hypot(high - share, other - other_low)
+    return share - other, share - other - below, share - other + above
 
 
 def bootstrap_mean(values: Sequence[float], iterations: int = RESAMPLES, seed: int = SEED) -> tuple[float, float]:
@@ -105,9 +103,7 @@ def bootstrap_mean(values: Sequence[float], iterations: int = RESAMPLES, seed: i
     return percentile_bounds(resampled_sums(array[:, None], iterations, seed)[:, 0] / array.size)
 
 
-def resampled_sums(
-    clusters: np.ndarray[Any, Any], iterations: int = RESAMPLES, seed: int = SEED
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:
     """Resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn with replacement.
 
     Args:
@@ -131,7 +127,7 @@ def resampled_sums(
     return np.concatenate(sums)
 
 
-def sums_by_cluster(rows: np.ndarray[Any, Any], clusters: Sequence[Any] | None) -> np.ndarray[Any, Any]:
+def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArray[Any]:
     """What each cluster adds to sums.
 
     Args:
@@ -155,28 +151,19 @@ def sums_by_cluster(rows: np.ndarray[Any, Any], clusters: Sequence[Any] | None) 
     return sums
 
 
-class Spread(NamedTuple):
-    """How far a figure varies between resamples: 95 % bounds, and the standard deviation, which is its standard error."""
+def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
+    """How far resampled figures vary: 95 % bounds, and the standard deviation, which is the figure's standard error.
 
-    low: float
-    high: float
-    standard_error: float
-
-
-def spread(resampled: np.ndarray[Any, Any]) -> Spread:
-    """The spread of resampled figures. Figures that are ``nan`` (0/0 in a resample) are left out.
-
-    Returns:
-        All ``nan`` where more than one figure in twenty is ``nan``: the others would be a selection.
+    Figures that are ``nan`` (0/0 in a resample) are left out. All are ``nan`` where these are more than one in twenty: the
+    others would be a selection.
     """
     defined = resampled[~np.isnan(resampled)]
     if defined.size == 0 or defined.size < 0.95 * resampled.size:
-        return Spread(math.nan, math.nan, math.nan)
+        return math.nan, math.nan, math.nan
     low, high = np.percentile(defined, [2.5, 97.5])
-    error = float(np.std(defined, ddof=1)) if defined.size > 1 else math.nan
-    return Spread(float(low), float(high), error)
+    return float(low), float(high), float(np.std(defined, ddof=1)) if defined.size > 1 else math.nan
 
 
-def percentile_bounds(resampled: np.ndarray[Any, Any]) -> tuple[float, float]:
+def percentile_bounds(resampled: NDArray[Any]) -> tuple[float, float]:
     """Only the bounds of :func:`spread`."""
     return spread(resampled)[:2]

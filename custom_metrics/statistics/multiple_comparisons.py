@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import SEED
-from custom_metrics.statistics.paired_difference import ITERATIONS, SIGNIFICANCE, Floats
+from custom_metrics.statistics.paired_difference import SIGNIFICANCE, Floats
 from custom_metrics.statistics.paired_means import bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import discordant, mcnemar, stratified_mcnemar
 
@@ -28,9 +27,7 @@ def is_share(strata: Sequence[Floats]) -> bool:
     return all(bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all()) for values in strata)
 
 
-def all_pairs(
-    strata: Sequence[Floats], share: bool | None = None, iterations: int = ITERATIONS, seed: int = SEED
-) -> Floats:
+def all_pairs(strata: Sequence[Floats], share: bool | None = None) -> Floats:
     """p of every pair of models, not corrected for their number.
 
     Args:
@@ -39,7 +36,6 @@ def all_pairs(
             :func:`custom_metrics.statistics.strata.linearised`, a row for each cluster. The corrected rates of
             one detector have the p of the detected rate.
         share: whether the values are 1.0 or 0.0; default what they are.
-        iterations, seed: of the bootstrap of means.
 
     Returns:
         (models, models), symmetric; ``nan`` on the diagonal, and where two models have no document in common.
@@ -53,8 +49,7 @@ def all_pairs(
     if share and not is_share(strata):
         raise ValueError("values of a share are 1 or 0")
     if is_share(strata) if share is None else share:
-        counts = np.array([discordant(values) for values in strata])
-        b, c, n = np.moveaxis(counts, 1, 0)
+        b, c, n = np.moveaxis(np.array([discordant(values) for values in strata]), 1, 0)
         p = mcnemar(b[0], c[0])[0] if len(strata) == 1 else stratified_mcnemar(b, c, n)
         p = np.where(n.sum(axis=0) > 0, p, np.nan)
     else:
@@ -63,28 +58,25 @@ def all_pairs(
         for start in range(0, len(rows), _PAIRS_AT_ONCE):
             first, second = rows[start : start + _PAIRS_AT_ONCE], columns[start : start + _PAIRS_AT_ONCE]
             differences = [values[:, first] - values[:, second] for values in strata]
-            p[first, second] = p[second, first] = bounds_and_p(pivots_of(differences, iterations, seed))[2]
+            p[first, second] = p[second, first] = bounds_and_p(pivots_of(differences))[2]
     np.fill_diagonal(p, np.nan)
     return p
 
 
-def ranks(values: Sequence[float], p: Floats, higher_is_better: bool, corrected: bool = True) -> list[int | None]:
-    """Rank of each model: one more than the number of models that are significantly better.
+def ranks(values: Sequence[float], p: Floats, higher_is_better: bool) -> list[int | None]:
+    """Rank of each model: one more than the number of models that are significantly better, by Holm over all pairs.
 
     Args:
         values: of the models.
         p: (models, models) of :func:`all_pairs`.
         higher_is_better: whether a higher value is.
-        corrected: by Holm over all pairs. Else 5 % of equal pairs are called different.
 
     Returns:
         ``None`` for a model without a value.
     """
     table = p.copy()
-    if corrected:
-        above = np.triu_indices(len(table), 1)
-        table[above] = holm(table[above])
-        table.T[above] = table[above]
+    above = np.triu_indices(len(table), 1)
+    table[above] = table.T[above] = holm(table[above])
     scores = np.asarray(values) if higher_is_better else -np.asarray(values)
     better = (scores[:, None] > scores[None, :]) & (table < SIGNIFICANCE)  # the row's model than the column's
     return [

@@ -67,36 +67,31 @@ def columns(first: Any, second: Any, share: bool = False, parts: int = 0) -> tup
         share: whether all are 1.0 or 0.0, or ``nan``.
         parts: of a document, numerator and denominator say.
 
-    Returns:
-        Both as arrays of floats.
-
     Raises:
         ValueError: they are not numbers of such a form, or not of equally many documents; a share is neither 1 nor 0.
     """
-    arrays = _numbers("first", first), _numbers("second", second)
     form = f"{parts} numbers, or lists of {parts}, a document" if parts else "one number a document"
-    for name, array in zip(("first", "second"), arrays, strict=True):
+    arrays = []
+    for name, values in (("first", first), ("second", second)):
+        try:
+            array: Floats = np.asarray(values, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the {name} model's values are not all numbers ({error})") from error
         fits = array.ndim in (2, 3) and array.shape[-1] == parts if parts else array.ndim == 1
         if not fits and array.size:
             raise ValueError(f"the {name} model's values are {form}, not of shape {array.shape}")
-        if share and not np.isin(array[~np.isnan(array)], (0.0, 1.0)).all():
-            wrong = float(array[~np.isnan(array) & ~np.isin(array, (0.0, 1.0))][0])
+        wrong = array[~np.isnan(array) & ~np.isin(array, (0.0, 1.0))] if share else array[:0]
+        if wrong.size:
             raise ValueError(
-                f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong:g}; compare means instead"
+                f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong[0]:g}; compare means instead"
             )
-    if len(arrays[0]) != len(arrays[1]):
+        arrays.append(array)
+    one, other = arrays
+    if len(one) != len(other):
         raise ValueError(
-            f"the first model has values of {len(arrays[0])} documents, the second of {len(arrays[1])}; both are of the "
-            f"same"
+            f"the first model has values of {len(one)} documents, the second of {len(other)}; both are of the same"
         )
-    return arrays
-
-
-def _numbers(name: str, values: Any) -> Floats:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the {name} model's values are not all numbers ({error})") from error
+    return one, other
 
 
 def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS, seed: int = SEED) -> Iterator[Floats]:

@@ -32,7 +32,7 @@ from custom_metrics.statistics.paired_difference import (
     draws,
 )
 
-__all__ = ["BOOTSTRAP", "Pivots", "bounds_and_p", "compare_mean_groups", "compare_means", "pivots_of"]
+__all__ = ["Pivots", "bounds_and_p", "compare_means", "pivots_of"]
 
 BOOTSTRAP = "paired bootstrap-t"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
@@ -43,31 +43,15 @@ NOTHING = 1e-12  # a variance below this share of the whole one is rounding
 
 
 def compare_means(
-    first: Sequence[float] | Floats,
-    second: Sequence[float] | Floats,
-    iterations: int = ITERATIONS,
-    seed: int = SEED,
-) -> PairedDifference:
-    """The difference of two means.
-
-    Args:
-        first, second: a number of each document, in the same order; ``nan`` where a document is not in the model's
-            denominator. Documents count that are in both.
-        iterations: resamples.
-        seed: of the draws.
-    """
-    return compare_mean_groups([(first, second)], iterations, seed)
-
-
-def compare_mean_groups(
     strata: Sequence[tuple[Any, Any]], iterations: int = ITERATIONS, seed: int = SEED, method: str = BOOTSTRAP
 ) -> PairedDifference:
-    """The difference of the means over languages of two means, in which each language counts the same.
+    """The difference of two means, or of their means over languages, in which each language counts the same.
 
     Args:
-        strata: of each language, the two models' values as for :func:`compare_means`. A language without a pair is left
+        strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
+            document is not in the model's denominator. Documents count that are in both. A language without one is left
             out.
-        iterations, seed: as there.
+        iterations, seed: of the draws.
         method: what to call it.
 
     Raises:
@@ -135,11 +119,8 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int 
         for counts in draws(len(stratum), place, iterations, seed):
             block = slice(done, done := done + len(counts))
             again = sizes[:, None] if whole else counted.astype(float) @ counts.T
-            shift = centred @ counts.T
-            if whole:
-                shift /= again
-            else:
-                shift = np.divide(shift, again, out=np.zeros_like(shift), where=again > 0)
+            shift = centred @ counts.T  # 0 where a resample holds no row that counts
+            np.divide(shift, again, out=shift, where=again > 0)
             shifts[:, block] += shift
             variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, again, scale)
     strata_used = np.maximum(used, 1)
@@ -178,59 +159,27 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     Bounds are ``nan`` where resamples tell nothing: one row, or all differences alike. p is then that of the sign test.
     """
     iterations = pivots.squares.shape[1]
-    outside = max(
-        0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2
-    )  # pivots beyond the bounds; with one more p is 0.05
-    tenth = min(TAIL, iterations) - 1
-    places = [iterations - 1 - place for place in (tenth, outside)]  # from the smallest
+    outside = max(0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2)  # beyond the bounds; with one more p is 0.05
+    places = [iterations - min(TAIL, iterations), iterations - 1 - outside]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
-    reach = np.sqrt(limit) * pivots.errors
     known = pivots.errors > 0
-    low, high = (
-        np.where(known & np.isfinite(reach), bound, np.nan)
-        for bound in (pivots.differences - reach, pivots.differences + reach)
-    )
-    p = _beyond(pivots.squares, anchor, limit, np.abs(statistics_of(pivots)), pivots.freedom)
-    without = np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0)
-    p = np.where(known, p, without)
-    return low, high, np.where(np.isnan(pivots.differences), np.nan, p)
-
-
-def statistics_of(pivots: Pivots) -> Floats:
-    """(pairs,) differences over their errors; 0 without an error."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(pivots.errors > 0, pivots.differences / pivots.errors, 0.0))
-
-
-def _beyond(squares: Floats, anchor: Floats, limit: Floats, statistic: Floats, freedom: Floats) -> Floats:
-    """p: the share of pivots whose size is at least the statistic's.
-
-    Args:
-        squares: (pairs, iterations).
-        anchor, limit: (pairs,) squares of the tenth largest, and of the one that the bounds reach to.
-        statistic, freedom: (pairs,).
-    """
-    iterations = squares.shape[1]
-    squared, anchor = np.square(statistic), np.sqrt(anchor)
+    reach = np.sqrt(limit) * pivots.errors
+    reach[~(known & np.isfinite(reach))] = np.nan
+    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(reach), where=known)
     # Beyond the limit exactly where the bounds say so: roots and squares are rounded.
-    beyond = statistic > np.sqrt(limit)
-    squared = np.where(beyond, np.maximum(squared, np.nextafter(limit, np.inf)), np.minimum(squared, limit))
-    number = np.count_nonzero(squares >= squared[:, None], axis=1)
-    return extrapolated(number, anchor, statistic, freedom, iterations)
+    outer, inner = np.maximum(statistic**2, np.nextafter(limit, np.inf)), np.minimum(statistic**2, limit)
+    squared = np.where(statistic > np.sqrt(limit), outer, inner)
+    number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
+    p = extrapolated(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
+    p = np.where(known, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
+    p[np.isnan(pivots.differences)] = np.nan
+    return pivots.differences - reach, pivots.differences + reach, p
 
 
 def extrapolated(number: Any, anchor: Floats, statistic: Floats, freedom: Floats, iterations: int) -> Floats:
-    """p from how many pivots are at least as large as the statistic; where these are fewer than ten of a thousand or
-    more, from the tail.
-
-    Args:
-        number: (pairs,) of such pivots.
-        anchor: (pairs,) the tenth largest pivot.
-        statistic: (pairs,).
-        freedom: (pairs,), of Student's t.
-        iterations: resamples.
-    """
+    """p from how many pivots are at least as large as the statistic, all (pairs,); where these are fewer than ten of a
+    thousand or more, from the tail of Student's t beyond the anchor, the tenth largest pivot."""
     from scipy import special
 
     p = np.asarray((number + 1) / (iterations + 1))

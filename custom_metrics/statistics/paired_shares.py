@@ -20,6 +20,7 @@ approach").
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,14 +29,7 @@ import numpy as np
 from custom_metrics.statistics.intervals import Z95
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
 
-__all__ = [
-    "compare_share_groups",
-    "compare_shares",
-    "discordant",
-    "mcnemar",
-    "stratified_mcnemar",
-    "tango",
-]
+__all__ = ["compare_shares", "discordant", "mcnemar", "stratified_mcnemar", "tango"]
 
 MCNEMAR = "McNemar mid-p, Tango score interval"
 STRATIFIED = "stratified McNemar score test, MOVER of Tango intervals"
@@ -44,56 +38,36 @@ _BISECTIONS = 60  # halve [-1, 1] to less than a float's step
 _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0
 
 
-def compare_shares(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> PairedDifference:
-    """The difference of two shares.
+def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
+    """The difference of two shares, or of their means over languages, in which each language counts the same.
 
     Args:
-        first, second: 1.0 (in the share) or 0.0 of each document, in the same order; ``nan`` where a document is not in the
-            model's denominator. Documents count that are in both.
+        strata: of each language, the two models' values: 1.0 (in the share) or 0.0 of each document, in the same order;
+            ``nan`` where a document is not in the model's denominator. Documents count that are in both. A language without
+            one is left out.
 
     Raises:
         ValueError: values that are neither 1 nor 0, or not of equally many documents.
     """
-    pairs = np.column_stack(columns(first, second, share=True))
-    pairs = pairs[~np.isnan(pairs).any(axis=1)]
-    if not len(pairs):
+    pairs = [np.column_stack(columns(*pair, share=True)) for pair in strata]
+    pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
+    if not pairs:
         return NO_DIFFERENCE
-    n, b, c = len(pairs), int(np.sum(pairs[:, 0] > pairs[:, 1])), int(np.sum(pairs[:, 0] < pairs[:, 1]))
-    mid, exact = mcnemar(b, c)
-    low, high = tango(b, c, n)
-    first_share, second_share = map(float, pairs.mean(axis=0))
-    return PairedDifference(
-        first_share, second_share, (b - c) / n, float(low), float(high), float(mid), n, MCNEMAR, float(exact)
-    )
-
-
-def compare_share_groups(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
-    """The difference of the means over languages of two shares, in which each language counts the same.
-
-    Args:
-        strata: of each language, the two models' values as for :func:`compare_shares`. A language without a pair is left
-            out.
-    """
-    parts = [part for first, second in strata if (part := compare_shares(first, second)).n]
-    if not parts:
-        return NO_DIFFERENCE
-    if len(parts) == 1:
-        return parts[0]
-    values = np.array([part[:5] for part in parts])
-    counts = np.array([discordant(np.column_stack(columns(*pair))) for pair in strata])[:, :, 0, 1]
-    middle = values.mean(axis=0)
-    difference = float(middle[2])
-    to_low, to_high = (np.sqrt(np.sum((values[:, 2] - values[:, at]) ** 2)) / len(parts) for at in (3, 4))
-    return PairedDifference(
-        float(middle[0]),
-        float(middle[1]),
-        difference,
-        difference - float(to_low),
-        difference + float(to_high),
-        float(stratified_mcnemar(*counts.T)),
-        sum(part.n for part in parts),
-        STRATIFIED,
-    )
+    counts = [(np.sum(one > other), np.sum(one < other), len(one)) for one, other in (pair.T for pair in pairs)]
+    b, c, n = np.array(counts).T
+    bounds = tango(b, c, n)
+    differences = (b - c) / n
+    first, second, difference = np.column_stack([[pair.mean(axis=0) for pair in pairs], differences]).mean(axis=0)
+    if len(pairs) == 1:
+        (low,), (high,) = bounds
+        (p,), (exact,) = mcnemar(b, c)
+        method = MCNEMAR
+    else:
+        below, above = (np.sqrt(np.sum((differences - bound) ** 2)) / len(pairs) for bound in bounds)
+        low, high = difference - below, difference + above
+        p, exact, method = stratified_mcnemar(b, c, n), math.nan, STRATIFIED
+    first, second, difference, low, high, p = map(float, (first, second, difference, low, high, p))
+    return PairedDifference(first, second, difference, low, high, p, int(n.sum()), method, float(exact))
 
 
 def discordant(values: Floats) -> tuple[Floats, Floats, Floats]:
@@ -127,8 +101,8 @@ def mcnemar(b: Any, c: Any) -> tuple[Floats, Floats]:
     return np.where(total > 0, mid, 1.0), np.minimum(1.0, 2 * up_to)
 
 
-def tango(b: Any, c: Any, n: Any, z: float = Z95) -> tuple[Floats, Floats]:
-    """Tango's score interval of (b - c)/n.
+def tango(b: Any, c: Any, n: Any) -> tuple[Floats, Floats]:
+    """Tango's 95 % score interval of (b - c)/n.
 
     The bounds are where the score statistic equals z. Its variance is that of the difference, with the probability of c
     estimated by maximum likelihood under the bound (equation 5 of the paper).
@@ -136,33 +110,27 @@ def tango(b: Any, c: Any, n: Any, z: float = Z95) -> tuple[Floats, Floats]:
     Args:
         b, c: numbers of discordant documents; arrays of a shape, or numbers.
         n: documents; more than none.
-        z: standard normal quantile; the default gives 95 %.
 
     Returns:
         Lower and upper bounds, in [-1, 1].
     """
     b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
-    upper = _tango_upper(b, c, n, z)
-    return -_tango_upper(c, b, n, z), upper
+    upper = _tango_upper(b, c, n)
+    return -_tango_upper(c, b, n), upper
 
 
-def _tango_upper(b: Floats, c: Floats, n: Floats, z: float) -> Floats:
+def _tango_upper(b: Floats, c: Floats, n: Floats) -> Floats:
     low = (b - c) / n
     high = np.ones_like(low)
     for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        inside = _score(b, c, n, middle) >= -z
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+        delta = (low + high) / 2
+        linear = -b - c + (2 * n - b + c) * delta
+        constant = -c * delta * (1 - delta)
+        chance = (np.sqrt(np.maximum(0, linear**2 - 8 * n * constant)) - linear) / (4 * n)
+        variance = n * (2 * chance + delta * (1 - delta))
+        score = (b - c - n * delta) / np.sqrt(np.maximum(variance, _TINY))  # it falls as delta rises
+        low, high = np.where(score >= -Z95, delta, low), np.where(score >= -Z95, high, delta)
     return np.asarray((low + high) / 2)
-
-
-def _score(b: Floats, c: Floats, n: Floats, delta: Floats) -> Floats:
-    """Tango's statistic of a difference; it falls as `delta` rises."""
-    linear = -b - c + (2 * n - b + c) * delta
-    constant = -c * delta * (1 - delta)
-    chance = (np.sqrt(np.maximum(0, linear**2 - 8 * n * constant)) - linear) / (4 * n)
-    variance = n * (2 * chance + delta * (1 - delta))
-    return np.asarray((b - c - n * delta) / np.sqrt(np.maximum(variance, _TINY)))
 
 
 def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:

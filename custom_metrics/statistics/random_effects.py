@@ -108,10 +108,10 @@ def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Seq
     cells = sums_by_cluster(counts.reshape(-1, 4), clusters)
     tp, fp, fn, tn = sums = cells.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = tp / (tp + fn), fp / (fp + tn), (tp + fn) / (tp + fp) if tp else np.nan
+        rates = float(tp / (tp + fn)), float(fp / (fp + tn)), float((tp + fn) / (tp + fp)) if tp else math.nan
     number = len(cells)
     if number < 2:
-        return Errors(float(rates[0]), float(rates[1]), float(rates[2]), np.full((iterations, 3), np.nan))
+        return Errors(*rates, np.full((iterations, 3), np.nan))
     middle = _scales(sums)
     apart = _scales(sums - cells) - middle
     covariance = (number - 1) / number * apart.T @ apart
@@ -120,18 +120,14 @@ def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Seq
     chance = np.array([1 / tp + 1 / fn, 1 / fp + 1 / tn, both])
     covariance += np.diag(np.maximum(chance - np.diag(covariance), 0))
     tp, fp, fn, tn = cells.T
-    of_ratio = max(1.0, min(_effective(tp + fn), _effective(tp + fp)) - 1)
+    # Kish's effective number of clusters: as many as there are where all hold equally many words
+    effective = [sizes.sum() ** 2 / np.square(sizes).sum() if sizes.any() else 0.0 for sizes in (tp + fn, tp + fp)]
     rng = np.random.default_rng(seed)
     normal = rng.standard_normal((iterations, 3)) @ _root(covariance).T
-    scale = np.stack([rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, of_ratio)], axis=-1)
-    return Errors(
-        float(rates[0]), float(rates[1]), float(rates[2]), _rates(middle + normal / np.sqrt(scale[:, [0, 0, 1]]))
+    of_rates, of_ratio = (
+        rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, max(1.0, min(effective) - 1))
     )
-
-
-def _effective(sizes: Floats) -> float:
-    """Kish's effective number of clusters of these sizes: as many as there are where all are equal."""
-    return float(sizes.sum() ** 2 / np.square(sizes).sum()) if sizes.any() else 0.0
+    return Errors(*rates, _rates(middle + normal / np.sqrt(np.stack([of_rates, of_rates, of_ratio], axis=-1))))
 
 
 def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int, seed: int) -> Errors:
@@ -146,30 +142,41 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
         ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
     """
     cells = _cells_by_language(languages)
-    scales = _scales_of(cells)
-    chances = [[_chance(cell, seed) for cell in found] for found in cells.values()]
+    scales = [_scales_of(found) for found in cells]
+    chances = [np.array([_chance(cell, seed) for cell in found]) for found in cells]
     rng = np.random.default_rng(seed)
     # the two rates, which go together, and the ratio, which is of prevalence too
     draws = [
-        _new_cell(
-            [values[:, part] for values in scales],
-            [[c[part, part] for c in found] for found in chances],
-            iterations,
-            rng,
-        )
+        _new_cell([values[:, part] for values in scales], [found[:, part, part] for found in chances], iterations, rng)
         for part in (slice(0, 2), slice(2, 3))
     ]
-    return Errors(*_expected(scales), _rates(np.concatenate(draws, axis=1)))
+    return Errors(*expected(languages), _rates(np.concatenate(draws, axis=1)))
 
 
 def expected(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> tuple[float, float, float]:
     """What :func:`predicted` expects, without draws: true and false positive rate, and precision over recall."""
-    return _expected(_scales_of(_cells_by_language(languages)))
-
-
-def _expected(scales: Sequence[Floats]) -> tuple[float, float, float]:
-    true_positive_rate, false_positive_rate, ratio = map(float, _rates(_centre(scales)[None])[0])
+    centre = _centre([_scales_of(found) for found in _cells_by_language(languages)])
+    true_positive_rate, false_positive_rate, ratio = map(float, _rates(centre[None])[0])
     return true_positive_rate, false_positive_rate, ratio
+
+
+def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> list[list[Floats]]:
+    """Of each language the counts of each model with enough answers, and those of the others together."""
+    if len(languages) < FEWEST_LANGUAGES:
+        raise ValueError(
+            f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
+        )
+    by_language = []
+    for _, models in sorted(languages.items()):
+        every = [np.asarray(models[name], dtype=float).reshape(-1, 4) for name in sorted(models)]
+        cells = [counts for counts in every if len(counts) >= FEWEST_ANSWERS]
+        rest = [counts for counts in every if len(counts) < FEWEST_ANSWERS]
+        if rest and (not cells or sum(map(len, rest)) >= FEWEST_ANSWERS):
+            cells.append(np.concatenate(rest))
+        if not sum(map(len, cells)):
+            raise ValueError("a language without annotated answers says nothing")
+        by_language.append(cells)
+    return by_language
 
 
 def _centre(values: Sequence[Floats]) -> Floats:
@@ -177,76 +184,49 @@ def _centre(values: Sequence[Floats]) -> Floats:
     return np.asarray(np.array([found.mean(axis=0) for found in values]).mean(axis=0))
 
 
-def _new_cell(
-    values: Sequence[Floats], chances: Sequence[Sequence[Floats]], iterations: int, rng: np.random.Generator
-) -> Floats:
+def _new_cell(values: Sequence[Floats], chances: Sequence[Floats], iterations: int, rng: np.random.Generator) -> Floats:
     """Draws of some outcomes in a new cell.
 
     Args:
         values: of each language (models, outcomes).
-        chances: of each language and model, (outcomes, outcomes) covariance due to chance.
+        chances: of each language (models, outcomes, outcomes) covariances due to chance.
         iterations: draws.
         rng: the generator.
     """
     counts = np.array([len(found) for found in values])
     means = np.array([found.mean(axis=0) for found in values])
     centre = _centre(values)
-    chance = np.mean([np.mean(found, axis=0) for found in chances], axis=0)
+    chance = np.mean([found.mean(axis=0) for found in chances], axis=0)
     apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
-    within_freedom = int(counts.sum()) - len(counts)
+    among_freedom, within_freedom = len(counts) - 1, int(counts.sum()) - len(counts)
     within = apart.T @ apart / within_freedom if within_freedom else chance
     among = np.cov(means, rowvar=False).reshape(within.shape)
     of_models = _positive(within - chance)
     of_languages = _positive(among - within * np.mean(1 / counts))
-    freedom = _satterthwaite(float(np.trace(of_languages)), len(counts) - 1, float(np.trace(of_models)), within_freedom)
+    # Satterthwaite's degrees of freedom of the sum of two estimated variances
+    one, other = float(np.trace(of_languages)), float(np.trace(of_models))
+    weight = one**2 / among_freedom + (other**2 / within_freedom if within_freedom else 0.0)
+    freedom = (one + other) ** 2 / weight if weight else float(among_freedom)
     scale = of_languages + of_models + among / len(counts)  # of a new cell, and of the mean itself
     normal = rng.standard_normal((iterations, len(centre))) @ _root(scale).T
     return np.asarray(centre + normal / np.sqrt(rng.chisquare(freedom, (iterations, 1)) / freedom))
 
 
-def _satterthwaite(one: float, one_freedom: int, other: float, other_freedom: int) -> float:
-    """Degrees of freedom of the sum of two estimated variances; those of the first where both are nothing."""
-    parts = [(one, one_freedom), (other, other_freedom)]
-    weight = sum(variance**2 / freedom for variance, freedom in parts if freedom)
-    return (one + other) ** 2 / weight if weight else float(one_freedom)
-
-
-def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, list[Floats]]:
-    if len(languages) < FEWEST_LANGUAGES:
-        raise ValueError(
-            f"errors can be expected from {FEWEST_LANGUAGES} languages and more, not from {len(languages)}"
-        )
-    return {language: _cells(models) for language, models in sorted(languages.items())}
-
-
-def _scales_of(cells: Mapping[str, Sequence[Floats]]) -> list[Floats]:
-    """The scales of each language's cells, (models, 3)."""
-    return [np.array([_scales(cell.sum(axis=0)) for cell in found]) for found in cells.values()]
-
-
-def _cells(models: Mapping[str, NDArray[Any]]) -> list[Floats]:
-    """The counts of each model with enough answers; those of the others together."""
-    every = [np.asarray(models[name], dtype=float).reshape(-1, 4) for name in sorted(models)]
-    cells = [counts for counts in every if len(counts) >= FEWEST_ANSWERS]
-    rest = [counts for counts in every if len(counts) < FEWEST_ANSWERS]
-    if rest and (not cells or sum(map(len, rest)) >= FEWEST_ANSWERS):
-        cells.append(np.concatenate(rest))
-    if not sum(map(len, cells)):
-        raise ValueError("a language without annotated answers says nothing")
-    return cells
-
-
-def _scales(sums: Sequence[float] | Floats) -> Floats:
+def _scales(sums: Floats) -> Floats:
     """Logits of true and false positive rate, log of precision over recall; half a word is added to each count."""
     tp, fp, fn, tn = np.moveaxis(np.asarray(sums) + 0.5, -1, 0)
     return np.stack([np.log(tp / fn), np.log(fp / tn), np.log((tp + fn) / (tp + fp))], axis=-1)
 
 
+def _scales_of(cells: Sequence[Floats]) -> Floats:
+    """(models, 3) scales of a language's cells."""
+    return _scales(np.array([cell.sum(axis=0) for cell in cells]))
+
+
 def _rates(scales: Floats) -> Floats:
     """What :func:`_scales` is of, back on the scale of rates; (n, 3)."""
     limited = np.clip(scales, -50, 50)
-    logits = 1 / (1 + np.exp(-limited[:, :2]))
-    return np.concatenate([logits, np.exp(limited[:, 2:])], axis=1)
+    return np.concatenate([1 / (1 + np.exp(-limited[:, :2])), np.exp(limited[:, 2:])], axis=1)
 
 
 def _chance(cell: Floats, seed: int) -> Floats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, compress
 from statistics import fmean
 from typing import Any
 
@@ -122,22 +122,20 @@ def mean_of_shares(figures: Sequence[Figure], error: float = math.nan) -> Figure
         A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Without bounds where a stratum has
         no ``n``.
     """
-    defined = _defined(figures)
+    defined = [figure for figure in figures if not math.isnan(figure.value)]
     if len(defined) <= 1 or not all(figure.n for figure in defined):
-        return mean_of_strata(figures, error)
-    number, mean = len(defined), fmean(figure.value for figure in defined)
-    alike = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
+        return mean_of_strata(defined, error)
+    number, mean, total = len(defined), fmean(figure.value for figure in defined), sum(figure.n for figure in defined)
+    if error == 0:
+        return Figure(mean, fmean(f.low for f in defined), fmean(f.high for f in defined), error, total)
     of_strata = math.fsum(
         (figure.value * (1 - figure.value) / (figure.n - 1)) if figure.n > 1 else mean * (1 - mean)
         for figure in defined
     )
-    if error == 0:
-        low, high = (fmean(side) for side in zip(*((figure.low, figure.high) for figure in defined), strict=True))
-        return Figure(mean, low, high, error, sum(figure.n for figure in defined))
     variance = of_strata / number**2 if math.isnan(error) else error**2
+    alike = math.fsum(1 / figure.n for figure in defined) / number**2  # times p(1 - p): the variance, were rates equal
     documents = mean * (1 - mean) / variance if variance else 1 / alike
-    low, high = wilson(mean * documents, documents)
-    return Figure(mean, low, high, math.sqrt(variance), sum(figure.n for figure in defined))
+    return Figure(mean, *wilson(mean * documents, documents), math.sqrt(variance), total)
 
 
 def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure:
@@ -159,30 +157,25 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
         A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Bounds, or the standard error, are
         ``nan`` where a stratum has none.
     """
-    defined = _defined(figures)
-    if not defined:
-        return UNDEFINED
-    if len(defined) == 1:
-        return defined[0]
+    defined = [figure for figure in figures if not math.isnan(figure.value)]
+    if len(defined) <= 1:
+        return defined[0] if defined else UNDEFINED
     number, mean = len(defined), fmean(figure.value for figure in defined)
     if math.isnan(error):
         error = math.hypot(*(figure.standard_error for figure in defined)) / number
     below = above = Z95 * error
     if math.isnan(error):
-        unknown = [
-            figure for figure in defined if math.isnan(figure.standard_error) and is_wide(figure.low, figure.high)
-        ]
-        known = [figure for figure in defined if figure not in unknown]
-        below = math.hypot(*(figure.value - figure.low for figure in known))
-        above = math.hypot(*(figure.high - figure.value for figure in known))
-        below = (below + math.fsum(figure.value - figure.low for figure in unknown)) / number
-        above = (above + math.fsum(figure.high - figure.value for figure in unknown)) / number
-    lowest, highest = (fmean(side) for side in zip(*((figure.low, figure.high) for figure in defined), strict=True))
-    documents = sum(figure.n for figure in defined)
+        wide = [math.isnan(figure.standard_error) and is_wide(figure.low, figure.high) for figure in defined]
+        below = _reach([figure.value - figure.low for figure in defined], wide)
+        above = _reach([figure.high - figure.value for figure in defined], wide)
+    lowest, highest = fmean(figure.low for figure in defined), fmean(figure.high for figure in defined)
+    bounds = max(mean - below, lowest), min(mean + above, highest)
     if math.isnan(lowest + highest):
-        return Figure(mean, math.nan, math.nan, error, documents)
-    return Figure(mean, max(mean - below, lowest), min(mean + above, highest), error, documents)
+        bounds = math.nan, math.nan
+    return Figure(mean, *bounds, error, sum(figure.n for figure in defined))
 
 
-def _defined(figures: Sequence[Figure]) -> list[Figure]:
-    return [figure for figure in figures if not math.isnan(figure.value)]
+def _reach(distances: Sequence[float], wide: Sequence[bool]) -> float:
+    """How far the bound of a mean reaches, from the distances of the strata's bounds."""
+    averaging = math.hypot(*(distance for distance, is_wide in zip(distances, wide, strict=True) if not is_wide))
+    return (averaging + math.fsum(compress(distances, wide))) / len(distances)

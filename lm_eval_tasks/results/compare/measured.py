@@ -13,8 +13,8 @@ from custom_metrics.hallucination import rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
 from custom_metrics.statistics.multiple_comparisons import is_share
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
-from custom_metrics.statistics.paired_means import compare_mean_groups, compare_means
-from custom_metrics.statistics.paired_shares import compare_share_groups
+from custom_metrics.statistics.paired_means import compare_means
+from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import Errors
 
 __all__ = ["MEAN", "RATE", "RATIO", "Measured", "compare_measured"]
@@ -112,10 +112,9 @@ def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> Pair
     """Two models on a metric of one task, or on the mean over several tasks."""
     pairs = [task.pair(first, second) for task in tasks]
     if tasks[0].kind == MEAN:
-        columns = [np.column_stack(pair) for pair in pairs]
         if all(is_share([task.values[model][:, None]]) for task in tasks for model in (first, second)):
-            return compare_share_groups(pairs)
-        return compare_means(*pairs[0]) if len(columns) == 1 else compare_mean_groups(pairs)
+            return compare_shares(pairs)
+        return compare_means(pairs)
     used = [(task, pair) for task, pair in zip(tasks, pairs, strict=True) if len(pair[0])]
     if not used:
         return NO_DIFFERENCE

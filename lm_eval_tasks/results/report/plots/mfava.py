@@ -20,7 +20,7 @@ from importlib import resources
 from typing import Any
 
 from custom_metrics import paired_rates
-from custom_metrics.statistics.correlations import FEWEST, correlate
+from custom_metrics.statistics.agreement import FEWEST, correlate
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.plots import ranges, scatter
