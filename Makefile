@@ -127,7 +127,7 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 clean:
 	rm -rf $(DEMO) $(DEV) $(VLLM) .nox mutants results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# Changes the code in one place at a time, and asks which changes the fast tests notice; MUTANTS='custom_metrics.scores.rouge*' for
+# Changes the code in one place at a time, and asks which changes the fast tests notice; MUTANTS='custom_metrics.scores.grounding*' for
 # some. `mutmut results` prints the survivors, `mutmut show NAME` one.
 MUTANTS ?=
 .PHONY: mutants fuzz fuzz-guided

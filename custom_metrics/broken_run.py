@@ -108,6 +108,15 @@ class Answered(NamedTuple):
     labels: Labels | None = None
 
 
+class Sign(NamedTuple):
+    """What of one answer is counted: in which way it is no answer (``None``: it is one), its text or a digest of it, and
+    its labels."""
+
+    kind: str | None
+    text: Hashable
+    labels: Labels | None = None
+
+
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
@@ -144,25 +153,6 @@ class Signs(NamedTuple):
         some = Counter({kind: self.kinds[kind] for kind in ("unfinished", "empty", "loop") if self.kinds[kind]})
         return some if some.total() > MOST_EMPTY_OR_LOOPING * self.total else Counter()
 
-    @property
-    def is_apart(self) -> bool:
-        """Whether too many labels differ between ``strict`` and ``robust``."""
-        return self.apart > MOST_APART * self.total
-
-
-class Sign(NamedTuple):
-    """What of one answer is counted.
-
-    Attributes:
-        kind: in which way it is no answer; ``None`` where it is one.
-        text: the answer, or a digest of it.
-        labels: what it was read as; ``None`` where answers are not read as labels.
-    """
-
-    kind: str | None
-    text: Hashable
-    labels: Labels | None = None
-
 
 def signs_of(answers: Iterable[Answered]) -> Signs:
     """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
@@ -181,16 +171,16 @@ def count(answers: Iterable[Sign]) -> Signs:
     for kind, text, labels in answers:
         total += 1
         texts.add(text)
+        is_invalid = kind is not None
         if labels is not None:
             labelled = True
             apart += labels.strict != labels.robust
-            invalid += labels.robust == INVALID
-            if labels.robust == INVALID:
+            is_invalid = labels.robust == INVALID
+            if is_invalid:
                 kind = kind or "other"
             elif kind != "loop":  # its verdict can be read
                 kind = None
-        else:
-            invalid += kind is not None
+        invalid += is_invalid
         if kind:
             kinds[kind] += 1
     return Signs(total, kinds, invalid, len(texts), labelled, apart)
@@ -216,17 +206,14 @@ def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | N
         signs: of its answers.
         prompting: how they were made. A reason that the run rules out is not named.
     """
-    facts, causes = _faults(signs), _causes(signs, prompting)
+    said = _said(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
-    if signs.are_equal:
-        facts.append(f"all {signs.total} answers are equal")
-    return f"{task}: {broken}{'; '.join(facts)}{causes}." if facts else None
+    return f"{task}: {broken}{said}." if said else None
 
 
 def faults(signs: Signs, prompting: Prompting = PROMPTED) -> str:
     """What :func:`warning` says of a run that looks broken, without a full stop; empty where it does not."""
-    facts = _faults(signs)
-    return "; ".join(facts) + _causes(signs, prompting) if facts else ""
+    return _said(signs, prompting, [])
 
 
 def are_equal(total: int, different: int) -> bool:
@@ -234,28 +221,23 @@ def are_equal(total: int, different: int) -> bool:
     return total >= FEWEST_EQUAL and different == 1
 
 
-def _faults(signs: Signs) -> list[str]:
+def _said(signs: Signs, prompting: Prompting, others: list[str]) -> str:
+    """What is wrong, `others` behind it, and the usual reasons that the run does not rule out."""
     facts, of = [], f"of {signs.total} answers"
-    if signs.is_invalid:
-        facts.append(f"{signs.invalid} {of} are {'Invalid' if signs.labelled else 'no answers'} ({_list(signs.kinds)})")
-    elif some := signs.unusable:
-        facts.append(f"{some.total()} {of} are empty or loop ({_list(some)})")
-    if signs.is_apart:
-        facts.append(f"strict and robust differ on {signs.apart} {of}: they are not in the prompt's own words")
-    return facts
-
-
-def _causes(signs: Signs, prompting: Prompting) -> str:
-    """The usual reasons that the run does not rule out."""
     kinds = signs.kinds if signs.is_invalid else signs.unusable
-    causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()] + [_TEMPLATE] * signs.is_apart
+    listed = ", ".join(f"{number} {_SAID[kind]}" for kind, number in kinds.most_common())
+    if signs.is_invalid:
+        facts.append(f"{signs.invalid} {of} are {'Invalid' if signs.labelled else 'no answers'} ({listed})")
+    elif kinds:
+        facts.append(f"{kinds.total()} {of} are empty or loop ({listed})")
+    causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
+    if signs.apart > MOST_APART * signs.total:
+        facts.append(f"strict and robust differ on {signs.apart} {of}: they are not in the prompt's own words")
+        causes.append(_TEMPLATE)
     if prompting.chat_template:
         causes = [_UNTUNED if cause == _TEMPLATE else cause for cause in causes]
-    return f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes and prompting.here else ""
-
-
-def _list(kinds: Counter[str]) -> str:
-    return ", ".join(f"{count} {_SAID[kind]}" for kind, count in kinds.most_common())
+    reasons = f". Usual reasons: {'; '.join(dict.fromkeys(causes))}" if causes and prompting.here else ""
+    return "; ".join([*facts, *others]) + reasons
 
 
 # ---------------------------------------------------------------------------------------------- answers that run in circles
@@ -288,14 +270,8 @@ def is_repetitive(text: str, language: str | None = None) -> bool:
     numbers = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     sequence = np.array([numbers[token] for token in tokens])
     for period in range(1, min(_LONGEST_PERIOD, len(sequence) // _COPIES) + 1):
-        repeated = sequence[period:] == sequence[:-period]
-        needed = max((_COPIES - 1) * period, _LOOP_WORDS - period)
-        if _longest_run(repeated) >= needed:
+        breaks = np.flatnonzero(sequence[period:] != sequence[:-period])
+        longest = np.max(np.diff(breaks, prepend=-1, append=len(sequence) - period)) - 1
+        if longest >= max((_COPIES - 1) * period, _LOOP_WORDS - period):
             return True
     return False
-
-
-def _longest_run(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
-    breaks = np.flatnonzero(~flags)
-    edges = np.concatenate(([-1], breaks, [len(flags)]))
-    return int(np.max(np.diff(edges))) - 1

@@ -136,7 +136,7 @@ def compare_rates(
         centred = part.values - part.shares
         shift = np.concatenate([counts @ centred for counts in draws(len(centred), place, iterations, seed)])
         shift = shift / len(centred) * stretch
-        both, can_be = part.rates(part.shares + np.concatenate([shift, -shift]))
+        both, can_be = part.rates(part.shares + np.concatenate([shift, -shift]), rate)
         drawn += (both[:, 0] - both[:, 1]) / len(known)
         possible &= can_be
     first, second = map(float, np.mean([part.observed for part in known], axis=0))
@@ -159,22 +159,20 @@ class _Corrected(NamedTuple):
     """Flagged shares of two models in a language, and how they are corrected.
 
     Attributes:
+        part: the models' answers, and the detector's errors.
+        errors: the latter.
         values: (articles, 2) linearised flagged shares.
         shares: (2,) their means.
         observed: (2,) corrected rates.
         slope: of the rate at the expected errors: what a difference of flagged shares is multiplied by.
-        errors: of the detector.
-        clipped: whether the rate is Rogan and Gladen's.
-        expected: see :class:`RateStratum`.
     """
 
+    part: RateStratum
+    errors: Errors
     values: Floats
     shares: Floats
     observed: Floats
     slope: float
-    errors: Errors
-    clipped: bool
-    expected: bool
 
     @classmethod
     def of(cls, part: RateStratum, rate: str) -> _Corrected | None:
@@ -184,21 +182,20 @@ class _Corrected(NamedTuple):
             return None
         values = np.column_stack([linearised(counts[:, 0], counts[:, 1]) for counts in (part.first, part.second)])
         shares = values.mean(axis=0)
-        observed, slope, clipped = errors.ratio * shares, errors.ratio, rate == RATES[2]
-        if clipped:
-            rates = errors.true_positive_rate, errors.false_positive_rate
-            observed = np.array([rogan_gladen_rate(share, *rates) for share in shares])
-            slope = 1 / (rates[0] - rates[1]) if rates[0] > rates[1] else math.nan
-        if np.isnan(observed).any() or math.isnan(slope):
-            return None
-        return cls(values, shares, observed, slope, errors, clipped, part.expected)
+        observed, slope = errors.ratio * shares, errors.ratio
+        if rate == RATES[2]:
+            true_positives, false_positives, _, _ = errors
+            observed = np.array([rogan_gladen_rate(share, true_positives, false_positives) for share in shares])
+            slope = 1 / (true_positives - false_positives) if true_positives > false_positives else math.nan
+        undefined = np.isnan(observed).any() or math.isnan(slope)
+        return None if undefined else cls(part, errors, values, shares, observed, slope)
 
-    def rates(self, shares: Floats) -> tuple[Floats, Any]:
+    def rates(self, shares: Floats, rate: str) -> tuple[Floats, Any]:
         """Corrected rates of drawn shares (2 * iterations, 2), with the same draw of errors for both; and which can be."""
         true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
-        if not self.clipped:
+        if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
         rates, fits = drawn_rates(shares, true_positives, false_positives)
-        can_be = fits.all(axis=1) if self.expected else (true_positives > false_positives)[:, 0]
+        can_be = fits.all(axis=1) if self.part.expected else (true_positives > false_positives)[:, 0]
         # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
         return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)

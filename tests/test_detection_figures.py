@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.reading.spans import CATEGORIES, Span
+from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
-from custom_metrics.scores.detection import WordCounts, count_categories, count_words
+from custom_metrics.scores.detection import WordCounts, count_words
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.statistics.intervals import resampled_sums, spread
 
@@ -61,17 +61,6 @@ def test_words_are_counted_by_what_both_sides_say() -> None:
     assert all(type(count) is int for count in found)
     assert count_words(TEXT, "de", FOUND, GOLD) == WordCounts(3, 0, 1, 2)
     assert count_words("我不知道", "zh", [Span(0, 1)], []) == WordCounts(0, 0, 1, len(words("我不知道", "zh")) - 1)
-
-
-def test_words_of_a_category_are_true_where_both_say_it() -> None:
-    found = count_categories(TEXT, "de", GOLD, FOUND)
-    assert list(found) == list(CATEGORIES)
-    assert found["entity"] == (1, 0, 0, 5)
-    assert found["relation"] == (1, 0, 1, 4)
-    assert found["invented"] == (0, 2, 0, 4)
-    assert found["subjective"] == (0, 0, 0, 6)
-    chinese = count_categories("我不知道", "zh", [Span(0, 1, "entity")], [])
-    assert chinese["entity"] == (0, 0, 1, len(words("我不知道", "zh")) - 1)
 
 
 def doc(text: str, spans: list[Span]) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from custom_metrics.scores.aggregations import defined_mean
-from custom_metrics.scores.grounding import k_precision, process_results, process_results_with_retrieval
-from custom_metrics.scores.rouge import rouge1, rouge1_of_all
+from custom_metrics.scores.grounding import k_precision, process_results, process_results_with_retrieval, rouge1
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.clapnq.dataset import load
@@ -125,7 +124,7 @@ def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[s
         assert published(answer, groundings) == 0.0  # rouge_score's 0/0
     else:
         assert value == published(answer, groundings)
-    assert rouge1_of_all([answer], " ".join(groundings)) == rouge1(answer, " ".join(groundings))
+    assert rouge1(groundings, answer) == rouge1(["\n".join(groundings)], answer)
 
 
 @pytest.mark.parametrize("answerable", [True, False])

@@ -1,8 +1,9 @@
-"""Harness filters: each reads something out of all responses of a task at once."""
+"""Harness filters: each reads something out of every response of a task, by itself and with its document."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.filter import Filter
@@ -13,18 +14,21 @@ from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import nomiracl_label, robust_label
 from custom_metrics.scores.judging import UNREAD, read_preference, read_rating
 
-__all__ = ["Abstention", "CopiedAnswer", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel"]
-
-Responses = Iterable[Sequence[Any]]
+__all__ = ["Abstention", "CopiedAnswer", "FinalAnswer", "JudgePreference", "JudgeRating", "NomiraclLabel", "label_of"]
 
 
-def _each(
-    resps: Responses, docs: Iterable[dict[str, Any]], read: Callable[[Any, dict[str, Any]], str]
-) -> list[list[str]]:
-    return [[read(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)]
+class _Reader(Filter):  # type: ignore[misc]
+    @abstractmethod
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        """What a response becomes."""
+
+    def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
+        return [
+            [self.read(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)
+        ]
 
 
-class NomiraclLabel(Filter):  # type: ignore[misc]
+class NomiraclLabel(_Reader):
     """``nomiracl_label``: each response becomes one of the three NoMIRACL labels.
 
     Args:
@@ -36,10 +40,8 @@ class NomiraclLabel(Filter):  # type: ignore[misc]
             raise ValueError(f"filter nomiracl_label: parser must be 'strict' or 'robust', got {parser!r}")
         self.parser = parser
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        if self.parser == "strict":
-            return _each(resps, docs, lambda response, _: nomiracl_label(response))
-        return _each(resps, docs, label_of)
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        return nomiracl_label(response) if self.parser == "strict" else label_of(response, doc)
 
 
 def label_of(response: Any, doc: Mapping[str, Any]) -> str:
@@ -49,7 +51,7 @@ def label_of(response: Any, doc: Mapping[str, Any]) -> str:
     return robust_label(response, doc.get("language"), question if isinstance(question, str) else None, passages)
 
 
-class Abstention(Filter):  # type: ignore[misc]
+class Abstention(_Reader):
     """``abstention``: a response that abstains becomes one fixed word; any other stays as it is.
 
     Args:
@@ -61,22 +63,19 @@ class Abstention(Filter):  # type: ignore[misc]
         self.label = label
         self.language = language
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        def read(response: Any, doc: dict[str, Any]) -> str:
-            text = response if isinstance(response, str) else ""
-            return self.label if is_abstention(final_answer(text), self.language or doc.get("language")) else text
-
-        return _each(resps, docs, read)
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        text = response if isinstance(response, str) else ""
+        return self.label if is_abstention(final_answer(text), self.language or doc.get("language")) else text
 
 
-class FinalAnswer(Filter):  # type: ignore[misc]
+class FinalAnswer(_Reader):
     """``final_answer``: the response without reasoning blocks and chat debris (see ``custom_metrics.reading.response``)."""
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        return _each(resps, docs, lambda response, _: final_answer(response))
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        return final_answer(response)
 
 
-class CopiedAnswer(Filter):  # type: ignore[misc]
+class CopiedAnswer(_Reader):
     """``copied_answer``: the version of the response that has most in common with the document's ``answer``: the whole
     response, what follows its reasoning, or its final answer.
 
@@ -84,26 +83,23 @@ class CopiedAnswer(Filter):  # type: ignore[misc]
     model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these too.
     """
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        def read(response: Any, doc: dict[str, Any]) -> str:
-            final = final_answer(response)
-            if final == response or not isinstance(response, str):
-                return final
-            readings = dict.fromkeys((response, after_reasoning(response), final))
-            return max(readings, key=lambda text: align(*parse(text), doc["answer"]).similarity)
-
-        return _each(resps, docs, read)
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        final = final_answer(response)
+        if final == response or not isinstance(response, str):
+            return final
+        readings = dict.fromkeys((response, after_reasoning(response), final))
+        return max(readings, key=lambda text: align(*parse(text), doc["answer"]).similarity)
 
 
-class JudgeRating(Filter):  # type: ignore[misc]
+class JudgeRating(_Reader):
     """``judge_rating``: a judge's reply becomes ``"1"`` to ``"4"``, or ``"unread"``."""
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        return _each(resps, docs, lambda response, _: str(read_rating(response) or UNREAD))
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        return str(read_rating(response) or UNREAD)
 
 
-class JudgePreference(Filter):  # type: ignore[misc]
+class JudgePreference(_Reader):
     """``judge_preference``: a judge's reply about two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
 
-    def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        return _each(resps, docs, lambda response, _: read_preference(response) or UNREAD)
+    def read(self, response: Any, doc: Mapping[str, Any]) -> str:
+        return read_preference(response) or UNREAD

@@ -7,12 +7,9 @@ with an empty denominator is ``nan``, never 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from custom_metrics.statistics.figures import Figure, mean_figure, rows_of_mean, share_figure
-
-if TYPE_CHECKING:
-    from custom_metrics.statistics.figures import Rows
+from custom_metrics.statistics.figures import Figure, Rows, mean_figure, rows_of_mean, share_figure
 
 __all__ = ["Aggregation", "defined_mean", "defined_share"]
 

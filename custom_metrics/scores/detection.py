@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import CATEGORIES, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
@@ -44,14 +45,8 @@ __all__ = [
 
 
 class WordCounts(NamedTuple):
-    """Words of one document or of many, by what they are and what the detector says.
-
-    Attributes:
-        tp: hallucinated and flagged.
-        fp: flagged, but fine.
-        fn: hallucinated, but not flagged.
-        tn: fine and not flagged.
-    """
+    """Words of one document or of many: hallucinated and flagged (tp), flagged but fine (fp), hallucinated but not flagged
+    (fn), and neither (tn)."""
 
     tp: int
     fp: int
@@ -91,32 +86,23 @@ class WordCounts(NamedTuple):
 
 def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
     """Count the words of one text. Spans are in characters of it."""
+    return _counted((a is not None, b is not None) for a, b in _categories(text, language, gold, found))
+
+
+def _categories(
+    text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]
+) -> list[tuple[str | None, str | None]]:
+    """Of each word the annotators' category and the detector's; ``None`` outside of their spans."""
     places = words(text, language)
-    pairs = zip(covered(places, gold), covered(places, found), strict=True)
-    counts = Counter((a is not None, b is not None) for a, b in pairs)
+    return list(zip(covered(places, gold), covered(places, found), strict=True))
+
+
+def _counted(words: Iterable[tuple[bool, bool]]) -> WordCounts:
+    counts = Counter(words)
     return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
 
-def count_categories(
-    text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]
-) -> dict[str, WordCounts]:
-    """Count the words of one text by category. A true positive has the same category on both sides."""
-    places = words(text, language)
-    pairs = list(zip(covered(places, gold), covered(places, found), strict=True))
-    return {
-        category: WordCounts(
-            sum(a == category == b for a, b in pairs),
-            sum(b == category != a for a, b in pairs),
-            sum(a == category != b for a, b in pairs),
-            sum(a != category != b for a, b in pairs),
-        )
-        for category in CATEGORIES
-    }
-
-
 # ------------------------------------------------------------------------------------------------ the harness's metrics
-
-_METRICS = ("f1", "precision", "recall")
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -139,64 +125,57 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
     """The values of :func:`process_results`, from the spans of :func:`annotated_and_found`."""
     counts = count_words(doc["answer"], doc["language"], gold, found)
-    return {**_values(counts, list(counts), doc), **_faithful(kind, doc)}
+    return _values(counts, list(counts), kind, doc)
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``."""
+    """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``. A true positive has the
+    same category on both sides."""
     gold, found, kind = annotated_and_found(doc, results)
-    by_category = count_categories(doc["answer"], doc["language"], gold, found)
-    counts = [list(by_category[category]) for category in CATEGORIES]
-    total = WordCounts(*(sum(of_category) for of_category in zip(*counts, strict=True)))
-    return {**_values(total, counts, doc), **_faithful(kind, doc)}
+    pairs = _categories(doc["answer"], doc["language"], gold, found)
+    counts = [_counted((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
+    return _values(WordCounts(*map(sum, zip(*counts, strict=True))), [*map(list, counts)], kind, doc)
 
 
-def _values(total: WordCounts, counts: list[Any], doc: Mapping[str, Any]) -> dict[str, Any]:
-    of_document = 1.0 if math.isnan(total.f1) else total.f1
-    carried = CountsOfCluster(counts, doc.get("passage", ""))
-    return {"f1": FloatWithCounts(of_document, carried), "precision": carried, "recall": carried}
+def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, Any]) -> dict[str, Any]:
+    passage = doc.get("passage", "")
+    carried = CountsOfCluster(counts, passage)
+    return {
+        "f1": FloatWithCounts(1.0 if math.isnan(total.f1) else total.f1, carried),
+        "precision": carried,
+        "recall": carried,
+        "altered_rate": FloatOfCluster(kind in ("edited", "lost"), passage),
+        "lost_rate": FloatOfCluster(kind == "lost", passage),
+    }
 
 
 def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple[list[Span], list[Span], str]:
-    """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment.
-
-    Args:
-        doc, results: see :func:`process_results`.
-    """
+    """The annotators' spans, those of a tagged text, both in characters of the answer, and the kind of its alignment."""
     gold = [span_of([span["start"], span["end"], span["category"]]) for span in doc["spans"]]
     text, spans = parse(results[0])
     alignment = align(text, spans, doc["answer"])
     return gold, alignment.spans, alignment.kind
 
 
-def _faithful(kind: str, doc: Mapping[str, Any]) -> dict[str, float]:
-    said = {"altered_rate": kind in ("edited", "lost"), "lost_rate": kind == "lost"}
-    return {name: FloatOfCluster(value, doc.get("passage", "")) for name, value in said.items()}
-
-
-def _above_and_below(metric: str, counts: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _above_and_below(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """What is above and below the line in a metric of counts (..., 4)."""
     tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 
 
-def _binary(metric: str, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The metric of summed counts (..., 4)."""
-    top, bottom = _above_and_below(metric, counts)
-    with np.errstate(invalid="ignore"):  # 0/0
-        return np.asarray(top / bottom)
-
-
-def _macro(metric: str, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Mean of the metric of summed counts (..., categories, 4) over the categories that occur in the annotations.
+def _score(metric: str, counts: NDArray[Any], by_category: bool) -> NDArray[Any]:
+    """The metric of summed counts (..., 4); of (..., categories, 4) its mean over the categories that people marked.
 
     One of them that is never flagged has precision 0 here: left out, it would reward a detector for flagging only what it
     is sure of.
     """
-    occurs = counts[..., 0] + counts[..., 2] > 0
-    values = np.where(occurs, np.nan_to_num(_binary(metric, counts)), 0.0)
+    top, bottom = _above_and_below(metric, counts)
     with np.errstate(invalid="ignore"):  # 0/0
-        return np.asarray(values.sum(axis=-1) / occurs.sum(axis=-1))
+        values = np.asarray(top / bottom)
+        if not by_category:
+            return values
+        occurs = counts[..., 0] + counts[..., 2] > 0
+        return np.asarray(np.where(occurs, np.nan_to_num(values), 0.0).sum(axis=-1) / occurs.sum(axis=-1))
 
 
 def _frozen(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
@@ -213,10 +192,11 @@ def _figure(values: tuple[Any, ...], clusters: tuple[Any, ...] | None, metric: s
     counts = np.asarray(values, dtype=float)
     if not counts.size:
         return UNDEFINED
-    score = partial(_macro if counts.ndim == 3 else _binary, metric)
     flat = sums_by_cluster(counts.reshape(len(counts), -1), clusters)
     resampled = resampled_sums(flat).reshape(-1, *counts.shape[1:])
-    return Figure(float(score(counts.sum(axis=0))), *spread(score(resampled)), n=len(counts))
+    by_category = counts.ndim == 3
+    value = float(_score(metric, counts.sum(axis=0), by_category))
+    return Figure(value, *spread(_score(metric, resampled, by_category)), n=len(counts))
 
 
 def _rows(values: Sequence[Any], metric: str) -> Rows:
@@ -233,7 +213,8 @@ def _aggregation(metric: str) -> Aggregation:
     return Aggregation(metric, lambda values: _figure(*_frozen(values), metric), lambda values: _rows(values, metric))
 
 
-f1, precision, recall = (_aggregation(metric) for metric in _METRICS)
+_METRICS = ("f1", "precision", "recall")
+f1, precision, recall = map(_aggregation, _METRICS)
 """A metric of word counts summed over documents."""
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, mean_figure
-from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
+from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster, wilson
 
 __all__ = [
     "ASPECTS",
@@ -63,20 +64,15 @@ _MORE = re.compile(r"\b(?:rating|score|preference|tie|(?:to|or) [1-4AB])\b", re.
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4}
 
 
-def _named(names: str) -> re.Pattern[str]:
-    return re.compile(rf"{_LEAD}(?:{names}){_OF}{_IS}(?P<rest>.*)", re.I | re.M)
+def _patterns(names: str, verdict: str) -> tuple[re.Pattern[str], ...]:
+    """A line that names its verdict, with the rest of it; that verdict at the beginning; a verdict alone in a line."""
+    named = re.compile(rf"{_LEAD}(?:{names}){_OF}{_IS}(?P<rest>.*)", re.I | re.M)
+    alone = re.compile(rf"[\s\"'\[({{]{{0,9}}{verdict}{_CLOSED}", re.I)
+    return named, re.compile(verdict + _END, re.I), alone
 
 
-def _alone(verdict: str) -> re.Pattern[str]:
-    return re.compile(rf"[\s\"'\[({{]{{0,9}}{verdict}{_CLOSED}", re.I)
-
-
-def _first(verdict: str) -> re.Pattern[str]:
-    return re.compile(verdict + _END, re.I)
-
-
-_RATING = _named("rating|score"), _first(_NUMBER), _alone(_NUMBER)
-_PREFERENCE = _named("preference|preferred(?: answer| response)?"), _first(_CHOICE), _alone(_CHOICE)
+_RATING = _patterns("rating|score", _NUMBER)
+_PREFERENCE = _patterns("preference|preferred(?: answer| response)?", _CHOICE)
 
 
 def read_rating(text: str | None) -> int | None:
@@ -178,15 +174,6 @@ def _aggregation(name: str, figure: Callable[[tuple[Value, ...]], Figure]) -> Ag
     return Aggregation(name, lambda values: computed(tuple(map(tuple, values))))
 
 
-def _sums_by_question(values: Iterable[tuple[Any, int, int]]) -> list[tuple[int, int]]:
-    """(hits, counted) of each question that has a counted one."""
-    sums: dict[Any, tuple[int, int]] = {}
-    for question, hit, counted in values:
-        hits, total = sums.get(question, (0, 0))
-        sums[question] = hits + hit, total + counted
-    return [question for question in sums.values() if question[1]]
-
-
 def _win_rate(values: tuple[Value, ...]) -> Figure:
     """The mean over questions of a system's wins over its verdicts there; ties are no wins (Appendix A.2)."""
     verdicts: dict[Any, list[float]] = {}
@@ -203,16 +190,17 @@ def _win_rate(values: tuple[Value, ...]) -> Figure:
 
 def _share(values: tuple[Value, ...]) -> Figure:
     """A share of verdicts; bounds from a bootstrap over questions."""
-    questions = _sums_by_question(values)
-    hits, counted = (sum(question[place] for question in questions) for place in (0, 1))
+    sums = sums_by_cluster(np.array([counts for _, *counts in values]).reshape(-1, 2), [name for name, *_ in values])
+    sums = sums[sums[:, 1] > 0]
+    hits, counted = map(int, sums.sum(axis=0))
     if not counted:
         return UNDEFINED
     low = high = error = math.nan
-    if len(questions) > 1:
-        sums = resampled_sums(np.array(questions))
-        low, high, error = spread(sums[:, 0] / sums[:, 1])
+    if len(sums) > 1:
+        resampled = resampled_sums(sums)
+        low, high, error = spread(resampled[:, 0] / resampled[:, 1])
     if hits in (0, counted):  # a bootstrap of these would say 0 to 0; so many questions, whatever was said of each
-        low, high = wilson(len(questions) if hits else 0, len(questions))
+        low, high = wilson(len(sums) if hits else 0, len(sums))
     return Figure(hits / counted, low, high, error, counted)
 
 
@@ -227,26 +215,21 @@ def _flips(values: tuple[Value, ...]) -> Figure:
 
 def _f_plus_a(values: tuple[Value, ...]) -> Figure:
     """The harmonic mean of the two aspects' means."""
-    questions: dict[Any, list[float]] = {}
-    for question, aspect, rating in values:
-        if rating is not None:
-            sums = questions.setdefault(question, [0.0, 0, 0.0, 0])
-            place = 2 * ASPECTS.index(aspect)
-            sums[place], sums[place + 1] = sums[place] + rating, sums[place + 1] + 1
-    if not questions:
-        return UNDEFINED
-    clusters = np.array(list(questions.values()), dtype=float)
-    value = float(_harmonic(clusters.sum(0)[None])[0])
+    rated = [(question, aspect, rating) for question, aspect, rating in values if rating is not None]
+    rows = np.zeros((len(rated), len(ASPECTS), 2))
+    for row, (_, aspect, rating) in zip(rows, rated, strict=True):
+        row[ASPECTS.index(aspect)] = rating, 1
+    clusters = sums_by_cluster(rows.reshape(-1, 4), [question for question, *_ in rated])
+    value = float(_harmonic(clusters.sum(axis=0)[None])[0])
     if math.isnan(value):
         return UNDEFINED
-    return Figure(value, *spread(_harmonic(resampled_sums(clusters))), len(questions))
+    return Figure(value, *spread(_harmonic(resampled_sums(clusters))), len(clusters))
 
 
-def _harmonic(sums: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _harmonic(sums: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(invalid="ignore"):  # 0/0
         first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
-        harmonic: np.ndarray[Any, Any] = 2 * first * second / (first + second)
-    return harmonic
+        return np.asarray(2 * first * second / (first + second))
 
 
 f_plus_a = _aggregation("f_plus_a", _f_plus_a)

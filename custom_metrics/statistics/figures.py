@@ -51,12 +51,9 @@ class Figure(NamedTuple):
         Args:
             denominator: what the documents are that count, in words.
         """
-        parts = {name: getattr(self, name) for name in ("value", "low", "high", "standard_error")}
-        return {
-            **{name: None if math.isnan(part) else float(part) for name, part in parts.items()},
-            "n": self.n,
-            "denominator": denominator,
-        }
+        parts = zip(self._fields, self[:4], strict=False)
+        known = {name: None if math.isnan(part) else float(part) for name, part in parts}
+        return {**known, "n": self.n, "denominator": denominator}
 
 
 UNDEFINED = Figure(math.nan)

@@ -24,20 +24,18 @@ RETRIEVERS = "lm_eval_grounded.retrievers"
 
 _OURS = "lm-eval-grounded"
 _KIND = {DETECTORS: "detector", RETRIEVERS: "retriever"}
-_NAME = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9_.-]*"
-)  # no "/", which models of the hub have, no ":" and "+", which names end at
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # no "/", as models of the hub; names end at ":" and "+"
 
 
 class Offer(NamedTuple):
-    """A name that a package offers, and what it stands for.
+    """A name that a package offers.
 
     Attributes:
         name: what a user types.
         kind: ``detector`` or ``retriever``.
         package: the distribution that offers it, and its version.
         ours: whether that is this one.
-        entry: module and object, not imported yet.
+        entry: what it stands for: module and object, not imported yet.
     """
 
     name: str
@@ -85,10 +83,8 @@ def load(offer: Offer) -> Any:
     try:
         return offer.entry.load()
     except Exception as error:  # somebody else's module may raise anything
-        why = (str(error).splitlines() or [""])[0]
-        raise UsageError(
-            f"{offer.kind} {offer.name}: {offer} cannot be imported: {type(error).__name__}: {why}"
-        ) from error
+        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise UsageError(f"{offer.kind} {offer.name}: {offer} cannot be imported: {why}") from error
 
 
 @lru_cache(maxsize=8)
@@ -96,11 +92,11 @@ def _offers(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[Offer, ...]
     """Name to its offers, of the packages on a path."""
     from importlib.metadata import entry_points
 
-    found: dict[str, list[Offer]] = {}
+    found: dict[str, tuple[Offer, ...]] = {}
     for entry in entry_points(group=group):
         if entry.dist is not None and _NAME.fullmatch(entry.name):
             package = entry.dist.metadata["Name"] or "?"
             ours = package.casefold().replace("_", "-") == _OURS
             offer = Offer(entry.name, _KIND[group], f"{package} {entry.dist.version}", ours, entry)
-            found.setdefault(entry.name, []).append(offer)
-    return {name: tuple(offers) for name, offers in found.items()}
+            found[entry.name] = (*found.get(entry.name, ()), offer)
+    return found

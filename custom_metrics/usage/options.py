@@ -9,7 +9,7 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 
-__all__ = ["known_instead", "misspelt", "refuse_unknown", "signature_of", "takes_any"]
+__all__ = ["known_instead", "misspelt", "refuse_unknown", "signature_of"]
 
 
 def known_instead(name: str, known: Collection[str]) -> str:
@@ -29,14 +29,9 @@ def misspelt(name: str, known: Collection[str]) -> str | None:
     """
     from rapidfuzz.distance import OSA
 
-    given = _plain(name)
-    best: tuple[int, str] | None = None
-    for each in known:
-        plain = _plain(each)
-        edits = OSA.distance(given, plain)
-        if edits <= (len(plain) >= 5) + (len(plain) >= 10) and (best is None or edits < best[0]):
-            best = (edits, each)
-    return best[1] if best else None
+    edits = {each: OSA.distance(_plain(name), _plain(each)) for each in known}
+    near = [each for each in known if edits[each] <= (len(_plain(each)) >= 5) + (len(_plain(each)) >= 10)]
+    return min(near, key=edits.__getitem__, default=None)
 
 
 def refuse_unknown(
@@ -53,11 +48,13 @@ def refuse_unknown(
     signature = signature_of(made)
     if signature is None:
         return
-    known = _parameters(made)
-    if takes_any(signature):  # and hands them to its base classes
-        known += [name for base in getattr(made, "__mro__", ())[1:-1] for name in _parameters(base.__init__)]
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    bases = getattr(made, "__mro__", ())[1:-1] if takes_any else ()  # to which it hands what it does not know
+    signatures = [signature, *map(signature_of, (base.__init__ for base in bases))]
+    parameters = [each for found in signatures if found is not None for each in found.parameters.values()]
+    known = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
     for name in sorted(set(given) - set(known)):
-        if not takes_any(signature):
+        if not takes_any:
             raise error(f"{what}: no option {name!r}{known_instead(name, known)}")
         near = misspelt(name, known)
         if near is not None and len(near) >= _LONG:
@@ -72,18 +69,7 @@ def signature_of(made: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def takes_any(signature: inspect.Signature) -> bool:
-    """Whether options of any name are taken."""
-    return any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
-
-
-def _parameters(made: Callable[..., Any]) -> list[str]:
-    signature = signature_of(made)
-    return [] if signature is None else [each.name for each in signature.parameters.values() if each.kind not in _REST]
-
-
 _LONG = 8  # letters: sglang has both dp_size and pp_size
-_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def _plain(name: str) -> str:

@@ -14,7 +14,6 @@ import re
 import shlex
 import unicodedata
 from itertools import groupby
-from operator import itemgetter
 
 __all__ = ["SURROGATE", "on_one_line", "printable", "shell_word", "without_surrogates"]
 
@@ -37,19 +36,17 @@ def shell_word(text: str) -> str:
     """A word of a POSIX shell that stands for the text. What a terminal would act on is written as ``printf`` reads it."""
     if printable(text) == text:
         return shlex.quote(text)
-    acts = [printable(character) != character for character in text]
     parts = []
-    for does, group in groupby(zip(acts, text, strict=True), key=itemgetter(0)):
-        part = "".join(character for _, character in group)
+    for acts, group in groupby(text, key=lambda character: printable(character) != character):
+        part = "".join(group)
         octal = "".join(f"\\{byte:03o}" for byte in part.encode("utf-8", "surrogatepass"))
-        parts.append(f"\"$(printf '{octal}')\"" if does else shlex.quote(part))
+        parts.append(f"\"$(printf '{octal}')\"" if acts else shlex.quote(part))
     return "".join(parts)
 
 
 def _shown(character: str, kept: str) -> str:
-    if character.isprintable() or character in kept or character in _JOINERS:
-        return character
-    if unicodedata.category(character) == "Zs":  # spaces of other widths
+    shown = character.isprintable() or character in kept or character in _JOINERS
+    if shown or unicodedata.category(character) == "Zs":  # spaces of other widths
         return character
     escape = json.dumps(character)[1:-1]
     return f"\\u{ord(character):04x}" if escape == character else escape  # JSON lets U+007F stand

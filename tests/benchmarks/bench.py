@@ -103,8 +103,7 @@ def rouge() -> None:
     """ROUGE of the 600 dev documents against rouge_score called per pair."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    from custom_metrics.scores.grounding import score_answer
-    from custom_metrics.scores.rouge import tokens
+    from custom_metrics.scores.grounding import score_answer, tokens
     from lm_eval_tasks.clapnq.dataset import load
 
     documents = list(load(mirror=str(SHARED / "hub"))["evaluation"])
