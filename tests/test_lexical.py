@@ -532,7 +532,7 @@ def test_training_gives_the_same_bytes_whatever_the_order() -> None:
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm", reason="training needs lm-eval-grounded[train]")
     from lm_eval_tasks.cli import main
-    from lm_eval_tasks.commands.train import lexical as driver
+    from lm_eval_tasks.detection import labelled_answers as driver
 
     some = [d for d in driver.labelled_answers("sample") if d.language in ("de", "fi", "fr", "tr")]
     monkeypatch.setattr(driver, "labelled_answers", lambda mirror: some)

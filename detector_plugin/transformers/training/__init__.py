@@ -9,34 +9,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.transformers.engines.runner import reads_types
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.token_classifier import TransformersDetector
+from detector_plugin.transformers.training import saving
 from detector_plugin.transformers.training.base import Base, load_base
-from detector_plugin.transformers.training.card import Ingredient, card
 from detector_plugin.transformers.training.examples import LABELS, Examples, collated, examples_of
 from detector_plugin.transformers.training.measuring import (
     TOO_LONG,
-    Row,
     best_threshold,
     measure,
     not_calibrated,
     short_enough,
 )
 from detector_plugin.transformers.training.recipe import Recipe
-from detector_plugin.transformers.training.saving import (
-    CHECKPOINTS,
-    claim,
-    replace_text,
-    save,
-    settings_of,
-    write_calibration,
-    write_record,
-)
+from detector_plugin.transformers.training.saving import Ingredient, Trained
 from detector_plugin.transformers.training.splitting import Parts, synthetic
 from detector_plugin.transformers.training.trainer import (
     TrainingFailed,
@@ -49,25 +40,9 @@ from detector_plugin.transformers.training.trainer import (
     trainer_class,
 )
 
-__all__ = ["Trained", "train_detector"]
+__all__ = ["train_detector"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
-
-class Trained(NamedTuple):
-    """A finished training.
-
-    Attributes:
-        folder: of the detector.
-        threshold: a token is flagged from this probability on.
-        rows: the held-out figures.
-        files: that were written.
-    """
-
-    folder: Path
-    threshold: float
-    rows: list[Row]
-    files: list[Path]
 
 
 def train_detector(
@@ -80,7 +55,6 @@ def train_detector(
     without: Sequence[str] = (),
     ingredients: Sequence[Ingredient] = (),
     calibrate: bool = False,
-    progress: bool = True,
 ) -> Trained | None:
     """Train a detector, choose its threshold, measure it, and write its folder.
 
@@ -91,11 +65,10 @@ def train_detector(
         recipe: what to train, and how.
         folder: of the detector.
         seed: of weights, dropout and the order of examples.
-        made_up: documents to make of others, see :mod:`detector_plugin.transformers.training.splitting.synthetic`.
+        made_up: documents to make of others, see :func:`detector_plugin.transformers.training.splitting.synthetic`.
         without: what was left out whole, for the card.
         ingredients: what data went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.
-        progress: show progress bars on a terminal.
 
     Returns:
         What was made; ``None`` in the other processes of ``accelerate launch``, which do not measure.
@@ -108,114 +81,93 @@ def train_detector(
         library(needed, "train")
     if calibrate and not parts.measure and not parts.left_out:
         raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
-    transformers = library("transformers")
+    torch, transformers = library("torch"), library("transformers")
     made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
     precision = precision_of(recipe)
     hallucinated = any(document.spans for document in parts.choose)
-    arguments = arguments_of(recipe, precision, folder / CHECKPOINTS, seed, bool(parts.choose), hallucinated)
+    arguments = arguments_of(recipe, precision, folder / saving.CHECKPOINTS, seed, bool(parts.choose), hallucinated)
     with arguments.main_process_first():
         if arguments.should_save:
-            claim(folder, settings_of(recipe, seed, [*parts.learn, *made, *parts.choose]))
+            saving.claim(folder, saving.settings_of(recipe, seed, [*parts.learn, *made, *parts.choose]))
     transformers.set_seed(seed)
     base = load_base(recipe, LABELS[recipe.labels], precision, arguments.device)
-    encoder = Encoder(base.tokenizer, base.form, base.max_length)
-    show = progress and arguments.should_save
+    form, longest = base.settings.form, base.settings.max_length
+    assert form is not None and longest is not None  # noqa: PT018 - load_base says both
+    encoder = Encoder(base.tokenizer, form, longest)
     learn, choose = (
         examples_of(
             documents,
             encoder,
-            base.max_length,
+            longest,
             labels=recipe.labels,
             soft=recipe.soft_labels,
             too_long=recipe.too_long,
-            progress=show,
+            progress=arguments.should_save,
         )
         for documents in ([*parts.learn, *made], parts.choose)
     )
     _check(learn, recipe)
+    names = (*LABELS[recipe.labels], "no category")
     log.info(
         "%s: %d examples of %d answers to learn from (%s), %d to choose by; tokens: %s",
         *(recipe.base, len(learn.all), len(parts.learn) + len(made), _counted(learn.counts), len(choose.all)),
-        ", ".join(
-            f"{name} {number}"
-            for name, number in zip((*base.labels, "no category"), learn.tokens, strict=True)
-            if number
-        ),
+        ", ".join(f"{name} {number}" for name, number in zip(names, learn.tokens, strict=True) if number),
     )
     trainer = _trained(base, recipe, arguments, learn, choose)
     curve = trainer.state.log_history
-    save(trainer, base, folder)
+    saving.save(trainer, base, folder)
     trainer.accelerator.free_memory()
-    _leave_the_others()
+    # Measuring takes one process, and the others would wait for it longer than they may.
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
     if not arguments.should_save:
         return None
     del trainer
     base = base._replace(model=None)
     gc.collect()
-    library("torch").cuda.empty_cache()
+    torch.cuda.empty_cache()
     counts = Counter(parts.counts)
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
     choose_by, measured, left_out = (
-        short_enough(documents, encoder, base.max_length, counts)
-        for documents in (parts.choose, parts.measure, parts.left_out)
+        short_enough(documents, encoder, longest, counts) for documents in (parts.choose, parts.measure, parts.left_out)
     )
     parts = replace(parts, choose=choose_by, measure=measured, left_out=left_out)
     if counts[TOO_LONG]:
         log.warning("%s: %d", TOO_LONG, counts[TOO_LONG])
-    detector = TransformersDetector(str(folder), device="cpu" if arguments.use_cpu else "auto", progress=progress)
+    detector = TransformersDetector(str(folder), device="cpu" if arguments.use_cpu else "auto")
     detector.threshold = best_threshold(detector, parts.choose)
     if not parts.choose:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
     rows = measure(detector, parts.left_out, "left out") + measure(detector, parts.measure, "measured")
-    base.stored(detector.threshold).write(folder)
-    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    replace(base.settings, threshold=detector.threshold).write(folder)
     reasons = [why for row in rows if (why := not_calibrated(row))]
     calibrated = calibrate and len(reasons) < len(rows)
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
-    text = card(
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    files += [folder / name for name in (*(("calibration.json",) if calibrated else ()), "README.md", saving.RECORD)]
+    trained = Trained(
+        folder,
         recipe,
+        seed,
         base,
-        seed=seed,
-        ingredients=ingredients,
-        parts=parts,
-        made=made,
-        counts=+counts,
-        without=without,
+        ingredients,
+        parts,
+        made,
+        without,
+        counts=dict(+counts),
         threshold=detector.threshold,
         rows=rows,
-        calibrated=calibrated,
+        curve=curve,
+        files=files,
     )
-    replace_text(folder / "README.md", text)
+    saving.write_card(trained, calibrated)
     if calibrated:
-        files.append(write_calibration(rows, folder, without, parts.translated))
-    numbers = {name: len(getattr(parts, name)) for name in ("choose", "measure", "left_out")}
-    record = {
-        "recipe": recipe.name,
-        "seed": seed,
-        "values": recipe.values,
-        "trainer": dict(recipe.trainer or {}),
-        "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
-        "documents": {"learn": len(parts.learn), "made_up": len(made), **numbers},
-        "texts": dict(parts.texts),
-        "left_out_with_translation": parts.translated,
-        "counts": dict(+counts),
-        "threshold": detector.threshold,
-        "held_out": [
-            {
-                "part": row.part,
-                "language": row.language,
-                "annotations": row.annotations,
-                "documents": len(row.documents),
-            }
-            | row.total._asdict()
-            for row in rows
-        ],
-        "curve": curve,
-    }
-    files += [folder / "README.md", write_record(folder, record)]
-    return Trained(folder, detector.threshold, rows, files)
+        saving.write_calibration(trained)
+    saving.finish(trained)
+    return trained
 
 
 def _check(learn: Examples, recipe: Recipe) -> None:
@@ -256,7 +208,7 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
                 compute_metrics=token_f1,
                 preprocess_logits_for_metrics=flagged_probability,
                 callbacks=callbacks,
-                bidirectional=base.attention == "bidirectional",
+                bidirectional=base.settings.attention == "bidirectional",
                 weights=weights,
             )
         except (ImportError, RuntimeError, ValueError) as error:  # a reporter that is not installed, say
@@ -271,8 +223,8 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
             at_once = arguments.per_device_train_batch_size
             if at_once == 1 or arguments.world_size > 1:
                 raise TrainingFailed(
-                    f"{arguments.device} has too little memory for {at_once} examples of up to {base.max_length} tokens at "
-                    "once; set --gradient_checkpointing true, --max_length or a smaller --base"
+                    f"{arguments.device} has too little memory for {at_once} examples of up to {base.settings.max_length} "
+                    "tokens at once; set --gradient_checkpointing true, --max_length or a smaller --base"
                 ) from error
             arguments.per_device_train_batch_size = at_once // 2
             arguments.gradient_accumulation_steps *= 2
@@ -282,11 +234,3 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
         del trainer
         gc.collect()
         torch.cuda.empty_cache()
-
-
-def _leave_the_others() -> None:
-    """End the group of processes: measuring takes one, and the others would wait for it longer than they may."""
-    distributed = library("torch").distributed
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.barrier()
-        distributed.destroy_process_group()

@@ -34,25 +34,15 @@ class Base(NamedTuple):
     Attributes:
         model: with a new head of so many classes, and its adapter.
         tokenizer: a fast one, with a token that pads.
-        form: in which it reads; one of :data:`detector_plugin.transformers.forms.FORMS`.
-        attention: ``bidirectional`` or ``causal`` of a decoder; ``None`` of an encoder.
-        max_length: of an input in tokens.
-        labels: names of the classes in their order.
+        settings: that the detector brings along, but for the threshold.
         version, licence: of the base model.
     """
 
     model: Any
     tokenizer: Any
-    form: str
-    attention: str | None
-    max_length: int
-    labels: Sequence[str]
+    settings: Stored
     version: str
     licence: str
-
-    def stored(self, threshold: float | None) -> Stored:
-        """The settings that a detector brings along."""
-        return Stored(self.form, self.attention, threshold, self.max_length, tuple(self.labels))
 
 
 def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any) -> Base:
@@ -100,9 +90,21 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if recipe.quantization != "none":
         options |= {"quantization_config": _quantization(torch, transformers, recipe), "device_map": {"": device}}
     model = from_pretrained(repository, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
-    # Before an adapter hides what the model is made of.
-    if both and decoder:
-        _check_both_ways(torch, model, recipe.base)
+    if both and decoder:  # before an adapter hides what the model is made of
+        model.eval()
+
+        def logits(ids: Any) -> Any:
+            row = torch.from_numpy(ids)[None].to(model.device)
+            with torch.inference_mode():
+                return model(input_ids=row, attention_mask=both_ways(torch, torch.ones_like(row), model.dtype)).logits[
+                    0
+                ]
+
+        if problem := problem_of_both_ways(model, logits):
+            raise UsageError(
+                f"base model {recipe.base}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
+                "use --attention causal"
+            )
     limits = (int(tokenizer.model_max_length), positions_of(config), learned_positions(model))
     longest = min(recipe.max_length, *(limit for limit in limits if limit is not None))
     if longest < recipe.max_length:
@@ -110,34 +112,19 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
     if recipe.adapter == "lora":
         model = _with_lora(model, recipe)
     attention = ("bidirectional" if both else "causal") if decoder else None
-    return Base(model, tokenizer, form, attention, longest, labels, repository.version(), repository.licence())
-
-
-def _check_both_ways(torch: Any, model: Any, name: str) -> None:
-    model.eval()
-
-    def logits(ids: Any) -> Any:
-        row = torch.from_numpy(ids)[None].to(model.device)
-        with torch.inference_mode():
-            return model(input_ids=row, attention_mask=both_ways(torch, torch.ones_like(row), model.dtype)).logits[0]
-
-    if problem := problem_of_both_ways(model, logits):
-        raise UsageError(
-            f"base model {name}: a {type(model).__name__} cannot attend in both directions here ({problem}); use "
-            "--attention causal"
-        )
+    settings = Stored(form, attention, max_length=longest, labels=tuple(labels))
+    return Base(model, tokenizer, settings, repository.version(), repository.licence())
 
 
 def _quantization(torch: Any, transformers: Any, recipe: Recipe) -> Any:
+    option = f"--quantization {recipe.quantization}"
     instead = "--quantization none trains the adapter on weights as they are (--base names a smaller model)"
     if recipe.adapter == "none":
-        raise UsageError(f"--quantization {recipe.quantization} needs --adapter lora: quantized weights do not learn")
+        raise UsageError(f"{option} needs --adapter lora: quantized weights do not learn")
     if not torch.cuda.is_available():
-        raise UsageError(f"--quantization {recipe.quantization} needs a GPU, and torch finds none; {instead}")
+        raise UsageError(f"{option} needs a GPU, and torch finds none; {instead}")
     if find_spec("bitsandbytes") is None:
-        raise UsageError(
-            f"--quantization {recipe.quantization} needs bitsandbytes (pip install bitsandbytes); {instead}"
-        )
+        raise UsageError(f"{option} needs bitsandbytes (pip install bitsandbytes); {instead}")
     if recipe.quantization == "8bit":
         return transformers.BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=list(_HEADS))
     return transformers.BitsAndBytesConfig(

@@ -45,13 +45,8 @@ class Example(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Examples, and what became of the documents.
-
-    Attributes:
-        all: the examples.
-        tokens: of each class, those that are learned; the last number is that of tokens without a category.
-        counts: documents that were cut or left out, by reason.
-    """
+    """Examples; the tokens of each class that are learned, the last number being that of tokens without a category; and how
+    many documents were cut or left out, by reason."""
 
     all: list[Example]
     tokens: tuple[int, ...]
@@ -76,8 +71,7 @@ def examples_of(
         max_length: of an input in tokens.
         labels: a key of `LABELS`.
         soft: take the shares of annotators where the document has them.
-        too_long: ``cut`` keeps the part of a reference that shares the most tokens with the answer, and makes several
-            examples of an answer that is too long itself; ``skip`` leaves the document out.
+        too_long: ``cut`` makes several examples of an answer that is too long itself; ``skip`` leaves the document out.
         progress: show a bar on a terminal.
 
     Raises:
@@ -103,10 +97,9 @@ def examples_of(
         of_answer, shares = token_labels(document, encoded.offsets, labels, soft)
         for example in _cut(encoded, of_answer, shares, room):
             learned = example.labels[example.labels != IGNORED]
-            if not len(learned):
-                continue
-            tokens += np.bincount(learned, minlength=classes + 1)
-            found.append(example)
+            if len(learned):
+                tokens += np.bincount(learned, minlength=classes + 1)
+                found.append(example)
     return Examples(found, tuple(map(int, tokens)), counts)
 
 
@@ -159,11 +152,8 @@ def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32
 
 def _nearest(references: Sequence[NDArray[np.int64]], answers: Sequence[NDArray[np.int64]]) -> list[int]:
     """For each part of an answer, the number of the part of the reference that shares the most different tokens with it:
-    the first of several, and the first of all where no token is shared.
-
-    A token of more than `COMMON` parts counts only where all parts are no more than that: it tells next to nothing, and
-    the time stays in proportion to the length of both texts.
-    """
+    the first of several, and the first of all where no token is shared. A token of more than `COMMON` parts does not count:
+    it tells next to nothing, and the time stays in proportion to the length of both texts."""
     if len(references) == 1:
         return [0] * len(answers)
     parts_with: dict[int, list[int]] = defaultdict(list)
@@ -179,13 +169,8 @@ def _nearest(references: Sequence[NDArray[np.int64]], answers: Sequence[NDArray[
 
 
 def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str, Any]:
-    """Examples padded into a batch of tensors.
-
-    Args:
-        examples: of any length.
-        padding: id of the token that pads.
-        types: whether the model reads which text a token is of.
-    """
+    """Examples of any length as a batch of tensors. `padding` is the id of the token that pads; `types` says whether the
+    model reads which text a token is of."""
     import torch
 
     def column(rows: Iterable[NDArray[Any]], dtype: Any, fill: int) -> Any:

@@ -180,13 +180,7 @@ def _word_readings(
 
 
 def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> list[Row]:
-    """A detector's errors by language and kind of annotation.
-
-    Args:
-        detector: any.
-        documents: that it has not learned from.
-        part: see `Row`.
-    """
+    """A detector's errors on documents that it has not learned from, by language and kind of annotation."""
     groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
     for document, spans in zip(documents, detector.detect(*_columns(documents)), strict=True):
         counts = count_words(document.answer, document.language, document.spans, spans)
@@ -211,13 +205,7 @@ def not_calibrated(row: Row) -> str:
 
 
 def calibration_of(rows: Sequence[Row], detector: dict[str, str], note: str) -> Calibration:
-    """The calibration that rows make. What was left out whole counts before articles that were held out.
-
-    Args:
-        rows: of :func:`measure`.
-        detector: its ``name``, ``version`` and ``licence``.
-        note: kept in the file.
-    """
+    """The calibration that rows make. What was left out whole counts before articles that were held out."""
     languages: dict[str, dict[str, LanguageCalibration]] = {}
     for row in sorted(rows, key=lambda row: row.part != "left out"):
         if not not_calibrated(row):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import resources
@@ -15,7 +14,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import flag, number, one_of
 from detector_plugin.transformers.forms import FORMS
 
-__all__ = ["Recipe", "as_words", "close_to", "overridden", "read", "recipes"]
+__all__ = ["Recipe", "close_to", "overridden", "read"]
 
 _CHOICES: Mapping[str, Sequence[str]] = {
     "form": ("auto", *FORMS),
@@ -87,11 +86,12 @@ class Recipe:
     @property
     def values(self) -> dict[str, Any]:
         """What is ours, without the trainer's."""
-        return {name: getattr(self, name) for name in _VALUES}
+        return {name: getattr(self, name) for name in _KINDS}
 
 
-_VALUES = tuple(field.name for field in fields(Recipe) if field.name not in ("name", "says", "source", "trainer"))
-_KINDS = {field.name: str(field.type) for field in fields(Recipe)}
+_KINDS = {
+    field.name: str(field.type) for field in fields(Recipe) if field.name not in ("name", "says", "source", "trainer")
+}
 _RANGES: Mapping[str, tuple[float, float]] = {
     **{"max_length": (16, 1 << 20), "lora_r": (1, 4096), "lora_alpha": (1, 1 << 16), "lora_dropout": (0, 0.99)},
     **{"held_out": (0, 0.9), "patience": (0, 1000), "split_seed": (0, 1 << 32)},
@@ -100,29 +100,19 @@ _OURS = set("output_dir remove_unused_columns label_names bf16 fp16 seed data_se
 """Arguments of the trainer that follow from ours."""
 
 
-def recipes() -> dict[str, str]:
-    """Name of each recipe, and what it says of itself."""
-    return {name: read(name).says for name in _names()}
-
-
 def read(name: str) -> Recipe:
     """A recipe by name.
 
     Raises:
         UsageError: there is none of that name.
     """
-    if name not in _names():
-        raise UsageError(f"recipe {name!r}: there are {', '.join(_names())}")
-    file = resources.files("detector_plugin.transformers.training").joinpath(f"recipes/{name}.yaml")
-    table = yaml.safe_load(file.read_text("utf-8"))
-    return Recipe(
-        name=name, says=table["says"], source=table["source"], trainer=table["trainer"], **_typed(table["values"])
-    )
-
-
-def _names() -> list[str]:
     folder = resources.files("detector_plugin.transformers.training").joinpath("recipes")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    files = {entry.name.removesuffix(".yaml"): entry for entry in folder.iterdir() if entry.name.endswith(".yaml")}
+    if name not in files:
+        raise UsageError(f"recipe {name!r}: there are {', '.join(sorted(files))}")
+    table = yaml.safe_load(files[name].read_text("utf-8"))
+    values = {key: _value(key, value) for key, value in table.pop("values").items()}
+    return Recipe(name=name, **table, **values)
 
 
 def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] | None = None) -> Recipe:
@@ -130,47 +120,34 @@ def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] |
 
     Args:
         recipe: the table.
-        words: of the command line, ``--name value`` or ``--name=value``; those that are not ours are the trainer's.
+        words: of the command line, ``--name value`` or ``--name=value``; those that are not ours are the trainer's. An
+            option without a value is ``true``.
         values: more of ours; ``None`` among them leaves the recipe's value.
 
     Raises:
         UsageError: a name or a value that is not known.
     """
+    given: list[tuple[str, str | None]] = []
+    for word in words:
+        if word.startswith("--"):
+            name, equals, text = word[2:].partition("=")
+            given.append((name.replace("-", "_"), text if equals else None))
+        elif not given or given[-1][1] is not None:
+            raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
+        else:
+            given[-1] = given[-1][0], word
     ours: dict[str, Any] = {name: value for name, value in (values or {}).items() if value is not None}
     trainer = dict(recipe.trainer or {})
-    for name, value in _pairs(words):
+    for name, value in given:
         if name in _OURS:
             instead = {"seed": "--seeds", "output_dir": "-o", "bf16": "--precision", "fp16": "--precision"}.get(name)
             raise UsageError(f"--{name} follows from other options{f'; use {instead}' if instead else ''}")
-        if name in _VALUES:
-            ours[name] = value
-        else:
-            trainer[name] = value
-    return replace(recipe, **_typed(ours), trainer=trainer)
-
-
-def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and values; an option without a value is ``true``."""
-    pairs: list[tuple[str, str | None]] = []
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            pairs.append((name.replace("-", "_"), value if equals else None))
-        elif not pairs or pairs[-1][1] is not None:
-            raise UsageError(f"{word!r} belongs to no option; a value of a recipe is set with --name value")
-        else:
-            pairs[-1] = pairs[-1][0], word
-    return [(name, "true" if value is None else value) for name, value in pairs]
-
-
-def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _value(name, value) for name, value in values.items()}
+        (ours if name in _KINDS else trainer)[name] = "true" if value is None else value
+    return replace(recipe, **{name: _value(name, value) for name, value in ours.items()}, trainer=trainer)
 
 
 def _value(name: str, value: Any) -> Any:
     """A value of the kind that the recipe has, as YAML or the command line gives it."""
-    if name not in _VALUES:
-        raise UsageError(f"a recipe has no value {name}{close_to(name, _VALUES)}")
     option, kind = f"--{name}", _KINDS[name]
     if name == "seeds":
         listed = value.replace(",", " ").split() if isinstance(value, str) else value
@@ -191,14 +168,3 @@ def close_to(name: str, known: Iterable[str]) -> str:
     """``; did you mean ...?``, or nothing."""
     near = misspelt(name, list(known))
     return f"; did you mean {near}?" if near else ""
-
-
-def as_words(trainer: Mapping[str, Any]) -> list[str]:
-    """The trainer's values as its own parser reads them."""
-    words = []
-    for name, value in trainer.items():
-        if value is None:
-            continue
-        text = json.dumps(value) if isinstance(value, (dict, bool)) else str(value)
-        words += [f"--{name}", *(map(str, value) if isinstance(value, (list, tuple)) else [text])]
-    return words

@@ -7,29 +7,37 @@ import json
 import logging
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.model import find, version_of
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.training.base import Base
-from detector_plugin.transformers.training.measuring import Row, calibration_of
+from detector_plugin.transformers.training.measuring import Row, calibration_of, table
 from detector_plugin.transformers.training.recipe import Recipe
+from detector_plugin.transformers.training.splitting import Parts
 from detector_plugin.transformers.training.trainer import TrainingFailed
 
 __all__ = [
     "CHECKPOINTS",
     "RECORD",
     "FinishedAlready",
+    "Ingredient",
+    "Trained",
     "claim",
-    "replace_text",
+    "finish",
     "save",
     "settings_of",
     "write_calibration",
-    "write_record",
+    "write_card",
 ]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -46,6 +54,54 @@ _OF_THE_MACHINE = ("report_to", "run_name", "logging_", "save_", "dataloader_", 
 """Arguments of the trainer that change no weights; a training goes on with others of these."""
 
 
+class Ingredient(NamedTuple):
+    """A collection or file that went into a detector.
+
+    Attributes:
+        name: as ``--data`` has it.
+        source: who made it; empty of a file of one's own.
+        licence: of the data.
+        documents: labelled answers that were read.
+    """
+
+    name: str
+    source: str
+    licence: str
+    documents: int
+
+
+class Trained(NamedTuple):
+    """A finished training, as the folder's card and record tell of it.
+
+    Attributes:
+        folder: of the detector.
+        recipe, seed: what it was trained with; the seed is one of the recipe's.
+        base: what was trained.
+        ingredients: what data went in.
+        parts: documents by part; `made` were made of those that were learned from.
+        without: what was left out whole.
+        counts: documents that were cut or left out, by reason.
+        threshold: a token is flagged from this probability on.
+        rows: the held-out figures.
+        curve: transformers' log of the training.
+        files: that were written.
+    """
+
+    folder: Path
+    recipe: Recipe
+    seed: int
+    base: Base
+    ingredients: Sequence[Ingredient]
+    parts: Parts
+    made: Sequence[LabelledAnswer]
+    without: Sequence[str]
+    counts: Mapping[str, int]
+    threshold: float
+    rows: list[Row]
+    curve: Sequence[Mapping[str, Any]]
+    files: Sequence[Path]
+
+
 def settings_of(recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) -> dict[str, Any]:
     """What decides the weights; a checkpoint of other settings cannot be gone on from."""
     digest = hashlib.sha256()
@@ -56,8 +112,7 @@ def settings_of(recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) 
         for name, value in sorted((recipe.trainer or {}).items())
         if not name.startswith(_OF_THE_MACHINE)
     }
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in recipe.values.items()}
-    return {"documents": digest.hexdigest()[:16], "seed": seed, **values, "seeds": None, **trainer}
+    return {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
 
 
 class FinishedAlready(UsageError):
@@ -66,36 +121,37 @@ class FinishedAlready(UsageError):
 
 def claim(folder: Path, settings: Mapping[str, Any]) -> None:
     """Make the folder ours, or refuse another training's."""
+    asked = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
+
+    def different(known: Mapping[str, Any]) -> str:
+        return ", ".join(sorted(name for name in {*known, *asked} if known.get(name) != asked.get(name)))
+
     if (folder / RECORD).is_file():
-        other = _different(folder / RECORD, settings, "settings")
+        other = different(json.loads((folder / RECORD).read_text("utf-8")).get("settings", {}))
         if not other:
             raise FinishedAlready(
                 f"{folder} holds this very detector, finished ({RECORD}); to train it again, remove it"
             )
         raise UsageError(
-            f"{folder} holds a finished detector ({RECORD}) with other settings ({', '.join(other)}); name another folder "
-            f"with -o, or remove it"
+            f"{folder} holds a finished detector ({RECORD}) with other settings ({other}); name another folder with -o, or "
+            f"remove it"
         )
     place = folder / CHECKPOINTS / "settings.json"
-    if place.is_file():
-        other = _different(place, settings)
-        if other:
-            raise UsageError(
-                f"{folder} holds an unfinished training with other settings ({', '.join(other)}); name another folder with "
-                f"-o, or remove {folder / CHECKPOINTS}"
-            )
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(place, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+    if not place.is_file():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _replace(place, json.dumps(settings, ensure_ascii=False, indent=1) + "\n")
+    elif other := different(json.loads(place.read_text("utf-8"))):
+        raise UsageError(
+            f"{folder} holds an unfinished training with other settings ({other}); name another folder with -o, or remove "
+            f"{folder / CHECKPOINTS}"
+        )
 
 
-def _different(place: Path, settings: Mapping[str, Any], key: str | None = None) -> list[str]:
-    """Names of the settings that a file has otherwise."""
-    content = json.loads(place.read_text("utf-8"))
-    known = content.get(key, {}) if key else content
-    # as JSON has them: a number that was written is read as it was
-    asked = json.loads(json.dumps(settings))
-    return sorted(name for name in {*known, *asked} if known.get(name) != asked.get(name))
+def _replace(place: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    partial = place.with_name(f".{place.name}.part")
+    partial.write_text(text, "utf-8")
+    os.replace(partial, place)
 
 
 def save(trainer: Any, base: Base, folder: Path) -> None:
@@ -113,7 +169,7 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
             return
         (partial / "training_args.bin").unlink(missing_ok=True)  # pickled
         base.tokenizer.save_pretrained(partial)
-        base.stored(None).write(partial)
+        base.settings.write(partial)
     except Exception as error:  # OSError, or safetensors' own: a full disk
         raise TrainingFailed(
             f"the detector cannot be written to {folder} ({first_line(error)}). Free some space and run the same command "
@@ -125,35 +181,20 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
     shutil.rmtree(partial)
 
 
-def replace_text(place: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    partial = place.with_name(f".{place.name}.part")
-    partial.write_text(text, "utf-8")
-    os.replace(partial, place)
-
-
-def write_record(folder: Path, record: Mapping[str, Any]) -> Path:
-    """Write the record, with the settings of the training, and remove the checkpoints: the detector is finished."""
-    settings = json.loads((folder / CHECKPOINTS / "settings.json").read_text("utf-8"))
-    # JSON has no word for what is no number: null
-    content = json.loads(json.dumps({**record, "settings": settings}), parse_constant=lambda _: None)
-    replace_text(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
-    return folder / RECORD
-
-
-def write_calibration(rows: Sequence[Row], folder: Path, without: Sequence[str], translated: int = 0) -> Path:
+def write_calibration(trained: Trained) -> None:
     """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
-    own, weights, _ = find(str(folder), None, None)
-    described = {"name": str(folder), "version": version_of(own, weights), "licence": own.licence()}
+    own, weights, _ = find(str(trained.folder), None, None)
+    described = {"name": str(trained.folder), "version": version_of(own, weights), "licence": own.licence()}
     note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
-    note += f"; left out whole: {', '.join(without)}" if without else "; no language or model was left out whole"
-    note += (
-        f", but {translated} of these documents have a text that was learned from in another language."
-        if translated
-        else "."
+    left = (
+        f"left out whole: {', '.join(trained.without)}"
+        if trained.without
+        else "no language or model was left out whole"
     )
-    calibration = calibration_of(rows, described, note)
+    end = "."
+    if trained.parts.translated:
+        end = f", but {trained.parts.translated} of these documents have a text that was learned from in another language."
+    calibration = calibration_of(trained.rows, described, f"{note}; {left}{end}")
     few = sorted(
         f"{code} {kind}"
         for code, kinds in calibration.languages.items()
@@ -162,6 +203,142 @@ def write_calibration(rows: Sequence[Row], folder: Path, without: Sequence[str],
     )
     if few:
         log.warning("calibrated on fewer than %d documents, which says little: %s", _FEW, ", ".join(few))
-    place = folder / "calibration.json"
-    replace_text(place, calibration.to_json())
-    return place
+    _replace(trained.folder / "calibration.json", calibration.to_json())
+
+
+def finish(trained: Trained) -> None:
+    """Write the record, with the settings of the training, and remove the checkpoints."""
+    folder, recipe, base, parts = trained.folder, trained.recipe, trained.base, trained.parts
+    numbers = {name: len(getattr(parts, name)) for name in ("choose", "measure", "left_out")}
+    record = {
+        "recipe": recipe.name,
+        "seed": trained.seed,
+        "values": recipe.values,
+        "trainer": dict(recipe.trainer or {}),
+        "base": {"name": recipe.base, "version": base.version, "licence": base.licence},
+        "documents": {"learn": len(parts.learn), "made_up": len(trained.made), **numbers},
+        "texts": dict(parts.texts),
+        "left_out_with_translation": parts.translated,
+        "counts": dict(trained.counts),
+        "threshold": trained.threshold,
+        "held_out": [
+            {
+                "part": row.part,
+                "language": row.language,
+                "annotations": row.annotations,
+                "documents": len(row.documents),
+            }
+            | row.total._asdict()
+            for row in trained.rows
+        ],
+        "curve": trained.curve,
+        "settings": json.loads((folder / CHECKPOINTS / "settings.json").read_text("utf-8")),
+    }
+    # JSON has no word for what is no number: null
+    content = json.loads(json.dumps(record), parse_constant=lambda _: None)
+    _replace(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+
+
+def write_card(trained: Trained, calibrated: bool) -> None:
+    """Write the model card: what the detector is, what went in, and how good it is on what it has not seen. `calibrated`
+    says whether ``calibration.json`` lies beside it."""
+    recipe, base, parts = trained.recipe, trained.base, trained.parts
+    licences = {f"{recipe.base}: {base.licence}": None}
+    licences |= {f"{one.name}: {one.licence}": None for one in trained.ingredients}
+    front = {
+        "library_name": "peft" if recipe.adapter == "lora" else "transformers",
+        "pipeline_tag": "token-classification",
+        "license": "other",
+        "license_name": "; ".join(licences),
+        "base_model": recipe.base,
+        "language": sorted({document.language for document in parts.learn}),
+        "tags": ["hallucination-detection", "lm-eval-grounded"],
+    }
+    settings = {**asdict(base.settings), "threshold": trained.threshold}
+    labels = settings.pop("labels")
+    both_ways = base.settings.attention == "bidirectional"
+    libraries = ("lm-eval-grounded", "torch", "transformers", "accelerate")
+    left = f"`{', '.join(trained.without)}`" if trained.without else "nothing"
+    lines = [
+        "---",
+        yaml.safe_dump(front, allow_unicode=True, sort_keys=False).strip(),
+        "---",
+        "",
+        "# A hallucination detector",
+        "",
+        f"Token classifier over {recipe.base}, trained by `lm-eval-grounded train`. It reads a reference and an answer and",
+        "flags the tokens of the answer that the reference does not bear out.",
+        "",
+        "## Use",
+        "",
+        "```bash",
+        "lm_eval --tasks mfava_de --model ... --metadata detector=THIS_FOLDER",
+        "```",
+        "",
+        "The folder's `detector.json` has the settings that it was trained and measured with: "
+        + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+        + f". Classes: {', '.join(labels)}.",
+        "`AutoModelForTokenClassification.from_pretrained(THIS_FOLDER"
+        + (f", num_labels={len(labels)}" if recipe.adapter == "lora" else "")
+        + ")` loads it without this package"
+        + ("; the attention mask is then the library's own, causal one." if both_ways else "."),
+        "",
+        "## Held-out figures",
+        "",
+        "In percent of words, counts summed over documents before dividing, with the threshold of `detector.json`.",
+        f"`left out`: languages or models that were left out whole ({left}). `measured`: texts that were neither",
+        "learned from nor used to choose the threshold, in languages that were learned from.",
+        f"Of {parts.translated} documents that were left out, a translation was learned from: their figures are too good."
+        if parts.translated
+        else "No translation of any of these texts was learned from, as far as numbers, names and the data's keys tell.",
+        "`real`: people marked what a model wrote on its own; `gold` and `silver`: people or GPT-4 marked inserted errors,",
+        "which says little of real answers.",
+        "",
+        table(trained.rows) if trained.rows else "Nothing was held out, so nothing is known of its errors.",
+        "",
+        "`calibration.json` holds the counts behind these rows; `--metadata detector=THIS_FOLDER` finds it."
+        if calibrated
+        else "There is no calibration: `lm-eval-grounded calibrate` makes one.",
+        "",
+        "## What went in",
+        "",
+        "| data | documents read | source | licence |",
+        "|---|---|---|---|",
+        *(f"| {one.name} | {one.documents} | {one.source or 'own'} | {one.licence} |" for one in trained.ingredients),
+        "",
+        "| part | texts | documents | languages and kinds of annotation |",
+        "|---|---|---|---|",
+        *(
+            f"| {part} | {texts} | {len(documents)} | {_kinds(documents)} |"
+            for part, texts, documents in (
+                ("learned from", parts.texts["learn"], parts.learn),
+                ("learned from, made of others", "–", trained.made),
+                ("threshold chosen by", parts.texts["choose"], parts.choose),
+                ("measured", parts.texts["measure"], parts.measure),
+                ("left out", parts.texts["left_out"], parts.left_out),
+            )
+        ),
+        "",
+        "A text counts once, in however many languages: a reference, its translations, and pages on one subject.",
+        "",
+        *(f"- {what}: {number}" for what, number in trained.counts.items()),
+        "",
+        "## Recipe",
+        "",
+        f"`{recipe.name}` ({recipe.source}), seed {trained.seed}.",
+        "",
+        "| value | |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in recipe.values.items() if name != "seeds"),
+        *(f"| {name} | {value} |" for name, value in sorted((recipe.trainer or {}).items())),
+        "",
+        "Libraries: " + ", ".join(f"{name} {version(name)}" for name in libraries) + ".",
+        "",
+    ]
+    _replace(trained.folder / "README.md", "\n".join(lines))
+
+
+def _kinds(documents: Sequence[LabelledAnswer]) -> str:
+    found = Counter(f"{document.language} {document.annotations}" for document in documents)
+    return ", ".join(f"{kind} {number}" for kind, number in sorted(found.items())) or "–"

@@ -4,7 +4,7 @@ of those to learn from."""
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -78,7 +78,12 @@ def split(
     counts: Counter[str] = Counter()
     texts = text_groups(documents)
     if len({document.language for document in documents}) > 1:
-        unplaced = {id(document) for text in texts if _is_unplaced(text) for document in text}
+        unplaced = {
+            id(document)
+            for text in texts
+            if len({one.language for one in text}) == 1 and all(one.group == TRANSLATED for one in text)
+            for document in text
+        }
         counts[UNPLACED] += len(unplaced)
         documents = [document for document in documents if id(document) not in unplaced]
     text_of = {id(document): number for number, text in enumerate(texts) for document in text}
@@ -127,14 +132,10 @@ def split(
     )
 
 
-def _is_unplaced(text: Sequence[LabelledAnswer]) -> bool:
-    return len({document.language for document in text}) == 1 and all(one.group == TRANSLATED for one in text)
-
-
 def _by_number(documents: Iterable[LabelledAnswer], number_of: Mapping[int, int]) -> list[list[LabelledAnswer]]:
-    groups: dict[int, list[LabelledAnswer]] = {}
+    groups: dict[int, list[LabelledAnswer]] = defaultdict(list)
     for document in documents:
-        groups.setdefault(number_of[id(document)], []).append(document)
+        groups[number_of[id(document)]].append(document)
     return list(groups.values())
 
 
@@ -155,8 +156,7 @@ def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Ca
 
 def _order(group: Sequence[LabelledAnswer], seed: int) -> tuple[str, str, str]:
     """By language and kind of annotation, and within these in an order that only content and seed decide."""
-    text = "\0".join(sorted(document.reference + "\1" + document.answer for document in group))
-    digest = hashlib.sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    digest = _digest(seed, *sorted(document.reference + "\1" + document.answer for document in group))
     return min(document.language for document in group), min(document.annotations for document in group), digest
 
 
@@ -178,13 +178,16 @@ def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -
             number_of[id(document)] = article
             if document.reference.strip():
                 pages.setdefault(document.language, {})[article, document.reference] = None
-    ordered = sorted(documents, key=lambda document: _digest(document, seed))
+
+    def digest(document: LabelledAnswer, seed: int) -> str:
+        return _digest(seed, document.language, document.annotations, document.answer, document.reference)
+
     unrelated: list[LabelledAnswer] = []
     cleaned: list[LabelledAnswer] = []
-    for document in ordered:
+    for document in sorted(documents, key=lambda document: digest(document, seed)):
         others = [text for article, text in pages.get(document.language, {}) if article != number_of[id(document)]]
         if len(unrelated) < (number + 1) // 2 and others:
-            page = others[int(_digest(document, seed + 1)[:8], 16) % len(others)]
+            page = others[int(digest(document, seed + 1)[:8], 16) % len(others)]
             whole = (Span(0, len(document.answer)),)
             unrelated.append(
                 replace(document, reference=page, article="", spans=whole, soft=None, annotations=UNRELATED)
@@ -198,6 +201,5 @@ def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -
     return unrelated + cleaned
 
 
-def _digest(document: LabelledAnswer, seed: int) -> str:
-    text = "\0".join((str(seed), document.language, document.annotations, document.answer, document.reference))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def _digest(seed: int, *texts: str) -> str:
+    return hashlib.sha256("\0".join((str(seed), *texts)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import shutil
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from detector_plugin.transformers.engines.runner import both_ways
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.training.examples import IGNORED
 from detector_plugin.transformers.training.measuring import f1_at
-from detector_plugin.transformers.training.recipe import Recipe, as_words, close_to
+from detector_plugin.transformers.training.recipe import Recipe, close_to
 
 __all__ = [
     "TrainingFailed",
@@ -39,7 +40,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 _WHOLE = "whole"
 """A file in a checkpoint that is written last: without it the checkpoint was cut by a kill."""
-
 
 HEAVIEST = 20.0
 """How many times the mean a class may weigh."""
@@ -68,8 +68,8 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
         precision: of :func:`precision_of`.
         folder: of the checkpoints.
         seed: of weights, dropout and the order of examples.
-        chooses: whether there are documents to choose the checkpoint by.
-        by_f1: choose by F1, else by the loss.
+        chooses: whether there are documents to choose the checkpoint by: by F1 with `by_f1`, else by the loss.
+        by_f1: see `chooses`.
 
     Raises:
         UsageError: an argument that is not known, or whose value does not fit.
@@ -81,8 +81,12 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
         values["greater_is_better"] = by_f1
     else:
         values |= {"eval_strategy": "no", "load_best_model_at_end": False}
-    words = [
-        *as_words(values),
+    words: list[str] = []
+    for name, value in values.items():
+        if value is not None:
+            text = json.dumps(value) if isinstance(value, (dict, bool)) else str(value)
+            words += [f"--{name}", *(map(str, value) if isinstance(value, (list, tuple)) else [text])]
+    words += [
         *("--output_dir", str(folder), "--remove_unused_columns", "false", "--label_names", "labels"),
         *("--seed", str(seed), "--data_seed", str(seed), "--logging_nan_inf_filter", "false"),
         *(("--bf16", "true") if precision == "bf16" else ("--fp16", "true") if precision == "fp16" else ()),
@@ -115,8 +119,7 @@ def balanced(tokens: Sequence[int]) -> list[float]:
         tokens: number of tokens of each class. A class that does not occur weighs 1, which changes nothing.
     """
     present = [number for number in tokens if number]
-    raw = [sum(present) / (len(present) * number) if number else 0.0 for number in tokens]
-    capped = [min(weight, HEAVIEST) for weight in raw]
+    capped = [min(sum(present) / (len(present) * number), HEAVIEST) if number else 0.0 for number in tokens]
     mean = sum(weight * number for weight, number in zip(capped, tokens, strict=True)) / max(sum(present), 1)
     return [round(weight / mean, 6) if number else 1.0 for weight, number in zip(capped, tokens, strict=True)]
 
@@ -157,20 +160,16 @@ def trainer_class() -> Any:
     transformers, torch = library("transformers"), library("torch")
 
     class DetectorTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
-        """Trains a token classifier on :class:`detector_plugin.transformers.training.examples.Example`.
-
-        Args:
-            bidirectional: let a decoder's tokens see those after them.
-            weights: of the classes.
-        """
+        """Trains a token classifier. With `bidirectional` a decoder's tokens see those after them; `weights` are of the
+        classes."""
 
         def __init__(self, *, bidirectional: bool, weights: Sequence[float] | None, **options: Any) -> None:
             super().__init__(**options)
             self.bidirectional = bidirectional
             self.weights = None if weights is None else torch.tensor(weights, device=self.args.device)
-            self.model_accepts_loss_kwargs = (
-                True  # which has it count the tokens of all processes and accumulated steps
-            )
+            self.model_accepts_loss_kwargs = True  # has it count the tokens of all processes and accumulated steps
+            args = self.args
+            self.precision = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
 
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -178,7 +177,7 @@ def trainer_class() -> Any:
             inputs = dict(inputs)
             labels, shares = inputs.pop("labels"), inputs.pop("shares")
             if self.bidirectional:
-                inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], _dtype(torch, self.args))
+                inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.precision)
             outputs = model(**inputs)
             total = token_loss(outputs.logits, labels, shares, self.weights)
             if num_items_in_batch is None:
@@ -186,9 +185,8 @@ def trainer_class() -> Any:
             else:
                 items = torch.as_tensor(num_items_in_batch, device=total.device).reshape(-1)[0].clamp(min=1)
                 # Gradients are averaged over processes, and the tokens counted were those of all.
-                loss = (
-                    total / items * (self.accelerator.num_processes if self.args.average_tokens_across_devices else 1)
-                )
+                processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+                loss = total / items * processes
             return (loss, {"logits": outputs.logits}) if return_outputs else loss
 
         def training_step(self, *arguments: Any, **options: Any) -> Any:
@@ -222,28 +220,15 @@ def trainer_class() -> Any:
     return DetectorTrainer
 
 
-def _dtype(torch: Any, arguments: Any) -> Any:
-    return torch.bfloat16 if arguments.bf16 else torch.float16 if arguments.fp16 else torch.float32
-
-
 def last_checkpoint(folder: Path, sweep: bool = False) -> Path | None:
-    """The newest checkpoint that is whole.
-
-    Args:
-        folder: of the checkpoints.
-        sweep: remove those that are not.
-    """
-    found: list[tuple[int, Path]] = []
-    for place in folder.glob("checkpoint-*"):
-        number = place.name.rpartition("-")[2]
-        if not number.isdecimal() or not place.is_dir():
-            continue
-        if (place / _WHOLE).is_file():
-            found.append((int(number), place))
-        elif sweep:
+    """The newest checkpoint of a folder that is whole; `sweep` removes those that are not."""
+    checkpoints = [place for place in folder.glob("checkpoint-*") if place.name.rpartition("-")[2].isdecimal()]
+    whole = [place for place in checkpoints if (place / _WHOLE).is_file()]
+    if sweep:
+        for place in {*checkpoints} - {*whole}:
             log.info("removed %s, which a kill left unfinished", place)
             shutil.rmtree(place, ignore_errors=True)
-    return max(found)[1] if found else None
+    return max(whole, key=lambda place: int(place.name.rpartition("-")[2]), default=None)
 
 
 def flagged_probability(logits: Any, labels: Any) -> Any:

@@ -1,0 +1,312 @@
+"""Train a detector: lexical, or any base model of transformers.
+
+`--detector lexical` (the default) trains the lexical detector on every annotated answer of a mirror, and once more without
+each language, and writes weights and calibration (needs LightGBM). The same mirror gives the same bytes.
+
+`--detector transformers` trains a token classifier by a recipe and writes a folder that `--detector DIR` reads. Options
+that are not listed here are values of the recipe (`--recipe NAME --show` lists them) or of transformers' TrainingArguments:
+`--learning_rate 2e-5 --report_to wandb`. A training that was killed goes on when the same command runs again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.commands import add_mirror, add_output, names_in, say
+
+if TYPE_CHECKING:
+    from detector_plugin.calibration import Calibration, LanguageCalibration
+    from detector_plugin.labelled import LabelledAnswer
+    from detector_plugin.transformers.training.recipe import Recipe
+    from detector_plugin.transformers.training.saving import Ingredient, Trained
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+UNREADABLE = "answers left out, whose reference is unreadable"
+NOTE = (
+    "Measured with weights that were trained without any document of the language and, for real answers, without any of "
+    "the model's family (held_out). The shipped weights were trained on these documents too."
+)
+_OF_TRANSFORMERS = (
+    "recipe base data languages without keep_translations synthetic attention labels seeds calibrate show".split()
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.allow_abbrev = False  # --seed is no --seeds
+    parser.set_defaults(unknown=[])
+    parser.add_argument(
+        "--detector", choices=("lexical", "transformers"), help="default: lexical; with --show transformers"
+    )
+    add_mirror(parser)
+    add_output(parser, help="of lexical, default: the package's own weights are replaced")
+    group = parser.add_argument_group("--detector transformers")
+    group.add_argument("--recipe", help="paper-multi, paper-mono or encoder (default: encoder)")
+    group.add_argument("--base", metavar="MODEL", help="of the hub, or a folder (default: the recipe's)")
+    group.add_argument(
+        "--data",
+        metavar="NAME,FILE.jsonl,...",
+        help="mfava-silver, mfava-gold, mushroom, and files of JSON lines (default: the recipe's)",
+    )
+    group.add_argument("--languages", metavar="CODE,...", help="learn from these alone (default: all)")
+    group.add_argument(
+        "--without",
+        metavar="NAME,...",
+        default="",
+        help="languages, models and families of models that are left out whole, to be measured on, and translations of "
+        "their texts",
+    )
+    group.add_argument(
+        "--keep-translations",
+        "--keep_translations",
+        action="store_true",
+        help="of what --without leaves out, learn from translations",
+    )
+    group.add_argument(
+        "--synthetic",
+        metavar="N",
+        type=int,
+        default=0,
+        help="add N documents: answers held against another page, and answers without their hallucinated spans",
+    )
+    group.add_argument("--attention", choices=("bidirectional", "causal"), help="of a decoder")
+    group.add_argument("--labels", choices=("binary", "category"), help="classes of tokens")
+    group.add_argument("--seeds", metavar="N,...", help="one detector each, in DIR/seed-N where there are several")
+    group.add_argument("--calibrate", action="store_true", help="write calibration.json, of what was held or left out")
+    group.add_argument("--show", action="store_true", help="print the recipe with these options, and train nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    detector = arguments.detector or ("transformers" if arguments.show else "lexical")
+    if detector == "lexical":
+        meant = [f"--{name}" for name in _OF_TRANSFORMERS if getattr(arguments, name)] + arguments.unknown
+        if meant:
+            raise ValueError(
+                f"train --detector lexical has no option {meant[0]}; recipes are for --detector transformers"
+            )
+        for path in train_lexical(arguments.mirror, arguments.output):
+            say(path)
+        return 0
+    import yaml
+
+    from detector_plugin.transformers.training.measuring import table
+    from detector_plugin.transformers.training.recipe import overridden, read
+
+    given = {name: getattr(arguments, name) for name in ("base", "data", "attention", "labels", "seeds")}
+    recipe = overridden(read(arguments.recipe or "encoder"), arguments.unknown, given)
+    if arguments.show:
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe.values.items()}
+        head = {"recipe": recipe.name, "says": recipe.says, "source": recipe.source, "values": values}
+        say(yaml.safe_dump({**head, "trainer": dict(recipe.trainer or {})}, sort_keys=False).rstrip())
+        return 0
+    if arguments.output is None:
+        raise ValueError("train --detector transformers: name the folder of the new detector with -o DIR")
+    for trained in _train_transformers(recipe, arguments):
+        if trained.rows:
+            say(table(trained.rows))
+        say(f"threshold {trained.threshold:g}", *trained.files)
+    if len(recipe.seeds) > 1:
+        say(over_seeds(arguments.output, recipe.seeds))
+    return 0
+
+
+# The lexical detector
+
+
+def train_lexical(mirror: str | None = None, output: Path | None = None) -> Iterator[Path]:
+    """Train, measure and write; the same documents give the same bytes.
+
+    Args:
+        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
+        output: folder for ``weights/`` and ``calibration.json``; default the package's own files are replaced.
+
+    Yields:
+        The files written.
+    """
+    from detector_plugin import calibration, lexical
+    from detector_plugin.lexical import training
+    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
+
+    documents = labelled_answers(mirror)
+    log.info("training on %d documents of %d languages", len(documents), len({d.language for d in documents}))
+    weights = training.train_all(readable(documents), processes=os.cpu_count() or 1)
+    folder, place = lexical.WEIGHTS, Path(calibration.__file__).parent / "calibrations" / "lexical.json"
+    if output is not None:
+        folder, place = output / "weights", output / "calibration.json"
+    for name, content in weights.items():
+        with whole_file(folder / name) as partial:
+            partial.write_bytes(content)
+        yield folder / name
+    with whole_file(place) as partial:
+        _calibration_of(documents, folder).save(partial)
+    yield place
+
+
+def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibration:
+    """The errors of trained weights, each answer read with those that saw neither its language nor its model's family."""
+    from detector_plugin.calibration import Calibration, measured
+    from detector_plugin.detector import describe
+    from detector_plugin.labelled import REAL, is_unreadable
+    from detector_plugin.lexical import LexicalDetector
+    from lm_eval_tasks.mfava import held_out
+
+    groups: dict[tuple[str, str], list[tuple[LabelledAnswer, Sequence[int]]]] = defaultdict(list)
+    for document, reading in zip(documents, held_out.readings(documents, folder), strict=True):
+        groups[document.language, document.annotations].append((document, reading.counts))
+    languages: dict[str, dict[str, LanguageCalibration]] = {}
+    for (language, kind), group in groups.items():
+        answers = [document for document, _ in group]
+        if sum(is_unreadable(document.reference) for document in answers) > len(answers) / 2:
+            log.warning("%s %s: no calibration, as most of its references are unreadable", language, kind)
+            continue
+        source = f"mushroom_{language}" if kind == REAL else f"mfava_detection_{language}_{kind}"
+        models = [document.model for document in answers] if kind == REAL else ()
+        texts = [document.article or document.reference for document in answers]
+        languages.setdefault(language, {})[kind] = measured([counts for _, counts in group], source, models, texts)
+    return Calibration(describe(LexicalDetector(weights=folder)), languages, note=NOTE)
+
+
+# Token classifiers
+
+
+def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
+    """Train a detector with each seed of a recipe, and yield what was made, in the main process alone. Where there are
+    several seeds, each has a folder ``seed-N`` below the one of ``--output``.
+
+    Raises:
+        UsageError: what was asked for cannot be done.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    from detector_plugin.transformers.training import train_detector
+    from detector_plugin.transformers.training.saving import FinishedAlready
+    from detector_plugin.transformers.training.splitting import split
+
+    if len(recipe.seeds) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        seeds = ", ".join(map(str, recipe.seeds))
+        raise UsageError(f"several processes train one detector at a time; name one of the seeds {seeds} with --seeds")
+    without, languages = names_in(arguments.without), names_in(arguments.languages)
+    if arguments.keep_translations and not without:
+        raise UsageError("--keep-translations says what becomes of --without; name a language, a model or a family")
+    if arguments.synthetic < 0:
+        raise UsageError(f"--synthetic {arguments.synthetic}: a number of documents, from 0 on")
+    seen: Counter[str] = Counter()
+    # What is left out is measured, in whatever language it is.
+    wanted = [*languages, *without] if languages else None
+    documents, ingredients = read_data(names_in(recipe.data), arguments.mirror, seen, wanted)
+    there = {document.language for document in documents}
+    if unknown := [code for code in languages if code not in there]:
+        raise UsageError(
+            f"--languages {', '.join(unknown)}: the data has none in it; there are {', '.join(sorted(there))}"
+        )
+    parts = split(documents, recipe.held_out, recipe.split_seed, without, arguments.keep_translations)
+    spoken = sorted({document.language for document in parts.learn})
+    if recipe.one_language and len(spoken) > 1:
+        raise UsageError(
+            f"recipe {recipe.name} is for one language, and the data is in {', '.join(spoken)}; name one with --languages"
+        )
+    parts.counts.update(seen)
+    log.info(
+        "%d answers (%d texts) to learn from, %d (%d) to choose by, %d (%d) to measure, %d (%d) left out; languages: %s",
+        *(len(parts.learn), parts.texts["learn"], len(parts.choose), parts.texts["choose"]),
+        *(len(parts.measure), parts.texts["measure"], len(parts.left_out), parts.texts["left_out"], ", ".join(spoken)),
+    )
+    if parts.translated:
+        log.warning(
+            "--keep-translations: %d of the %d answers that are left out are about texts that are learned from in another "
+            "language; their figures will be too good",
+            *(parts.translated, len(parts.left_out)),
+        )
+    for what, number in parts.counts.items():
+        log.info("%s: %d", what, number)
+    for seed in recipe.seeds:
+        folder = arguments.output / f"seed-{seed}" if len(recipe.seeds) > 1 else arguments.output
+        try:
+            trained = train_detector(
+                parts,
+                recipe,
+                folder,
+                seed=seed,
+                made_up=arguments.synthetic,
+                without=without,
+                ingredients=ingredients,
+                calibrate=arguments.calibrate,
+            )
+        except FinishedAlready as error:
+            if len(recipe.seeds) == 1:
+                raise
+            log.info("%s", error)
+            continue
+        if trained is None:
+            return
+        yield trained
+
+
+def read_data(
+    names: Sequence[str], mirror: str | None, seen: Counter[str], languages: Sequence[str] | None = None
+) -> tuple[list[LabelledAnswer], list[Ingredient]]:
+    """The labelled answers of collections and files, and what each brought.
+
+    Args:
+        names: of collections, or paths of JSON lines.
+        mirror: folder of the public files.
+        seen: what was left out is counted here.
+        languages: ISO 639 codes; default all. Of a collection, no file of another language is needed.
+
+    Raises:
+        UsageError: a name is neither.
+        MissingSource, CorruptSource: a file is not to be had, or damaged.
+    """
+    from detector_plugin.transformers.training.saving import Ingredient
+    from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
+
+    known = collections()
+    documents: list[LabelledAnswer] = []
+    ingredients = []
+    for name in dict.fromkeys(names):
+        if name in known:
+            answers = labelled_answers(mirror, [name], languages)
+            kept = readable(answers)
+            if len(kept) < len(answers):
+                seen[UNREADABLE] += len(answers) - len(kept)
+            ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(answers)))
+        elif "." in name or "/" in name:
+            kept = read_labelled_lines(Path(name).expanduser(), seen)
+            kept = [document for document in kept if languages is None or document.language in languages]
+            ingredients.append(Ingredient(Path(name).name, "", "unknown", len(kept)))
+        else:
+            raise UsageError(f"--data {name}: neither a file nor one of {', '.join(known)}")
+        documents += kept
+    if not documents:
+        raise UsageError(f"--data {','.join(names) or 'without a name'}: no labelled answer")
+    return documents, ingredients
+
+
+def over_seeds(output: Path, seeds: Sequence[int]) -> str:
+    """The F1 of each held-out row over several seeds, as mean, least and most: the paper reports means of three."""
+    from custom_metrics.scores.detection import WordCounts
+    from detector_plugin.transformers.training.saving import RECORD
+
+    f1: dict[str, list[float]] = {}
+    for seed in seeds:
+        record = json.loads((output / f"seed-{seed}" / RECORD).read_text("utf-8"))
+        for row in record["held_out"]:
+            counts = WordCounts(*(row[name] for name in WordCounts._fields))
+            f1.setdefault(f"{row['part']} {row['language']} {row['annotations']}", []).append(counts.f1)
+    return "\n".join(
+        f"F1 over {len(values)} seeds, {row}: {100 * fmean(values):.1f} "
+        f"({100 * min(values):.1f} to {100 * max(values):.1f})"
+        for row, values in f1.items()
+        if not any(map(math.isnan, values))
+    )
