@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from custom_metrics.reading.spans import Span
 from lm_eval_tasks.results.report.answers import read_task
-from lm_eval_tasks.results.report.documents import Document, TaskDocuments, read_documents
-from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
+from lm_eval_tasks.results.report.documents import (
+    Candidate,
+    Document,
+    TaskDocuments,
+    chosen,
+    most_hallucinated,
+    read_documents,
+)
 from lm_eval_tasks.results.report.documents.document import (
     Piece,
     ShownAnswer,
     Text,
     address_of,
-    pieces_of,
     spans_in,
     tagged,
     text_of,
 )
-from lm_eval_tasks.results.report.documents.explanations import why_abstention, why_robust, why_strict
-from lm_eval_tasks.results.report.documents.readers import passages_of, reader_of
+from lm_eval_tasks.results.report.documents.readers import (
+    passages_of,
+    reader_of,
+    why_abstention,
+    why_robust,
+    why_strict,
+)
 from lm_eval_tasks.results.report.page.summary import examples
 from lm_eval_tasks.runs import Answer, Reading, Run, labels, read_runs
 from tests.golden import golden
@@ -32,7 +44,7 @@ from tests.made_runs import task
 
 def candidates(*kinds: str) -> list[Candidate]:
     return [
-        Candidate(f"{at:02}", frozenset(each.split()), 0.1 * at if "hallucinated" in each else None)
+        Candidate(f"{at:02}", frozenset(each.split()), 0.1 * at if "hallucinated" in each else math.nan)
         for at, each in enumerate(kinds)
     ]
 
@@ -70,7 +82,7 @@ def test_the_sample_does_not_depend_on_the_order_of_the_file() -> None:
     ],
 )
 def test_the_most_hallucinated_are_a_tenth(shares: list[float | None], expected: float | None) -> None:
-    assert most_hallucinated(shares) == expected
+    assert most_hallucinated(np.array(shares, dtype=float)) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +99,7 @@ def test_the_most_hallucinated_are_a_tenth(shares: list[float | None], expected:
 )  # fmt: skip
 def test_spans_become_pieces(spans: list[Span], limit: int, expected: list[tuple[str, str]]) -> None:
     text = "Paris is in Spain"
-    found = pieces_of(text, spans, limit)
+    found = text_of(text, limit, spans)
     assert [(piece.text, piece.category) for piece in found.pieces] == expected
     assert "".join(piece.text for piece in found.pieces) == text[:limit]
     assert found.left_out == max(0, len(text) - limit)
@@ -128,7 +140,7 @@ def test_what_becomes_a_link(value: object, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("listed", "expected"),
     [
-        ([[1, 3, "entity"], [4, 5, "entity", 0.5]], [Span(1, 3, "entity"), Span(4, 5, "entity")]),
+        ([[1, 3, "entity"], [4, 5, "entity", 0.5]], [Span(1, 3, "entity"), Span(4, 5, "entity", 0.5)]),
         ([{"start": 1, "end": 3}], [Span(1, 3)]),
         ([[-1, 3, "entity"], [1.5, 3, "entity"], ["1", 3, "x"], "span", None, [], {}], []),
         (None, []),

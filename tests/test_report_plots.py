@@ -11,8 +11,8 @@ from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.report.plots import Plot, plots_of
+from lm_eval_tasks.results.report.plots.correlations import web_shares
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
-from lm_eval_tasks.results.report.plots.mfava import web_share
 from lm_eval_tasks.runs import Run, TaskRun, read_runs
 from tests.made_runs import figure, run, share, task
 
@@ -161,7 +161,7 @@ def test_correlations_with_resources_and_length() -> None:
     ]
     import numpy as np
 
-    logarithms = [math.log(web_share(code)) for code in ("de", "eu", "fi", "sd")]
+    logarithms = [math.log(web_shares()[code]) for code in ("de", "eu", "fi", "sd")]
     pearson = np.corrcoef(logarithms, [0.4, 0.2, 0.3, 0.1])[0, 1]
     assert f"r = {pearson:.2f} (p < 0.001)" in plots["mfava_resources"].caption
     assert "ρ = 1.00 (p = 0.083), n = 4." in plots["mfava_resources"].caption
@@ -184,8 +184,9 @@ def test_correlations_that_say_nothing(rates: dict[str, float], said: str) -> No
 
 
 def test_every_language_but_cantonese_has_its_share_of_the_web() -> None:
-    assert [code for code in LANGUAGES if math.isnan(web_share(code))] == ["yue"]
-    assert web_share("de") > web_share("fi") > web_share("eu") > web_share("eo") > web_share("sd") > 0
+    shares = web_shares()
+    assert {*LANGUAGES} - {*shares} == {"yue"}
+    assert shares["de"] > shares["fi"] > shares["eu"] > shares["eo"] > shares["sd"] > 0
 
 
 def test_retrieved_and_missed() -> None:

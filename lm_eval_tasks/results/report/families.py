@@ -13,7 +13,10 @@ from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["Family", "families", "language_name", "title_of"]
+__all__ = ["MEAN", "Family", "families", "language_name", "title_of"]
+
+MEAN = "mean"
+"""In place of a language: the mean over a model's languages."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Family:
         return next(iter(self.tasks.values()))
 
     @property
+    def filter(self) -> str:
+        """Whose readings of the answers count."""
+        return self.any.headline_filter
+
+    @property
     def has_results(self) -> bool:
         """Whether there are numbers: samples without their results file have none."""
         return any(task.figures or task.results for task in self.tasks.values())
@@ -49,29 +57,33 @@ class Family:
         """Whether every language of its group is in the run."""
         return 0 < self.languages <= len(self.tasks)
 
-    def figures(self, metric: str, filter_name: str) -> dict[str, Figure]:
+    def figures(self, metric: str) -> dict[str, Figure]:
         """Language to a metric's figure; undefined where no document is in the denominator."""
-        return {language: task.figure(metric, filter_name) for language, task in self.tasks.items()}
+        return {language: task.figure(metric, self.filter) for language, task in self.tasks.items()}
 
-    def mean(self, metric: str, filter_name: str) -> Figure:
+    def mean(self, metric: str) -> Figure:
         """The mean of a metric over the languages, each of which counts the same, with bounds of
         :mod:`custom_metrics.statistics.strata`; of one task its figure. Languages that have passages in common
         have the standard error of the group's results, which is over passages."""
-        figures, share = [*self.figures(metric, filter_name).values()], self.any.metric(metric).is_share
+        figures, share = [*self.figures(metric).values()], self.any.metric(metric).is_share
         mean = mean_of(figures, share)
-        value, error = (self.results.get(f"{name},{filter_name}") for name in (metric, f"{metric}_stderr"))
+        value, error = (self.results.get(f"{name},{self.filter}") for name in (metric, f"{metric}_stderr"))
         if isinstance(error, float) and isinstance(value, float) and math.isclose(value, mean.value) and not share:
             return mean_of(figures, share, error)
         return mean
 
-    def drawn(self, metric: str, filter_name: str) -> dict[str, Figure]:
-        """:meth:`figures` as they are drawn: what is not measurable has bounds, and no value."""
-        figures = self.figures(metric, filter_name)
-        return {language: without_point(figure, self.any.metric(metric).unit) for language, figure in figures.items()}
+    def drawn(self, metric: str) -> dict[str, Figure]:
+        """Language to figure, by code, and last the mean of several (:data:`MEAN`), as they are drawn: without a value where
+        it is not measurable."""
+        figures = dict(sorted(self.figures(metric).items()))
+        if len(figures) > 1:
+            figures[MEAN] = self.mean(metric)
+        unit = self.any.metric(metric).unit
+        return {language: without_point(figure, unit) for language, figure in figures.items()}
 
-    def drawn_mean(self, metric: str, filter_name: str) -> Figure:
+    def drawn_mean(self, metric: str) -> Figure:
         """:meth:`mean` as it is drawn."""
-        return without_point(self.mean(metric, filter_name), self.any.metric(metric).unit)
+        return [*self.drawn(metric).values()][-1]
 
 
 def families(run: Run) -> list[Family]:

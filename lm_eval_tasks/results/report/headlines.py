@@ -131,15 +131,15 @@ def _metrics_of(family: Family) -> list[Metric]:
                 alternatives.append([metric])
 
     def is_defined(metric: Metric) -> bool:
-        return not math.isnan(family.mean(metric.name, task.headline_filter).value)
+        return not math.isnan(family.mean(metric.name).value)
 
     return [next(filter(is_defined, group), group[-1]) for group in alternatives]
 
 
 def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, Signs]) -> Headline:
     name, filter_name = metric.name, family.any.headline_filter
-    figures, mean = family.figures(name, filter_name), family.mean(name, filter_name)
-    beside = {other: family.mean(other, filter_name) for other in metrics_beside(metric)}
+    figures, mean = family.figures(name), family.mean(name)
+    beside = {other: family.mean(other) for other in metrics_beside(metric)}
     table = family.any.table
     return Headline(
         model=model,

@@ -1,27 +1,45 @@
-"""The documents of a report: which are shown, and what a reader sees of each."""
+"""The documents of a report: which are shown, and what a reader sees of each.
+
+A page shows a sample that holds what goes wrong more often than it happens. The kinds of
+:data:`~lm_eval_tasks.results.report.documents.document.KINDS` take turns, and documents of no kind have a turn too. Within
+a kind, documents come in the order of a digest of what they ask; the most hallucinated come by their share, largest first.
+So the sample depends on the documents and the answers alone: neither on the order of the files nor on chance.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from math import ceil
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custom_metrics.statistics.paired_difference import Floats
-from lm_eval_tasks.results.report.documents.choosing import Candidate, chosen, most_hallucinated
 from lm_eval_tasks.results.report.documents.document import KINDS, Document
 from lm_eval_tasks.results.report.documents.readers import TaskReader, reader_of
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
 
-__all__ = ["KINDS", "AskedDocuments", "Document", "TaskDocuments", "derive_documents", "read_documents"]
+__all__ = [
+    "KINDS",
+    "AskedDocuments",
+    "Candidate",
+    "Document",
+    "TaskDocuments",
+    "chosen",
+    "derive_documents",
+    "most_hallucinated",
+    "read_documents",
+]
+
+_TURNS = ("hallucinated", "wrong", "disagree", "invalid", "abstained", "")  # the last is of the documents of no kind
+_TOP = 0.1  # of a task's answers are called its most hallucinated
+_KINDS, _LABEL, _SHARE = "kinds", "stance", "share"
+_NAMES = (*KINDS,)
 
 
-@dataclass(frozen=True)
-class TaskDocuments:
+class TaskDocuments(NamedTuple):
     """The documents of one task.
 
     Attributes:
@@ -41,6 +59,50 @@ class TaskDocuments:
     missing: tuple[str, ...] = ()
 
 
+class Candidate(NamedTuple):
+    """A document that may be shown.
+
+    Attributes:
+        content: digest of what it asks; its order is that of the digest.
+        kinds: of the answers to it.
+        share: the largest share of flagged words of an answer to it; ``nan`` where no detector read one.
+    """
+
+    content: str | bytes
+    kinds: frozenset[str]
+    share: float
+
+
+def chosen(candidates: Sequence[Candidate], number: int | None) -> list[int]:
+    """The places of at most `number` candidates, in the order of their turns; of all, as they stand, for ``None``."""
+    if number is None:
+        return list(range(len(candidates)))
+    queues = []  # of each kind, the first last
+    for kind in _TURNS:
+        places = [at for at, each in enumerate(candidates) if (kind in each.kinds if kind else not each.kinds)]
+        places.sort(key=lambda at: candidates[at].content, reverse=True)
+        if kind == "hallucinated":
+            places.sort(key=lambda at: candidates[at].share)
+        queues.append(places)
+    found: dict[int, None] = {}
+    while len(found) < min(number, len(candidates)):
+        for queue in queues:
+            while queue and queue[-1] in found:
+                queue.pop()
+            if queue and len(found) < number:
+                found[queue.pop()] = None
+    return list(found)
+
+
+def most_hallucinated(shares: Floats) -> float | None:
+    """The share from which on an answer is among the most hallucinated: the top tenth of those with a flagged word.
+
+    ``None`` where no answer has a flagged word.
+    """
+    flagged = np.sort(shares[shares > 0])
+    return float(flagged[-ceil(_TOP * len(flagged))]) if len(flagged) else None
+
+
 def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
     """What the choice of documents needs of each answer, as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
     reader = reader_of(task)
@@ -53,15 +115,8 @@ def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, A
 
 
 def _derived(reader: TaskReader, answer: Answer) -> dict[str, Any]:
-    return {
-        _KINDS: _bits(reader.kinds(answer)),
-        _LABEL: digest_of(reader.label(answer)),
-        _SHARE: reader.share(answer),
-    }
-
-
-_KINDS, _LABEL, _SHARE = "kinds", "stance", "share"
-_NAMES = (*KINDS,)
+    judged = reader.judge(answer)
+    return {_KINDS: _bits(judged.kinds), _LABEL: digest_of(judged.label), _SHARE: judged.share}
 
 
 @cache
@@ -99,49 +154,42 @@ class AskedDocuments:
 
     def __init__(self, tasks: Mapping[str, TaskRun], read: Callable[[TaskRun], Answers]) -> None:
         self._tasks = tasks
-        self._first = next(iter(tasks.values()))
-        self._reader = reader_of(self._first)
         self._answers = {model: read(task) for model, task in tasks.items() if task.samples is not None}
         contents = np.concatenate([np.empty(0, "S16"), *(each.contents for each in self._answers.values())])
         _, first, which = np.unique(contents, return_index=True, return_inverse=True)
         came = np.argsort(first)  # documents in the order in which they come first
-        ranks = np.empty_like(came)
-        ranks[came] = np.arange(len(came))
-        self._contents: NDArray[np.bytes_] = contents[first[came]]
-        ends = np.cumsum([len(each) for each in self._answers.values()])
-        self._places = dict(zip(self._answers, np.split(ranks[which], ends[:-1]), strict=True)) if len(ends) else {}
-        self._derive()
-
-    def _derive(self) -> None:
-        total = len(self._contents)
-        self._of_models: dict[str, NDArray[np.int64]] = {}  # (answers,) bits of kinds
-        shares, stances = {}, {}
-        for model, answers in self._answers.items():
-            self._of_models[model], stances[model], shares[model] = self._columns(self._tasks[model], answers)
-        least = most_hallucinated(np.concatenate([np.empty(0), *shares.values()]))
-        self._bits, self._share = np.zeros(total, dtype=np.int64), np.full(total, np.nan)
-        stance, disagree = np.full(total, np.nan), np.zeros(total, dtype=bool)
-        for model, places in self._places.items():
+        self._contents = contents[first[came]]
+        ends = np.cumsum([0, *(len(each) for each in self._answers.values())])[1:-1]
+        places = np.split(np.argsort(came)[which], ends) if self._answers else []
+        self._places = dict(zip(self._answers, places, strict=True))  # of each answer, its document
+        columns = {model: self._columns(model) for model in self._answers}
+        least = most_hallucinated(np.concatenate([np.empty(0), *(share for *_, share in columns.values())]))
+        self._of_models = {}  # of each answer, the bits of its kinds
+        self._bits, self._share = np.zeros(len(came), dtype=np.int64), np.full(len(came), np.nan)
+        label, disagree = np.full(len(came), np.nan), np.zeros(len(came), dtype=bool)
+        for model, (kinds, labels, shares) in columns.items():
+            at, bits = self._places[model], kinds.astype(np.int64)
             if least is not None:
-                self._of_models[model][shares[model] >= least] |= _bits(frozenset({"hallucinated"}))
-            self._bits[places] |= self._of_models[model]
-            self._share[places] = np.fmax(self._share[places], shares[model])
-            disagree[places] |= ~np.isnan(stance[places]) & (stance[places] != stances[model])
-            stance[places] = stances[model]
+                bits[shares >= least] |= _bits(frozenset({"hallucinated"}))
+            self._of_models[model] = bits
+            self._bits[at] |= bits
+            self._share[at] = np.fmax(self._share[at], shares)
+            disagree[at] |= ~np.isnan(label[at]) & (label[at] != labels)
+            label[at] = labels
         self._bits[disagree] |= _bits(frozenset({"disagree"}))
 
-    def _columns(self, task: TaskRun, answers: Answers) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _columns(self, model: str) -> tuple[Floats, ...]:
+        """What :func:`derive_documents` keeps, of every answer of a model."""
+        answers, reader = self._answers[model], reader_of(self._tasks[model])
         found = {name: np.full(len(answers), np.nan) for name in (_KINDS, _LABEL, _SHARE)}
-        reader = reader_of(task)
         for readings in answers.readings.values():
-            for name, values in found.items():
-                if name in readings.derived:
-                    found[name] = np.fmax(values, readings.derived[name].numbers)
+            for name in found.keys() & readings.derived.keys():
+                found[name] = np.fmax(found[name], readings.derived[name].numbers)
         unread = np.flatnonzero(np.isnan(found[_KINDS])).tolist()  # by the filter that counts: the file was cut
-        for document, answer in zip(unread, answers.select(unread), strict=True):
+        for place, answer in zip(unread, answers.select(unread), strict=True):
             for name, value in _derived(reader, answer).items():
-                found[name][document] = np.nan if value is None else value
-        return found[_KINDS].astype(np.int64), found[_LABEL], found[_SHARE]
+                found[name][place] = np.nan if value is None else value
+        return tuple(found.values())
 
     def shown(self, number: int | None) -> TaskDocuments:
         """At most `number` documents; ``None`` for all.
@@ -149,27 +197,26 @@ class AskedDocuments:
         Raises:
             CorruptSource: a samples file has changed since it was read.
         """
-        kinds = [_kinds(bits) for bits in self._bits.tolist()]
-        shares = (share if share > 0 else None for share in self._share.tolist())
-        candidates = [*map(Candidate, self._contents.tolist(), kinds, shares)]
+        task = next(iter(self._tasks.values()))
+        kinds = [*map(_kinds, self._bits.tolist())]
+        candidates = [*map(Candidate, self._contents.tolist(), kinds, self._share.tolist())]
         counts = Counter(kind for of_document in kinds for kind in of_document)
-        first = self._first
+        reader, documents = reader_of(task), []
+        for document in chosen(candidates, number):
+            answers, of_answers = {}, {}
+            for model, places in self._places.items():
+                for place in np.flatnonzero(places == document)[-1:].tolist():
+                    answers[model] = self._answers[model][place]
+                    of_answers[model] = _kinds(int(self._of_models[model][place]))
+            laid_out = reader.lay_out(answers)
+            judged = tuple(answer._replace(kinds=of_answers[answer.model]) for answer in laid_out.answers)
+            documents.append(laid_out._replace(answers=judged, kinds=kinds[document]))
         return TaskDocuments(
-            first.task,
-            first.benchmark,
-            first.language,
+            task.task,
+            task.benchmark,
+            task.language,
             len(kinds),
             {kind: counts[kind] for kind in KINDS},
-            tuple(self._laid_out(at, kinds[at]) for at in chosen(candidates, number)),
+            tuple(documents),
             tuple(model for model in self._tasks if model not in self._answers),
         )
-
-    def _laid_out(self, document: int, kinds: frozenset[str]) -> Document:
-        found = {model: np.flatnonzero(places == document) for model, places in self._places.items()}
-        places = {model: int(at[-1]) for model, at in found.items() if len(at)}
-        laid_out = self._reader.lay_out({model: self._answers[model][at] for model, at in places.items()})
-        answers = (
-            replace(answer, kinds=_kinds(int(self._of_models[answer.model][places[answer.model]])))
-            for answer in laid_out.answers
-        )
-        return replace(laid_out, answers=tuple(answers), kinds=kinds)

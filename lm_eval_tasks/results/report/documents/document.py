@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from custom_metrics.reading.spans import HALLUCINATION, Span
+from custom_metrics.reading.spans import HALLUCINATION, Span, span_of
 
 __all__ = [
     "KINDS",
@@ -19,10 +19,8 @@ __all__ = [
     "ShownAnswer",
     "Text",
     "address_of",
-    "mappings_of",
-    "pieces_of",
+    "listed",
     "spans_in",
-    "strings_of",
     "tagged",
     "text_of",
 ]
@@ -44,17 +42,17 @@ KINDS = {
 
 _WHITE = re.compile(r"\s")
 
+Kind = TypeVar("Kind")
 
-@dataclass(frozen=True)
-class Piece:
+
+class Piece(NamedTuple):
     """Part of a text. `category` says what a detector or an annotator found wrong with it; empty where nothing."""
 
     text: str
     category: str = ""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A text, cut where it is too long for a page.
 
     Attributes:
@@ -66,8 +64,7 @@ class Text:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
     """What the question was asked with.
 
     Attributes:
@@ -83,8 +80,7 @@ class Passage:
     mark: str = ""
 
 
-@dataclass(frozen=True)
-class ShownAnswer:
+class ShownAnswer(NamedTuple):
     """What one model said, and what was made of it.
 
     Attributes:
@@ -108,8 +104,7 @@ class ShownAnswer:
     share: float | None = None
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """One document of a task with every model's answer.
 
     Attributes:
@@ -142,17 +137,10 @@ class Document:
     kinds: frozenset[str] = frozenset()
 
 
-def text_of(value: Any, limit: int) -> Text:
-    """A value of a file as text of at most `limit` characters."""
+def text_of(value: Any, limit: int, spans: Iterable[Span] = ()) -> Text:
+    """A value of a file as text of at most `limit` characters, with spans as pieces. Where spans overlap, the one that
+    begins first holds, then the longer. Spans that reach beyond the text or the limit are cut."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
-    return Text((Piece(text[:limit]),), max(0, len(text) - limit))
-
-
-def pieces_of(text: str, spans: Iterable[Span], limit: int) -> Text:
-    """A text with its spans as pieces. Where spans overlap, the one that begins first holds, then the longer.
-
-    Spans that reach beyond the text or the limit are cut.
-    """
     shown = text[:limit]
     pieces, at = [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
@@ -161,9 +149,9 @@ def pieces_of(text: str, spans: Iterable[Span], limit: int) -> Text:
             continue
         if start > at:
             pieces.append(Piece(shown[at:start]))
-        pieces.append(Piece(shown[start:end], span.category or "hallucination"))
+        pieces.append(Piece(shown[start:end], span.category or HALLUCINATION))
         at = end
-    if at < len(shown):
+    if at < len(shown) or not shown:
         pieces.append(Piece(shown[at:]))
     return Text(tuple(pieces), len(text) - len(shown))
 
@@ -179,14 +167,9 @@ def address_of(value: Any) -> str:
     return value if parts.scheme in ("http", "https") and parts.hostname else ""
 
 
-def strings_of(value: Any) -> Sequence[str]:
-    """The strings of a list that may hold anything."""
-    return [each for each in value if isinstance(each, str)] if isinstance(value, (list, tuple)) else []
-
-
-def mappings_of(value: Any) -> Sequence[Mapping[str, Any]]:
-    """The objects of a list that may hold anything."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, (list, tuple)) else []
+def listed(value: Any, kind: type[Kind]) -> list[Kind]:
+    """The members of a list that are of a kind; the list may hold anything, and the value be none."""
+    return [each for each in value if isinstance(each, kind)] if isinstance(value, (list, tuple)) else []
 
 
 def tagged(read: Any, response: str) -> tuple[str, list[Span]]:
@@ -202,15 +185,12 @@ def tagged(read: Any, response: str) -> tuple[str, list[Span]]:
     return (read if isinstance(read, str) else response), []
 
 
-def spans_in(listed: Any) -> list[Span]:
+def spans_in(value: Any) -> list[Span]:
     """The spans of a list of objects or of lists; what is no span is passed over."""
     spans = []
-    for each in listed if isinstance(listed, list) else ():
-        values: list[Any] = []
-        if isinstance(each, Mapping):
-            values = [each.get("start"), each.get("end"), each.get("category", HALLUCINATION)]
-        elif isinstance(each, (list, tuple)):
-            values = list(each[:3])
-        if len(values) == 3 and all(isinstance(place, int) and place >= 0 for place in values[:2]):
-            spans.append(Span(values[0], values[1], str(values[2])))
+    for each in value if isinstance(value, list) else ():
+        if isinstance(each, dict):
+            each = (each.get("start"), each.get("end"), each.get("category", HALLUCINATION))
+        with suppress(ValueError):
+            spans.append(span_of(each))
     return spans

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from custom_metrics.abstention.explained import explain
+from custom_metrics.abstention.phrases import known
+from custom_metrics.reading.no_answer import no_answer
+from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.results.report.documents.document import (
@@ -19,31 +23,39 @@ from lm_eval_tasks.results.report.documents.document import (
     ShownAnswer,
     Text,
     address_of,
-    mappings_of,
-    pieces_of,
+    listed,
     spans_in,
-    strings_of,
     tagged,
     text_of,
 )
-from lm_eval_tasks.results.report.documents.explanations import why_abstention, why_robust, why_strict
 from lm_eval_tasks.results.report.numbers import shown
 from lm_eval_tasks.runs import Answer, Reading, TaskRun
 
-__all__ = ["TaskReader", "passages_of", "reader_of"]
+__all__ = ["Judged", "TaskReader", "passages_of", "reader_of", "why_abstention", "why_robust", "why_strict"]
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
+_NONE: frozenset[str] = frozenset()
 
 
-class Verdict(NamedTuple):
-    """What is said of an answer; see :class:`~lm_eval_tasks.results.report.documents.document.ShownAnswer`."""
+class Judged(NamedTuple):
+    """What was made of an answer.
 
-    text: Text
-    verdict: str
-    tone: str
-    why: tuple[str, ...] = ()
+    Attributes:
+        label: what models can agree or disagree on.
+        verdict: what is said of it, in a few words.
+        tone: ``good``, ``bad``, ``unsure`` or ``plain``.
+        kinds: what is wrong with it, keys of :data:`~lm_eval_tasks.results.report.documents.document.KINDS`. What is most
+            hallucinated is known among all answers only.
+        share: of its words that a detector flags; ``None`` where none read it, or it has no words.
+    """
+
+    label: str
+    verdict: str = ""
+    tone: str = "plain"
+    kinds: frozenset[str] = _NONE
+    share: float | None = None
 
 
 class TaskReader:
@@ -63,38 +75,27 @@ class TaskReader:
         self.task = task
         self.filter: str | None = None
 
-    def label(self, answer: Answer) -> str:
-        """What models can agree or disagree on."""
+    def judge(self, answer: Answer) -> Judged:
+        """What was made of an answer."""
         reading = self._reading(answer)
-        return str(reading.answer) if reading is not None else ""
-
-    def kinds(self, answer: Answer) -> frozenset[str]:
-        """What is wrong with an answer, keys of :data:`~lm_eval_tasks.results.report.documents.document.KINDS`.
-
-        What is most hallucinated is known among all answers only."""
-        return frozenset()
-
-    def share(self, answer: Answer) -> float | None:
-        """The share of an answer's words that a detector flags; ``None`` where none read it."""
-        return None
+        return Judged(str(reading.answer) if reading is not None else "")
 
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
         """A document. `answers` are models to answers."""
+        metrics = [metric.name for metric in self.task.metrics] if self.FACTS is None else self.FACTS
+        shown_answers = []
+        for model, answer in answers.items():
+            _, verdict, tone, kinds, share = judged = self.judge(answer)
+            text, why = self._said(answer, judged)
+            values = ((metric, self._value(answer, metric)) for metric in metrics)
+            facts = tuple((metric, f"{x:.2f}".rstrip("0").rstrip(".")) for metric, x in values if x is not None)
+            shown_answers.append(ShownAnswer(model, text, verdict, tone, tuple(filter(None, why)), kinds, facts, share))
         first = next(iter(answers.values()))
         return Document(
             task=self.task.task,
             benchmark=self.task.benchmark,
             key=first.key,
-            answers=tuple(
-                ShownAnswer(
-                    model,
-                    *self._verdict(answer),
-                    kinds=self.kinds(answer),
-                    facts=tuple(self._facts(answer)),
-                    share=self.share(answer),
-                )
-                for model, answer in answers.items()
-            ),
+            answers=tuple(shown_answers),
             **{"language": self.task.language, **self._asked(first)},
         )
 
@@ -108,13 +109,20 @@ class TaskReader:
             "prompt": text_of(answer.prompt, PAGE_LENGTH) if answer.prompt else None,
         }
 
-    def _verdict(self, answer: Answer) -> Verdict:
-        return Verdict(text_of(answer.response, ANSWER_LENGTH), "", "plain")
+    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
+        """The text of an answer, and how its label came about, a sentence each."""
+        return text_of(answer.response, ANSWER_LENGTH), ()
 
     def _reading(self, answer: Answer) -> Reading | None:
         if self.filter is not None:
             return answer.readings.get(self.filter)
         return next(iter(answer.readings.values()), None)
+
+    def _tagged(self, answer: Answer) -> tuple[str, Text]:
+        """An answer without its tags, and with what they mark."""
+        reading = self._reading(answer)
+        text, spans = tagged(reading.answer if reading is not None else None, answer.response)
+        return text, text_of(text, ANSWER_LENGTH, spans)
 
     def _value(self, answer: Answer, metric: str) -> float | None:
         """A metric's value of an answer; ``None`` where the answer is not in its denominator."""
@@ -124,15 +132,9 @@ class TaskReader:
             return None
         return float(value) if math.isfinite(value) else None
 
-    def _facts(self, answer: Answer) -> Iterator[tuple[str, str]]:
-        """Metric to value, as text."""
-        for metric in [each.name for each in self.task.metrics] if self.FACTS is None else self.FACTS:
-            if (value := self._value(answer, metric)) is not None:
-                yield metric, f"{value:.2f}".rstrip("0").rstrip(".")
-
 
 class NomiraclReader(TaskReader):
-    """Ten passages, and whether they answer the question."""
+    """Ten passages, and whether they answer the question; by the reading of the headlines."""
 
     FACTS = ()
 
@@ -140,15 +142,21 @@ class NomiraclReader(TaskReader):
         super().__init__(task)
         self.filter = task.headline_filter
 
-    def label(self, answer: Answer) -> str:
-        """The label, by the reading of the headlines."""
-        return super().label(answer) if self._reading(answer) is not None else INVALID
-
-    def kinds(self, answer: Answer) -> frozenset[str]:
-        """``wrong`` (hallucination or error), ``invalid``, ``abstained``."""
-        label = self.label(answer)
-        kind = "invalid" if label == INVALID else "wrong" if label != answer.doc.get("label") else ""
-        return frozenset(filter(None, (kind, "abstained" if label == NO_ANSWER else "")))
+    def judge(self, answer: Answer) -> Judged:
+        """``wrong`` is a hallucination or an error."""
+        reading, strict = self._reading(answer), answer.readings.get("strict")
+        label = str(reading.answer) if reading is not None else INVALID
+        is_right, is_abstained = label == answer.doc.get("label"), label == NO_ANSWER
+        kind = "invalid" if label == INVALID else "" if is_right else "wrong"
+        if label == INVALID:
+            verdict, tone = "Invalid", "unsure"
+        elif is_right:
+            verdict, tone = "right: answered" if label == ANSWER else "right: abstained", "good"
+        else:
+            verdict, tone = "hallucination" if label == ANSWER else "error: abstained", "bad"
+        if strict is not None and str(strict.answer) != label:
+            verdict += f" (strict reading: {strict.answer})"
+        return Judged(label, verdict, tone, _kinds(kind, "abstained" if is_abstained else ""))
 
     def _asked(self, answer: Answer) -> dict[str, Any]:
         doc = answer.doc
@@ -156,27 +164,17 @@ class NomiraclReader(TaskReader):
         return {
             "question": text_of(str(doc.get("query", "")), QUESTION_LENGTH),
             "right": "A passage answers the question" if relevant else "No passage answers the question",
-            "passages": tuple(passages_of(answer.prompt, len(strings_of(doc.get("docids"))))),
+            "passages": tuple(passages_of(answer.prompt, len(listed(doc.get("docids"), str)))),
             "prompt": None if _MARKER.search(answer.prompt) else text_of(answer.prompt, PASSAGE_LENGTH),
         }
 
-    def _verdict(self, answer: Answer) -> Verdict:
+    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
         labels = {name: str(reading.answer) for name, reading in answer.readings.items()}
-        label, strict = self.label(answer), labels.get("strict")
-        why = []
-        if strict is not None:
-            why.append(why_strict(answer.response, strict))
-            if len({*labels.values()}) > 1:
-                why.append(why_robust(answer.response, label, self.task.language, str(answer.doc.get("query", ""))))
-        if label == INVALID:
-            verdict, tone = "Invalid", "unsure"
-        elif label == answer.doc.get("label"):
-            verdict, tone = ("right: answered", "good") if label == ANSWER else ("right: abstained", "good")
-        else:
-            verdict, tone = ("hallucination", "bad") if label == ANSWER else ("error: abstained", "bad")
-        if strict not in (None, label):
-            verdict += f" (strict reading: {strict})"
-        return Verdict(text_of(answer.response, ANSWER_LENGTH), verdict, tone, tuple(filter(None, why)))
+        why = [why_strict(answer.response, labels["strict"])] if "strict" in labels else []
+        if why and len({*labels.values()}) > 1:
+            question = str(answer.doc.get("query", ""))
+            why.append(why_robust(answer.response, judged.label, self.task.language, question))
+        return text_of(answer.response, ANSWER_LENGTH), tuple(why)
 
 
 class ClapnqReader(TaskReader):
@@ -184,25 +182,21 @@ class ClapnqReader(TaskReader):
 
     FACTS = ("rougeL", "recall", "rougeLp", "k_precision", "length", "hallucinated_share")
 
-    def label(self, answer: Answer) -> str:
-        """Whether it answers."""
-        return "abstained" if self._abstained(answer) else "answered"
-
-    def kinds(self, answer: Answer) -> frozenset[str]:
-        """``abstained``; ``wrong`` where it abstains though it should not, or the other way round."""
-        abstained = self._abstained(answer)
-        wrong = abstained == bool(answer.doc.get("answerable"))
-        return frozenset(filter(None, ("abstained" if abstained else "", "wrong" if wrong else "")))
-
-    def share(self, answer: Answer) -> float | None:
-        """The share of an answer's words that a detector flags; ``None`` where none was named."""
-        return self._value(answer, "hallucinated_share")
-
-    def _abstained(self, answer: Answer) -> bool:
-        return 1.0 in (self._value(answer, name) for name in ("unanswerable_accuracy", "answerable_abstention_rate"))
+    def judge(self, answer: Answer) -> Judged:
+        """``wrong`` where it abstains though it should not, or the other way round."""
+        abstained = 1.0 in (
+            self._value(answer, name) for name in ("unanswerable_accuracy", "answerable_abstention_rate")
+        )
+        answerable, share = bool(answer.doc.get("answerable")), self._value(answer, "hallucinated_share")
+        if abstained:
+            verdict, tone = ("wrong: abstained", "bad") if answerable else ("right: abstained", "good")
+        else:
+            verdict, tone = ("answered", "plain") if answerable else ("wrong: answered", "bad")
+        kinds = _kinds("abstained" if abstained else "", "wrong" if abstained == answerable else "")
+        return Judged("abstained" if abstained else "answered", verdict, tone, kinds, share)
 
     def _asked(self, answer: Answer) -> dict[str, Any]:
-        doc, gold = answer.doc, strings_of(answer.doc.get("gold_ids"))
+        doc, gold = answer.doc, listed(answer.doc.get("gold_ids"), str)
         passages = tuple(
             Passage(
                 number,
@@ -210,7 +204,7 @@ class ClapnqReader(TaskReader):
                 text_of(passage.get("text"), PASSAGE_LENGTH),
                 "gold passage, retrieved" if gold and passage.get("id") in gold else "",
             )
-            for number, passage in enumerate(mappings_of(doc.get("passages")), 1)
+            for number, passage in enumerate(listed(doc.get("passages"), dict), 1)
         )
         right = "Can be answered" if doc.get("answerable") else "Cannot be answered from the passage"
         if gold and not any(passage.mark for passage in passages):
@@ -220,19 +214,12 @@ class ClapnqReader(TaskReader):
             "question": text_of(doc.get("question"), QUESTION_LENGTH),
             "right": right,
             "passages": passages,
-            "references": tuple(text_of(each, ANSWER_LENGTH) for each in strings_of(doc.get("answers")) if each),
+            "references": tuple(text_of(each, ANSWER_LENGTH) for each in listed(doc.get("answers"), str) if each),
         }
 
-    def _verdict(self, answer: Answer) -> Verdict:
-        abstained, answerable = self._abstained(answer), bool(answer.doc.get("answerable"))
-        reading = self._reading(answer)
-        text, spans = tagged(reading.answer if reading is not None else None, answer.response)
-        if abstained:
-            verdict, tone = ("wrong: abstained", "bad") if answerable else ("right: abstained", "good")
-        else:
-            verdict, tone = ("answered", "plain") if answerable else ("wrong: answered", "bad")
-        why = why_abstention(text, "en") if abstained else ""
-        return Verdict(pieces_of(text, spans, ANSWER_LENGTH), verdict, tone, (why,) if why else ())
+    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
+        text, marked = self._tagged(answer)
+        return marked, (why_abstention(text, "en"),) if "abstained" in judged.kinds else ()
 
 
 class MfavaReader(TaskReader):
@@ -241,20 +228,15 @@ class MfavaReader(TaskReader):
     FACTS = ("response_words", "hallucinated_words", "repetition_rate")
     _QUARTER = 0.25
 
-    def label(self, answer: Answer) -> str:
-        """Whether it abstains, and how many quarters of its words are flagged."""
-        share = self.share(answer)
-        if self.kinds(answer):
-            return "abstained"
-        return "not read" if share is None else str(math.ceil(share / self._QUARTER))
-
-    def kinds(self, answer: Answer) -> frozenset[str]:
-        """``abstained``."""
-        return frozenset({"abstained"} if self._value(answer, "abstention_rate") == 1.0 else ())
-
-    def share(self, answer: Answer) -> float | None:
-        """The share of an answer's words that the detector flags; ``None`` where it has no words, or was not read."""
-        return self._value(answer, "detected_rate")
+    def judge(self, answer: Answer) -> Judged:
+        """The label is whether it abstains, and how many quarters of its words are flagged."""
+        share = self._value(answer, "detected_rate")
+        if self._value(answer, "abstention_rate") == 1.0:
+            return Judged("abstained", "abstained", kinds=_kinds("abstained"), share=share)
+        if share is None:
+            return Judged("not read", "no detector has read it", "unsure")
+        said = ("nothing flagged", "good") if share == 0 else (f"{shown(share, 'share')} of the words flagged", "bad")
+        return Judged(str(math.ceil(share / self._QUARTER)), *said, share=share)
 
     def _asked(self, answer: Answer) -> dict[str, Any]:
         doc = answer.doc
@@ -266,18 +248,9 @@ class MfavaReader(TaskReader):
             "address": address_of(doc.get("url")),
         }
 
-    def _verdict(self, answer: Answer) -> Verdict:
-        reading, share = self._reading(answer), self.share(answer)
-        text, spans = tagged(reading.answer if reading is not None else None, answer.response)
-        pieces = pieces_of(text, spans, ANSWER_LENGTH)
-        if self.kinds(answer):
-            why = why_abstention(text, self.task.language)
-            return Verdict(pieces, "abstained", "plain", (why,) if why else ())
-        if share is None:
-            return Verdict(pieces, "no detector has read it", "unsure")
-        if share == 0:
-            return Verdict(pieces, "nothing flagged", "good")
-        return Verdict(pieces, f"{shown(share, 'share')} of the words flagged", "bad")
+    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
+        text, marked = self._tagged(answer)
+        return marked, (why_abstention(text, self.task.language),) if judged.kinds else ()
 
 
 class DetectionReader(TaskReader):
@@ -286,49 +259,44 @@ class DetectionReader(TaskReader):
     FACTS = ("iou", "rho", "f1")
     _HALF = 0.5
 
-    def label(self, answer: Answer) -> str:
-        """How well detectors agree with the people, in halves."""
-        agreement = self._agreement(answer)
-        return "lost" if self._is_lost(answer) else "" if agreement is None else str(agreement >= self._HALF)
-
-    def kinds(self, answer: Answer) -> frozenset[str]:
-        """``invalid`` where another text came back, ``wrong`` where less than half of it agrees."""
-        if self._is_lost(answer):
-            return frozenset({"invalid"})
-        agreement = self._agreement(answer)
-        return frozenset({"wrong"} if agreement is not None and agreement < self._HALF else ())
-
-    def _is_lost(self, answer: Answer) -> bool:
-        return self._value(answer, "lost_rate") == 1.0
-
-    def _agreement(self, answer: Answer) -> float | None:
+    def judge(self, answer: Answer) -> Judged:
+        """The label is how well detectors agree with the people, in halves: ``wrong`` is less than half, ``invalid`` that
+        another text came back."""
+        if self._value(answer, "lost_rate") == 1.0:
+            return Judged("lost", "Invalid: another text came back", "unsure", _kinds("invalid"))
         overlap = self._value(answer, "iou")
-        return overlap if overlap is not None else self._value(answer, "f1")
+        agreement = overlap if overlap is not None else self._value(answer, "f1")
+        if agreement is None:
+            return Judged("", "agreement unknown")
+        is_good = agreement >= self._HALF
+        kinds = _kinds("" if is_good else "wrong")
+        return Judged(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
 
     def _asked(self, answer: Answer) -> dict[str, Any]:
         doc = answer.doc
         in_prompt = _REFERENCE.search(answer.prompt)
         page = doc.get("reference") or (in_prompt["text"] if in_prompt else "")
-        marked = pieces_of(str(doc.get("answer") or ""), spans_in(doc.get("spans")), ANSWER_LENGTH)
         return {
             "question": text_of(doc.get("query") or doc.get("prompt") or doc.get("title"), QUESTION_LENGTH),
             "right": "The reference is the answer with the spans that its annotators marked",
-            "references": (marked,),
+            "references": (text_of(doc.get("answer") or "", ANSWER_LENGTH, spans_in(doc.get("spans"))),),
             "page": text_of(page, PAGE_LENGTH) if page else None,
             "page_title": str(doc.get("title") or ""),
             "address": address_of(doc.get("url")),
         }
 
-    def _verdict(self, answer: Answer) -> Verdict:
+    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
         original, reading = str(answer.doc.get("answer") or ""), self._reading(answer)
         written = reading.answer if reading is not None and isinstance(reading.answer, str) else answer.response
         alignment = align(*parse(written), original)
         if alignment.kind == "lost":
-            return Verdict(text_of(answer.response, ANSWER_LENGTH), "Invalid: another text came back", "unsure")
-        text, agreement = pieces_of(original, alignment.spans, ANSWER_LENGTH), self._agreement(answer)
-        if agreement is None:
-            return Verdict(text, "agreement unknown", "plain")
-        return Verdict(text, f"agreement {agreement:.2f}", "good" if agreement >= self._HALF else "bad")
+            return text_of(answer.response, ANSWER_LENGTH), ()
+        return text_of(original, ANSWER_LENGTH, alignment.spans), ()
+
+
+def _kinds(*names: str) -> frozenset[str]:
+    """Those names that are not empty."""
+    return frozenset(filter(None, names))
 
 
 def reader_of(task: TaskRun) -> TaskReader:
@@ -367,3 +335,61 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
             title, rest = "", text
         passages.append(Passage(at + 1, title, text_of(rest.strip(), PASSAGE_LENGTH)))
     return passages
+
+
+# ------------------------------------------------------------------------------------- why an answer got its label
+
+_NO_ANSWERS = {
+    "empty": "it has no letter and no digit",
+    "failure": "it is the message of a service that failed",
+    "prompt": "it repeats the prompt",
+    "loop": "it repeats itself",
+    "markup": "it is markup without text",
+    "code": "it is a program",
+    "debris": "it is tokens of a chat template",
+    "noise": "its characters make no words",
+    "script": "it is in a script that neither question nor passages use",
+}
+_NUMBER = re.compile(r"\[\d+\]")
+_LONGEST = 2000  # characters of an answer that is explained; phrases decide at its beginning
+
+
+def why_strict(response: str, label: str) -> str:
+    """How the parser of the released code came to its label."""
+    text = response.replace("\n", " ").replace("\t", " ").lower()
+    phrases = [phrase for phrase in (ANSWER, NO_ANSWER) if phrase.lower() in text]
+    if len(phrases) == 2:
+        return "Strict reading: it holds both phrases of the prompt."
+    if phrases:
+        return f"Strict reading: it holds “{phrases[0]}”."
+    for phrase in ("answer is present", "answer is not present"):
+        if phrase in text:
+            return f"Strict reading: it holds “{phrase}”."
+    if label == INVALID:
+        return "Strict reading: it holds neither phrase of the prompt."
+    return "Strict reading: it is the number of a passage." if _NUMBER.search(text) else ""
+
+
+def why_robust(response: str, label: str, language: str, question: str) -> str:
+    """How a careful reader comes to a label that differs from the strict one."""
+    if label == NO_ANSWER:
+        reasons = why_abstention(response, language)
+        return f"Robust reading: it does not answer. {reasons}".strip()
+    if label == INVALID:
+        kind = no_answer(final_answer(response[:_LONGEST]), question)
+        said = _NO_ANSWERS.get(kind or "", "there is nothing to read")
+        return f"Robust reading: Invalid, for {said}."
+    return "Robust reading: it answers, in other words than the prompt's."
+
+
+def why_abstention(text: str, language: str) -> str:
+    """The phrases that make an answer an abstention; empty where none is found."""
+    table = language if language and known(language) else None
+    found = []
+    for explanation in explain(text[:_LONGEST], table):
+        if not explanation.abstains:
+            continue
+        words = dict.fromkeys(match.text for sentence in explanation.sentences for match in sentence.matches)
+        found.append(", ".join(f"“{each}”" for each in list(words)[:4]))
+    phrases = next((each for each in found if each), "")
+    return f"Phrases that decided: {phrases}." if phrases else ""

@@ -1,16 +1,16 @@
-"""The plots of a report: a file for each benchmark, with a plot's data apart from its drawing.
+"""The plots of a report, with a plot's data apart from its drawing.
 
 :func:`plots_of` gives those whose tasks are in the runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from lm_eval_tasks.results.report.families import families
-from lm_eval_tasks.results.report.plots import clapnq, language_table, mfava, mushroom, nomiracl
-from lm_eval_tasks.results.report.plots.entries import Colours, Named
-from lm_eval_tasks.results.report.plots.plot import DARK, LIGHT, Plot, save
+from lm_eval_tasks.results.report.plots import clapnq, languages
+from lm_eval_tasks.results.report.plots.correlations import correlations
+from lm_eval_tasks.results.report.plots.plot import DARK, LIGHT, Model, Plot, save
 from lm_eval_tasks.runs import Run, labels
 
 __all__ = ["DARK", "LIGHT", "Plot", "plots_of", "save"]
@@ -22,38 +22,32 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     Args:
         runs: of one or more models.
     """
-    names = labels(runs)
-    named = [(name, family) for run, name in zip(runs, names, strict=True) for family in families(run)]
-    by_family: dict[str, list[Named]] = {}
-    for name, family in named:
-        by_family.setdefault(family.name, []).append((name, family))
-    colours = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    plots = [plot for of_models in by_family.values() for plot in _of_family(of_models, colours)]
-    answered = [(name, family) for name, family in named if _have(by_family[family.name], clapnq.ANSWERED)]
-    retrieved = [(name, family) for name, family in named if _have(by_family[family.name], clapnq.RETRIEVED)]
-    if answered:
-        plots += [clapnq.length(answered, colours), clapnq.caution(answered, colours)]
-    if retrieved:
-        plots.append(clapnq.retrieval(retrieved))
-    return plots
+    models = [
+        Model(name, colour, family)
+        for colour, (run, name) in enumerate(zip(runs, labels(runs), strict=True))
+        for family in families(run)
+    ]
+    by_family: dict[str, list[Model]] = {}
+    for model in models:
+        by_family.setdefault(model.family.name, []).append(model)
+    plots: list[Plot | None] = []
+    for alike in by_family.values():  # in all but the language, and the model
+        if _have(alike, languages.ERROR_RATES):
+            plots += [languages.error_rates(alike), languages.heat_map(alike, languages.ERROR_RATES)]
+        if _have(alike, languages.WORD_RATES):
+            plots += [languages.word_rates(alike), languages.heat_map(alike, [*languages.WORD_RATES][1:])]
+            plots += correlations(alike)
+        if _have(alike, languages.DETECTOR_FIGURES):
+            plots.append(languages.detectors(alike))
+        if _have(alike, clapnq.ASPECTS):
+            plots.append(clapnq.ratings(alike))
+        plots.append(clapnq.comparisons(alike))
+    answered = [model for model in models if _have(by_family[model.family.name], clapnq.ANSWERED)]
+    retrieved = [model for model in models if _have(by_family[model.family.name], clapnq.RETRIEVED)]
+    plots += [clapnq.length(answered), clapnq.caution(answered)] if answered else []
+    plots += [clapnq.retrieval(retrieved)] if retrieved else []
+    return [plot for plot in plots if plot is not None]
 
 
-def _have(named: Sequence[Named], metrics: Sequence[str]) -> bool:
-    return {*metrics} <= {metric.name for _, family in named for metric in family.any.metrics}
-
-
-def _of_family(named: Sequence[Named], colours: Colours) -> Iterator[Plot]:
-    """The plots of tasks that differ in their language alone."""
-    if _have(named, nomiracl.RATES):
-        yield nomiracl.rates(named, colours)
-        yield language_table.plot(named, nomiracl.RATES)
-    if _have(named, mfava.RATES):
-        yield mfava.rates(named)
-        yield language_table.plot(named, mfava.RATES[1:])
-        yield from mfava.correlations(named, colours)
-    if _have(named, mushroom.METRICS):
-        yield mushroom.detectors(named)
-    if _have(named, clapnq.ASPECTS):
-        yield clapnq.ratings(named)
-    if clapnq.wins(named):
-        yield clapnq.comparisons(named)
+def _have(models: Sequence[Model], metrics: Iterable[str]) -> bool:
+    return {*metrics} <= {metric.name for model in models for metric in model.family.any.metrics}

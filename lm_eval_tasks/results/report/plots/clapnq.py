@@ -5,32 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.plots import ranges, scatter
-from lm_eval_tasks.results.report.plots.drawing import short_names, wrapped
-from lm_eval_tasks.results.report.plots.entries import Colours, Entry, Named, by_task, columns_of, not_drawn, rows_of
-from lm_eval_tasks.results.report.plots.plot import Plot
-from lm_eval_tasks.results.report.plots.scatter import Axis
+from lm_eval_tasks.results.report.plots.drawing import Axis, short_names, wrapped
+from lm_eval_tasks.results.report.plots.plot import Entry, Model, Plot, by_task, columns_of, not_drawn, rows_of
 
-__all__ = ["ANSWERED", "ASPECTS", "RETRIEVED", "caution", "comparisons", "length", "ratings", "retrieval", "wins"]
+__all__ = ["ANSWERED", "ASPECTS", "RETRIEVED", "caution", "comparisons", "length", "ratings", "retrieval"]
 
-_WINS = "win_rate_"
 ANSWERED = ("rougeL", "length", "unanswerable_accuracy", "answerable_abstention_rate")
 RETRIEVED = ("rougeL", "gold_retrieved")
 ASPECTS = ("faithfulness", "appropriateness", "f_plus_a")
 _ASPECT_NAMES = ("faithfulness", "appropriateness", "both (harmonic mean)")
-_AXES = {
-    "rougeL": Axis("RougeL"),
-    "length": Axis("length of an answer (characters)"),
-    "unanswerable_accuracy": Axis("unanswerable questions declined (%)", 100),
-    "answerable_abstention_rate": Axis("answerable questions declined (%)", 100),
-}
+_WINS = "win_rate_"
+
+_QUALITY = Axis("RougeL", metric="rougeL")
+_LENGTH = Axis("length of an answer (characters)", metric="length")
+_RIGHT = Axis("unanswerable questions declined (%)", 100, metric="unanswerable_accuracy")
+_PRICE = Axis("answerable questions declined (%)", 100, metric="answerable_abstention_rate")
 
 
-def length(families: Sequence[Named], colours: Colours) -> Plot:
+def length(models: Sequence[Model]) -> Plot:
     """Answer quality against length."""
-    metrics = ("rougeL", "length")
-    entries = by_task(families, metrics)
+    metrics = (_QUALITY.metric, _LENGTH.metric)
+    entries = by_task(models, metrics)
     return Plot(
         name="clapnq_length",
         title="Answer quality against length (CLAPnq)",
@@ -40,14 +36,14 @@ def length(families: Sequence[Named], colours: Colours) -> Plot:
         ),
         columns=("model", "task", *columns_of(*metrics)),
         rows=rows_of(entries),
-        draw=lambda: _draw(entries, colours, [("length", "rougeL")]),
+        draw=lambda: _draw(entries, [(_LENGTH, _QUALITY)]),
     )
 
 
-def caution(families: Sequence[Named], colours: Colours) -> Plot:
+def caution(models: Sequence[Model]) -> Plot:
     """What caution brings against what it costs, and what is left of answer quality."""
-    metrics = ("answerable_abstention_rate", "unanswerable_accuracy", "rougeL")
-    entries = by_task(families, metrics)
+    metrics = (_PRICE.metric, _RIGHT.metric, _QUALITY.metric)
+    entries = by_task(models, metrics)
     return Plot(
         name="clapnq_caution",
         title="What caution brings, and its price (CLAPnq)",
@@ -58,24 +54,16 @@ def caution(families: Sequence[Named], colours: Colours) -> Plot:
         ),
         columns=("model", "task", *columns_of(*metrics)),
         rows=rows_of(entries),
-        draw=lambda: _draw(entries, colours, [(metrics[0], metrics[1]), (metrics[0], metrics[2])]),
+        draw=lambda: _draw(entries, [(_PRICE, _RIGHT), (_PRICE, _QUALITY)]),
     )
 
 
-def _draw(entries: Sequence[Entry], colours: Colours, pairs: Sequence[tuple[str, str]]) -> Any:
+def _draw(entries: Sequence[Entry], pairs: Sequence[tuple[Axis, Axis]]) -> Any:
     """A panel for each two metrics, with a dot for each model and task."""
     names = short_names(entry.model for entry in entries)
-    panels = [
-        scatter.Panel(
-            "",
-            [scatter.Dot(_setting(task), figures[x], figures[y], colours[model]) for model, task, figures in entries],
-            _AXES[x],
-            _AXES[y],
-        )
-        for x, y in pairs
-    ]
-    legend = {colours[model]: wrapped(name, 60, 1) for model, name in names.items()}
-    return scatter.draw(panels, legend, same_scale=False)
+    dots = [entry._replace(part=_setting(entry.part)) for entry in entries]
+    legend = {entry.colour: wrapped(names[entry.model], 60, 1) for entry in entries}
+    return scatter.draw([scatter.Panel("", dots, x, y) for x, y in pairs], legend)
 
 
 def _setting(task: str) -> str:
@@ -83,18 +71,18 @@ def _setting(task: str) -> str:
     return task.removeprefix("clapnq_").replace("_", " ")
 
 
-def retrieval(families: Sequence[Named]) -> Plot:
+def retrieval(models: Sequence[Model]) -> Plot:
     """Answers where the gold passage was among those given, and where it was missed."""
     parts = ("retrieved", "missed")
-    rouge, declined = ([f"{metric}_{part}" for part in parts] for metric in ("rougeL", "answerable_abstention_rate"))
+    rouge, declined = ([f"{metric}_{part}" for part in parts] for metric in (_QUALITY.metric, _PRICE.metric))
     metrics = (*rouge, *declined, "gold_retrieved")
-    entries = by_task(families, metrics)
+    entries = by_task(models, metrics)
 
     def label(model: str, entry: Entry) -> str:
         counts = ", ".join(f"{entry.figures[metric].n} {part}" for metric, part in zip(rouge, parts, strict=True))
         return f"{model}\n{_setting(entry.part)}: {counts}"
 
-    percent = Axis("questions declined (%)", 100, ranges.PERCENT)
+    quality, percent = Axis("RougeL", limits=ranges.SHARE), Axis("questions declined (%)", 100, ranges.PERCENT)
     return Plot(
         name="clapnq_retrieval",
         title="Answers where the gold passage was retrieved, and where it was missed (CLAPnq)",
@@ -107,7 +95,7 @@ def retrieval(families: Sequence[Named]) -> Plot:
         rows=rows_of(entries),
         draw=lambda: ranges.draw(
             [
-                _panel("answer quality", entries, rouge, label, Axis("RougeL", limits=ranges.SHARE)),
+                _panel("answer quality", entries, rouge, label, quality),
                 _panel("caution", entries, declined, label, percent),
             ],
             [f"gold passage {part}" for part in parts],
@@ -127,21 +115,17 @@ def _panel(
     return ranges.Panel(title, lines, x)
 
 
-def _judged(judge: str, entry: Entry) -> str:
-    return judge + (f"\non {wrapped(entry.part, 30, 1)}" if entry.part else "")
-
-
-def ratings(families: Sequence[Named]) -> Plot:
-    """Ratings of systems' answers, where a family's model is the judge."""
-    entries = [
-        entry._replace(part=_rated_system(family))
-        for entry, (_, family) in zip(by_task(families, ASPECTS), families, strict=True)
-    ]
-    family_name = families[0][1].name
+def ratings(models: Sequence[Model]) -> Plot:
+    """Ratings of systems' answers, where a family's model is the judge; the system is named where the results say so."""
+    entries = []
+    for entry, (_, _, family) in zip(by_task(models, ASPECTS), models, strict=True):
+        files = family.any.provenance.get("local_files") or ()
+        systems = [str(file["system"]) for file in files if isinstance(file, dict) and file.get("system")]
+        entries.append(entry._replace(part=", ".join(dict.fromkeys(systems))))
     axis = Axis("rating", limits=(0.9, 4.1))
     return Plot(
-        name=f"{family_name}_ratings",
-        title=f"A judge's ratings ({family_name})",
+        name=f"{models[0].family.name}_ratings",
+        title=f"A judge's ratings ({models[0].family.name})",
         caption=(
             "Means on a scale from 1 (no) to 4 (yes): is the answer faithful to its passages; does it look appropriate, "
             "useful, concise and complete. Lines are 95 % bounds over questions. A judge's ratings are as good as its "
@@ -153,33 +137,25 @@ def ratings(families: Sequence[Named]) -> Plot:
     )
 
 
-def _rated_system(family: Family) -> str:
-    """Whose answers were rated, where the results say so."""
-    files = family.any.provenance.get("local_files") or ()
-    systems = [str(file["system"]) for file in files if isinstance(file, dict) and file.get("system")]
-    return ", ".join(dict.fromkeys(systems))
-
-
-def wins(families: Sequence[Named]) -> list[Entry]:
-    """The share of its comparisons that each system wins with each judge."""
-    return [
-        Entry(judge, metric.removeprefix(_WINS), {"win_rate": family.drawn_mean(metric, family.any.headline_filter)})
-        for judge, family in families
-        for metric in family.any.figures.get(family.any.headline_filter, {})
+def comparisons(models: Sequence[Model]) -> Plot | None:
+    """The share of its comparisons that each system wins with each judge; ``None`` where there are none."""
+    entries = [
+        Entry(judge, colour, metric.removeprefix(_WINS), {"win_rate": family.drawn_mean(metric)})
+        for judge, colour, family in models
+        for metric in family.any.figures.get(family.filter, {})
         if metric.startswith(_WINS)
     ]
-
-
-def comparisons(families: Sequence[Named]) -> Plot:
-    """The plot of :func:`wins`."""
-    entries = wins(families)
-    family_name = families[0][1].name
     axis = Axis("comparisons won (%)", 100, ranges.PERCENT)
-    return Plot(
-        name=f"{family_name}_wins",
-        title=f"Comparisons won, by a judge ({family_name})",
+    plot = Plot(
+        name=f"{models[0].family.name}_wins",
+        title=f"Comparisons won, by a judge ({models[0].family.name})",
         caption="The share of a system's comparisons that it wins; ties are no wins. Lines are 95 % bounds over questions.",
         columns=("judge", "system", *columns_of("win_rate")),
         rows=rows_of(entries),
         draw=lambda: ranges.draw([_panel("", entries, ["win_rate"], _judged, axis)], ["win rate"]),
     )
+    return plot if entries else None
+
+
+def _judged(judge: str, entry: Entry) -> str:
+    return judge + (f"\non {wrapped(entry.part, 30, 1)}" if entry.part else "")

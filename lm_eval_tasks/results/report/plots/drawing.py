@@ -1,20 +1,20 @@
-"""What all plots are drawn with: colours and markers, panels, legends, and names that fit."""
+"""What all plots are drawn with: colours and markers, axes, panels, legends, and names that fit."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.plots.entries import MEAN
+from custom_metrics.statistics.figures import Figure
+from lm_eval_tasks.results.report.families import MEAN, language_name
 
 __all__ = [
-    "ACROSS",
     "COLOURS",
     "INK",
     "MARKERS",
+    "Axis",
     "handle",
     "language_label",
     "legend",
@@ -35,33 +35,61 @@ COLOURS = ("#0072b2", "#d55e00", "#008f68", "#c0609a", "#8c6d1f", "#6f6fc4", "#7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 """Of series: their shape tells them apart where their colour does not."""
 
-ACROSS = 3
-"""Panels side by side, at most."""
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _BREAKS = re.compile(r"[-_/ .:,]")
+_ACROSS = 3  # panels side by side, at most
 
 
-def panels(count: int, width: float, height: float, margin: float = 0.7, sharey: bool = True) -> tuple[Any, list[Any]]:
-    """A figure and the axes of its panels, row by row.
+class Axis(NamedTuple):
+    """An axis.
+
+    Attributes:
+        label: what it measures.
+        factor: 100 where shares are shown as percent.
+        limits: of what is shown, after the factor; ``None`` for limits from the figures.
+        is_log: whether it is logarithmic.
+        metric: that it shows; empty where several share it.
+    """
+
+    label: str
+    factor: float = 1
+    limits: tuple[float, float] | None = None
+    is_log: bool = False
+    metric: str = ""
+
+    def scaled(self, figure: Figure) -> Figure:
+        """A figure as it is shown on this axis."""
+        value, low, high = (self.factor * number for number in figure[:3])
+        return Figure(value, low, high)
+
+
+def panels(
+    titles: Sequence[str], x: Sequence[Axis], width: float, height: float, margin: float = 0.7, sharey: bool = True
+) -> tuple[Any, list[Any]]:
+    """A figure and the axes of its panels, row by row: side by side, at most three, then below.
 
     Args:
-        count: of panels.
+        titles: of the panels.
+        x: the axes of their values; named below the last row. Empty where nobody measures there.
         width, height: of one, in inches.
         margin: for the labels at the left, in inches.
         sharey: whether all have the same y axis, labelled at the left alone.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
-    across = min(ACROSS, max(1, count))
-    down = -(-count // across) or 1
-    figure = Figure(figsize=(margin + width * across, 0.3 + height * down), layout="constrained")
+    across = min(_ACROSS, max(1, len(titles)))
+    down = -(-len(titles) // across) or 1
+    figure = Picture(figsize=(margin + width * across, 0.3 + height * down), layout="constrained")
     FigureCanvasAgg(figure)  # measures texts
     grid = [*figure.subplots(down, across, sharey=sharey, squeeze=False).flat]
-    for axes in grid[count:]:
+    for axes in grid[len(titles) :]:
         axes.set_axis_off()
-    return figure, grid[:count]
+    for axes, title in zip(grid, titles, strict=False):
+        axes.set_title(title, loc="left")
+    for axes, axis in [*zip(grid, x, strict=False)][-across:]:
+        axes.set_xlabel(axis.label)
+    return figure, grid[: len(titles)]
 
 
 def look(series: int, is_mean: bool = False) -> Mapping[str, Any]:

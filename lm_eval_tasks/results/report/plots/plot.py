@@ -1,25 +1,49 @@
-"""A plot: its data as rows, what it shows in words, and its picture as SVG or PNG."""
+"""A plot: figures of models by language or by task as a table, in words, and as a picture in SVG or PNG."""
 
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
-from lm_eval_tasks.results.report.plots.entries import Cell
 
-__all__ = ["DARK", "LIGHT", "Plot", "save"]
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Cell",
+    "Entry",
+    "Model",
+    "Plot",
+    "Rows",
+    "by_language",
+    "by_task",
+    "cells",
+    "columns_of",
+    "is_unknown",
+    "not_drawn",
+    "rows_of",
+    "save",
+]
 
 LIGHT, DARK = "#16191f", "#e9ecf1"
 """Ink of a picture: for a light and for a dark ground."""
+
+Cell = str | float | int | None
+"""A cell of the table that equals a plot; ``None`` for what is not defined."""
+
+Rows = tuple[tuple[Cell, ...], ...]
 
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, which is smaller than its outlines
@@ -53,6 +77,96 @@ _STYLE = {
 }
 _NEEDLESS = re.compile(r' transform="rotate\(-0 [^)]*\)"|(?<=\.\d\d)\d+(?=[^<>]*>)|(?<=\n)\s+')
 _STYLE_ATTRIBUTE = re.compile(r'style="([^"<>]*)"(?=[^<>]*>)')
+_NAMED_IN_CAPTION = 6
+
+
+# ------------------------------------------------------------------------------------------------------------ its data
+
+
+class Model(NamedTuple):
+    """Tasks of a model: its name in the report, the number of its colour, which is the same in every plot, and a family."""
+
+    name: str
+    colour: int
+    family: Family
+
+
+class Entry(NamedTuple):
+    """Figures of a model in one part of a benchmark.
+
+    Attributes:
+        model, colour: its name in the report, and its colour's number.
+        part: a language or :data:`~lm_eval_tasks.results.report.families.MEAN`, a task, or a system that a judge has rated.
+        figures: metric to figure, as they are drawn: what is not measurable has bounds and no value.
+    """
+
+    model: str
+    colour: int
+    part: str
+    figures: Mapping[str, Figure]
+
+
+def by_language(models: Iterable[Model], metrics: Sequence[str]) -> list[Entry]:
+    """An entry a language, model by model; the mean is last where a model has several languages."""
+    entries: list[Entry] = []
+    for model, colour, family in models:
+        drawn = {metric: family.drawn(metric) for metric in metrics}
+        entries += [
+            Entry(model, colour, language, {metric: figures[language] for metric, figures in drawn.items()})
+            for language in drawn[metrics[0]]
+        ]
+    return entries
+
+
+def by_task(models: Iterable[Model], metrics: Iterable[str]) -> list[Entry]:
+    """An entry a task, in the order of the families."""
+    return [
+        Entry(model, colour, family.name, {metric: family.drawn_mean(metric) for metric in metrics})
+        for model, colour, family in models
+    ]
+
+
+def is_unknown(figure: Figure) -> bool:
+    """Whether a figure, as it is drawn, is not measurable; an undefined one has no bounds either."""
+    return math.isnan(figure.value) and not math.isnan(figure.low + figure.high)
+
+
+def columns_of(*metrics: str) -> tuple[str, ...]:
+    """The columns of figures, four a metric: value, bounds, and how many documents."""
+    return tuple(f"{metric}{ending}" for metric in metrics for ending in ("", "_low", "_high", "_n"))
+
+
+def cells(*figures: Figure) -> tuple[Cell, ...]:
+    """Figures in the columns of :func:`columns_of`."""
+    row: list[Cell] = []
+    for figure in figures:
+        value, low, high = (None if math.isnan(number) else number for number in figure[:3])
+        row += [NOT_MEASURABLE if is_unknown(figure) else value, low, high, figure.n]
+    return tuple(row)
+
+
+def rows_of(entries: Iterable[Entry], about: Callable[[Entry], tuple[Cell, ...]] = lambda entry: ()) -> Rows:
+    """A row an entry: model, part, what there is to say `about` it, and the cells of its figures."""
+    return tuple((entry.model, entry.part, *about(entry), *cells(*entry.figures.values())) for entry in entries)
+
+
+def not_drawn(entries: Iterable[Entry]) -> str:
+    """A sentence of a caption about points that are not drawn, and why; empty where all are."""
+    reasons: dict[str, list[str]] = {}
+    for entry in entries:
+        lacking = [is_unknown(figure) for figure in entry.figures.values() if math.isnan(figure.value)]
+        if lacking:
+            why = "its bounds span more than half of the scale" if all(lacking) else "a rate is undefined"
+            reasons.setdefault(why, []).append(f"{entry.part} of {entry.model}")
+    sentences = []
+    for why, names in reasons.items():
+        more = len(names) - _NAMED_IN_CAPTION
+        rest = f" and {more} more" if more > 0 else ""
+        sentences.append(f" Not drawn, because {why}: {', '.join(names[:_NAMED_IN_CAPTION])}{rest}.")
+    return "".join(sentences)
+
+
+# --------------------------------------------------------------------------------------------------------- its picture
 
 
 @dataclass(frozen=True)
@@ -72,7 +186,7 @@ class Plot:
     title: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: Rows
     draw: Callable[[], Any] = field(repr=False, compare=False)
 
     def svg(self, ink: str = LIGHT) -> str:
@@ -88,10 +202,15 @@ class Plot:
 
     @cached_property
     def _svg(self) -> str:
+        """In a third fewer bytes than it is drawn: each style stands once, and numbers have two decimals. Texts stay."""
         stream = io.StringIO()
-        self._write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-        svg = stream.getvalue()
-        return _compact(svg[svg.index("<svg ") :].strip())
+        self.write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        drawn = stream.getvalue()
+        styles: dict[str, int] = {}
+        svg = _NEEDLESS.sub("", drawn[drawn.index("<svg ") :].strip())
+        svg = _STYLE_ATTRIBUTE.sub(lambda found: f'class="s{styles.setdefault(found[1], len(styles))}"', svg)
+        rules = "".join(f".s{number}{{{style}}}" for style, number in styles.items())
+        return svg.replace("</style>", f"{rules}</style>", 1)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -99,11 +218,8 @@ class Plot:
         width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', self._svg)[:2]
         return float(width), float(height)
 
-    def png(self, path: Path) -> None:
-        """Write the picture as PNG, dark on white; errors as of :meth:`svg`."""
-        self._write(path, format="png", dpi=200, facecolor="white")
-
-    def _write(self, target: Path | io.StringIO, **options: Any) -> None:
+    def write(self, target: Path | io.StringIO, **options: Any) -> None:
+        """Write the picture, with options of matplotlib's ``savefig``; errors as of :meth:`svg`."""
         try:
             import matplotlib
         except ModuleNotFoundError as error:
@@ -116,17 +232,8 @@ class Plot:
             self.draw().savefig(target, **options)
 
 
-def _compact(svg: str) -> str:
-    """The same picture in a third fewer bytes: each style stands once, and numbers have two decimals. Texts stay."""
-    styles: dict[str, int] = {}
-    svg = _NEEDLESS.sub("", svg)
-    svg = _STYLE_ATTRIBUTE.sub(lambda found: f'class="s{styles.setdefault(found[1], len(styles))}"', svg)
-    rules = "".join(f".s{number}{{{style}}}" for style, number in styles.items())
-    return svg.replace("</style>", f"{rules}</style>", 1)
-
-
 def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | None = None) -> list[Path]:
-    """Write plots as files, dark on white: ``<name>.svg`` and ``<name>.png``.
+    """Write plots as files, dark on white: ``<name>.svg``, with a name and a description, and ``<name>.png``.
 
     Args:
         plots: of a report.
@@ -142,21 +249,17 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
     written = []
     for plot in plots:
         if svg_dir is not None:
+            title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
+            start, rest = plot.svg().split(">", 1)
             written.append(svg_dir / f"{plot.name}.svg")
             with whole_file(written[-1]) as partial:
-                partial.write_text(_standing_alone(plot), "utf-8")
+                partial.write_text(
+                    '<?xml version="1.0" encoding="UTF-8"?>\n'
+                    f'{start} role="img" style="background:#fff">\n<title>{title}</title><desc>{caption}</desc>{rest}\n',
+                    "utf-8",
+                )
         if png_dir is not None:
             written.append(png_dir / f"{plot.name}.png")
             with whole_file(written[-1]) as partial:
-                plot.png(partial)
+                plot.write(partial, format="png", dpi=200, facecolor="white")
     return written
-
-
-def _standing_alone(plot: Plot) -> str:
-    """The picture as a document of its own: on white, with a name and a description."""
-    title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
-    start, rest = plot.svg().split(">", 1)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'{start} role="img" style="background:#fff">\n<title>{title}</title><desc>{caption}</desc>{rest}\n'
-    )

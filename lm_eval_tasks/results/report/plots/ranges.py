@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.plots import drawing
-from lm_eval_tasks.results.report.plots.entries import is_unknown
-from lm_eval_tasks.results.report.plots.scatter import Axis
+from lm_eval_tasks.results.report.plots.drawing import Axis
+from lm_eval_tasks.results.report.plots.plot import is_unknown
 
 __all__ = ["PERCENT", "SHARE", "Line", "Panel", "draw"]
 
@@ -39,13 +39,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines under a title. All panels of a picture have the same labels.
-
-    Attributes:
-        title: above it.
-        lines: from top to bottom.
-        x: the axis of values, with its limits.
-    """
+    """Lines under a title, from top to bottom, and the axis of values. All panels of a picture have the same labels."""
 
     title: str
     lines: Sequence[Line]
@@ -56,7 +50,7 @@ def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> An
     """The figure.
 
     Args:
-        panels: side by side, at most three; then below.
+        panels: of it.
         series: names of the series, for the legend; there is none for one series.
         behind: what the ticks are, for the legend; empty where there are none.
     """
@@ -65,15 +59,12 @@ def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> An
     widest = max((len(text) for label in labels for text in label), default=0)
     height = max(len(series) * _HEIGHT + 0.1, 0.14 * tallest + 0.1, 0.24)
     lines = max((len(panel.lines) for panel in panels), default=1)
-    figure, grid = drawing.panels(
-        len(panels), 2.9 if len(panels) > 1 else 4.4, 0.6 + height * lines, 0.6 + 0.075 * widest
-    )
+    width, x_axes = (2.9 if len(panels) > 1 else 4.4), [panel.x for panel in panels]
+    titles = [panel.title for panel in panels]
+    figure, grid = drawing.panels(titles, x_axes, width, 0.6 + height * lines, 0.6 + 0.075 * widest)
     figure.get_layout_engine().set(w_pad=0.1)
-    for number, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
+    for axes, panel in zip(grid, panels, strict=True):
         _fill(axes, panel, len(series))
-        axes.set_title(panel.title, loc="left")
-        if number + drawing.ACROSS >= len(panels):
-            axes.set_xlabel(panel.x.label)
     handles, names = [], []
     if len(series) > 1 or behind:
         handles = [drawing.handle(1.4, **drawing.look(number)) for number in range(len(series))]
@@ -86,11 +77,16 @@ def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> An
 
 
 def _fill(axes: Any, panel: Panel, series: int) -> None:
-    _behind(axes, panel)
-    step = 0.8 / max(series, 1)
+    left, right = panel.x.limits or SHARE
+    for is_mean, strength in ((True, 1.0), (False, 0.12)):  # rules between the lines
+        heights = [place - 0.5 for place, line in enumerate(panel.lines) if place and line.is_mean == is_mean]
+        rules = [((left, y), (right, y)) for y in heights]
+        drawing.segments(axes, rules, color=drawing.INK, linewidth=0.7, alpha=strength)
+    ticks = [((x, place - 0.32), (x, place + 0.32)) for place, line in enumerate(panel.lines) for x in line.behind]
+    drawing.segments(axes, ticks, color=drawing.INK, linewidth=0.9, alpha=0.35)
     for number in range(series):
         look = drawing.look(number)
-        middle = (number - (series - 1) / 2) * step
+        middle = (number - (series - 1) / 2) * 0.8 / series
         placed = [(panel.x.scaled(line.figures[number]), place + middle) for place, line in enumerate(panel.lines)]
         bounds = [((figure.low, y), (figure.high, y)) for figure, y in placed]
         drawing.segments(axes, bounds, color=look["color"], linewidth=1.4, alpha=0.6)
@@ -103,14 +99,3 @@ def _fill(axes: Any, panel: Panel, series: int) -> None:
     axes.set(xlim=panel.x.limits, ylim=(len(panel.lines) - 0.5, -0.5))
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0)
-
-
-def _behind(axes: Any, panel: Panel) -> None:
-    """Rules between the lines, and what others have reached."""
-    left, right = panel.x.limits or SHARE
-    for is_mean, strength in ((True, 1.0), (False, 0.12)):
-        heights = [place - 0.5 for place, line in enumerate(panel.lines) if place and line.is_mean == is_mean]
-        rules = [((left, y), (right, y)) for y in heights]
-        drawing.segments(axes, rules, color=drawing.INK, linewidth=0.7, alpha=strength)
-    ticks = [((x, place - 0.32), (x, place + 0.32)) for place, line in enumerate(panel.lines) for x in line.behind]
-    drawing.segments(axes, ticks, color=drawing.INK, linewidth=0.9, alpha=0.35)

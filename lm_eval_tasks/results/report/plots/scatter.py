@@ -9,119 +9,88 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
+from lm_eval_tasks.results.report.families import MEAN
 from lm_eval_tasks.results.report.plots import drawing
-from lm_eval_tasks.results.report.plots.entries import MEAN, Colours, Entry, is_unknown
+from lm_eval_tasks.results.report.plots.drawing import Axis
+from lm_eval_tasks.results.report.plots.plot import Entry, is_unknown
 
-__all__ = ["Axis", "Dot", "Panel", "draw", "panels_by_model"]
-
-
-class Axis(NamedTuple):
-    """An axis.
-
-    Attributes:
-        label: what it measures.
-        factor: 100 where shares are shown as percent.
-        limits: of what is shown, after the factor; ``None`` for limits from the figures.
-        is_log: whether it is logarithmic.
-    """
-
-    label: str
-    factor: float = 1
-    limits: tuple[float, float] | None = None
-    is_log: bool = False
-
-    def scaled(self, figure: Figure) -> Figure:
-        """A figure as it is shown on this axis."""
-        value, low, high = (self.factor * number for number in figure[:3])
-        return Figure(value, low, high)
+__all__ = ["Panel", "by_model", "draw"]
 
 
-class Dot(NamedTuple):
-    """A point.
+class _Dot(NamedTuple):
+    """An entry that can be drawn, its figures on the scale of the axes."""
 
-    Attributes:
-        label: beside it; empty for none.
-        x, y: with bounds where they have them. A dot with an undefined one is not drawn.
-        series: which colour and marker.
-        is_mean: drawn large and hollow.
-    """
-
-    label: str
+    entry: Entry
     x: Figure
     y: Figure
-    series: int = 0
-    is_mean: bool = False
+
+    @property
+    def look(self) -> tuple[int, bool]:
+        """The number of its colour, and whether it is a mean, which is large and hollow."""
+        return self.entry.colour, self.entry.part == MEAN
 
     @property
     def place(self) -> tuple[float, float]:
-        """Its coordinates."""
         return self.x.value, self.y.value
 
 
 class Panel(NamedTuple):
-    """Dots under a title, and the axes that they stand in."""
+    """Entries under a title, and the axes that they stand in."""
 
     title: str
-    dots: Sequence[Dot]
+    entries: Sequence[Entry]
     x: Axis
     y: Axis
 
-    def drawn(self) -> list[Dot]:
-        """The dots that can be drawn, on the scale of the axes."""
-        dots = [dot._replace(x=self.x.scaled(dot.x), y=self.y.scaled(dot.y)) for dot in self.dots]
+    def figures(self, entry: Entry) -> list[Figure]:
+        """The figures of an entry on the scale of the axes."""
+        return [axis.scaled(entry.figures[axis.metric]) for axis in (self.x, self.y)]
+
+    @property
+    def dots(self) -> list[_Dot]:
+        """The entries that can be drawn."""
+        dots = [_Dot(entry, *self.figures(entry)) for entry in self.entries]
         return [dot for dot in dots if not math.isnan(sum(dot.place))]
 
 
-def panels_by_model(
-    entries: Sequence[Entry], x: Axis, y: Axis, colours: Colours, notes: Mapping[str, str] | None = None
-) -> list[Panel]:
-    """A panel for each model, with a dot for each entry.
+def by_model(entries: Sequence[Entry], x: Axis, y: Axis, notes: Mapping[str, str] | None = None) -> list[Panel]:
+    """A panel for each model, with a dot for each entry. `notes` are what stands below the models' names."""
+    panels = []
+    for model, name in drawing.short_names(entry.model for entry in entries).items():
+        title = drawing.wrapped(name, 34) + (f"\n{notes[model]}" if notes else "")
+        panels.append(Panel(title, [entry for entry in entries if entry.model == model], x, y))
+    return panels
+
+
+def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_limits: bool = False) -> Any:
+    """The figure. Its legend names the models, or says what a large hollow dot is.
 
     Args:
-        entries: each with two figures: x, then y.
-        x, y: the axes.
-        colours: of the models.
-        notes: model to what stands below its name; ``None`` for nothing.
-    """
-    dots: dict[str, list[Dot]] = {}
-    for model, part, figures in entries:
-        label = "" if part == MEAN else part
-        first, second = figures.values()
-        dots.setdefault(model, []).append(Dot(label, first, second, colours[model], part == MEAN))
-    titles = {model: drawing.wrapped(name, 34) for model, name in drawing.short_names(dots).items()}
-    if notes:
-        titles = {model: f"{title}\n{notes[model]}" for model, title in titles.items()}
-    return [Panel(titles[model], of_model, x, y) for model, of_model in dots.items()]
-
-
-def draw(
-    panels: Sequence[Panel],
-    series: Mapping[int, str] | None = None,
-    same_scale: bool = True,
-    same_limits: bool = False,
-) -> Any:
-    """The figure. Its legend names the series, or says what a large hollow dot is.
-
-    Args:
-        panels: side by side, at most three; then below.
-        series: number to name, for the legend; ``None`` where the panels' titles say it.
-        same_scale: whether the panels have the same axes and limits.
+        panels: all with the same axes and limits, unless there are `names`.
+        names: number of a colour to its model, of panels that all models are in; ``None`` where the titles say it.
         same_limits: whether x and y show the same range.
     """
-    figure, grid = drawing.panels(len(panels), 3.5 if len(panels) > 1 else 4.3, 3.4, sharey=same_scale)
-    drawn = [panel.drawn() for panel in panels]
+    x_axes = [panel.x for panel in panels]
+    width, titles = (3.5 if len(panels) > 1 else 4.3), [panel.title for panel in panels]
+    figure, grid = drawing.panels(titles, x_axes, width, 3.4, sharey=names is None)
+    drawn = [panel.dots for panel in panels]
     everywhere = [dot for dots in drawn for dot in dots]
-    for number, (axes, panel, dots) in enumerate(zip(grid, panels, drawn, strict=True)):
+    for axes, panel, dots in zip(grid, panels, drawn, strict=True):
         _fill(axes, panel, dots)
-        _set_limits(axes, panel, everywhere if same_scale else dots, same_limits)
-        axes.set_title(panel.title, loc="left")
-        if number + drawing.ACROSS >= len(panels):
-            axes.set_xlabel(panel.x.label)
-        if number % drawing.ACROSS == 0 or not same_scale:
+        beside = everywhere if names is None else dots
+        x, y = [dot.x for dot in beside], [dot.y for dot in beside]
+        if same_limits:
+            x = y = [*x, *y]
+        axes.set(xlim=_limits(x, panel.x), ylim=_limits(y, panel.y))
+        if panel.x.is_log:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.xaxis.set_minor_formatter(lambda value, _: "")
+        if names or axes.get_subplotspec().is_first_col():
             axes.set_ylabel(panel.y.label)
-    if series:
-        drawing.legend(figure, [drawing.handle(**drawing.look(number)) for number in series], [*series.values()])
-    elif any(dot.is_mean for dot in everywhere):
+    if names:
+        drawing.legend(figure, [drawing.handle(**drawing.look(number)) for number in names], [*names.values()])
+    elif any(is_mean for _, is_mean in (dot.look for dot in everywhere)):
         hollow = {**drawing.look(0, is_mean=True), "markeredgecolor": drawing.INK}
         drawing.legend(figure, [drawing.handle(**hollow)], ["mean over languages"])
     figure.draw_without_rendering()
@@ -131,35 +100,27 @@ def draw(
     return figure
 
 
-def _fill(axes: Any, panel: Panel, drawn: Sequence[Dot]) -> None:
+def _fill(axes: Any, panel: Panel, dots: Sequence[_Dot]) -> None:
     """Draw dots and their bounds, those of one look together."""
-    for series, is_mean in dict.fromkeys((dot.series, dot.is_mean) for dot in drawn):
-        alike = [dot for dot in drawn if (dot.series, dot.is_mean) == (series, is_mean)]
-        look = drawing.look(series, is_mean)
+    for look in dict.fromkeys(dot.look for dot in dots):
+        alike = [dot for dot in dots if dot.look == look]
+        style, is_mean = drawing.look(*look), look[1]
         bounds = [((dot.x.low, dot.y.value), (dot.x.high, dot.y.value)) for dot in alike]
         bounds += [((dot.x.value, dot.y.low), (dot.x.value, dot.y.high)) for dot in alike]
         width, strength = (1.8, 0.9) if is_mean else (0.9, 0.45)
-        drawing.segments(axes, bounds, color=look["color"], linewidth=width, alpha=strength)
+        drawing.segments(axes, bounds, color=style["color"], linewidth=width, alpha=strength)
         x, y = zip(*(dot.place for dot in alike), strict=True)
-        axes.plot(x, y, linestyle="none", zorder=4 if is_mean else 3, **look)
-    if not drawn:
-        unknown = any(is_unknown(figure) for dot in panel.dots for figure in (dot.x, dot.y))
+        axes.plot(x, y, linestyle="none", zorder=4 if is_mean else 3, **style)
+    if not dots:
+        unknown = any(is_unknown(figure) for entry in panel.entries for figure in panel.figures(entry))
         axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
 
 
-def _set_limits(axes: Any, panel: Panel, drawn: Sequence[Dot], same_limits: bool) -> None:
-    x, y = [dot.x for dot in drawn], [dot.y for dot in drawn]
-    if same_limits:
-        x = y = [*x, *y]
-    axes.set(xlim=panel.x.limits or _limits(x, panel.x), ylim=panel.y.limits or _limits(y, panel.y))
-    if panel.x.is_log:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
-
-
 def _limits(figures: Sequence[Figure], axis: Axis) -> tuple[float, float]:
-    """From 0, so that lengths on paper are not misread, to what holds every upper bound, with a margin for marks."""
+    """Those of the axis; else from 0, so that lengths on paper are not misread, to what holds every upper bound, with a
+    margin for marks."""
+    if axis.limits is not None:
+        return axis.limits
     values = [number for figure in figures for number in figure[:3] if not math.isnan(number)]
     top, bottom = max(values, default=0) or axis.factor, min([0, *values])
     margin = 0.05 * (top - bottom)
@@ -172,47 +133,38 @@ _AROUND = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
 _HORIZONTAL = {1: "left", 0: "center", -1: "right"}
 _VERTICAL = {1: "bottom", 0: "center", -1: "top"}
 _DISTANCES = (4, 8)  # of a label from its mark, in points of print
-_MOST = 4  # names in a label
+_MOST = (4, 1)  # names in a label; the first number that has room
 
 
-def _label(axes: Any, dots: Sequence[Dot]) -> None:
-    """Write labels beside dots, where they cover no mark, no other label and no axis. Dots at one place share a label. One
-    that fits nowhere is left out."""
+def _label(axes: Any, dots: Sequence[_Dot]) -> None:
+    """Write labels beside dots, where they cover no mark, no other label and no axis. Dots at one place share a label:
+    ``ar, de, en, fi, +3``. One that fits nowhere is left out."""
     from matplotlib.transforms import Bbox
 
     unit = axes.figure.dpi / 72
     taken = []
-    at_one_place: dict[tuple[int, int], list[Dot]] = {}
+    at_one_place: dict[tuple[int, int], list[_Dot]] = {}
     for dot in dots:
         x, y = axes.transData.transform(dot.place)
-        taken.append(Bbox([(x, y), (x, y)]).padded((6 if dot.is_mean else 3) * unit))
-        if dot.label:
+        is_mean = dot.look[1]
+        taken.append(Bbox([(x, y), (x, y)]).padded((6 if is_mean else 3) * unit))
+        if dot.entry.part and not is_mean:
             at_one_place.setdefault((round(x / unit / 2), round(y / unit / 2)), []).append(dot)
     for together in at_one_place.values():
-        names = [*dict.fromkeys(dot.label for dot in together)]
-        _label_point(axes, together[0].place, [_listed(names, most) for most in (_MOST, 1)], taken)
-
-
-def _label_point(axes: Any, point: tuple[float, float], texts: Sequence[str], taken: list[Any]) -> None:
-    """Write the first text that has room in the axes beside a point, and add its box to those that are taken."""
-    for text, distance, (right, up) in itertools.product(texts, _DISTANCES, _AROUND):
-        label = axes.annotate(
-            text,
-            point,
-            xytext=(distance * right, distance * up * (0.6 if right else 1)),
-            textcoords="offset points",
-            ha=_HORIZONTAL[right],
-            va=_VERTICAL[up],
-            fontsize=7,
-            annotation_clip=False,
-        )
-        box = label.get_window_extent()
-        if axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max) and not box.count_overlaps(taken):
-            taken.append(box.padded(2))
-            return
-        label.remove()
-
-
-def _listed(names: Sequence[str], most: int) -> str:
-    """So many names in one text, and how many more there are: ``ar, de, en, fi, +3``."""
-    return ", ".join([*names[:most], *([f"+{len(names) - most}"] if len(names) > most else [])])
+        names = [*dict.fromkeys(dot.entry.part for dot in together)]
+        for most, distance, (right, up) in itertools.product(_MOST, _DISTANCES, _AROUND):
+            label = axes.annotate(
+                ", ".join([*names[:most], *([f"+{len(names) - most}"] if len(names) > most else [])]),
+                together[0].place,
+                xytext=(distance * right, distance * up * (0.6 if right else 1)),
+                textcoords="offset points",
+                ha=_HORIZONTAL[right],
+                va=_VERTICAL[up],
+                fontsize=7,
+                annotation_clip=False,
+            )
+            box = label.get_window_extent()
+            if axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max) and not box.count_overlaps(taken):
+                taken.append(box.padded(2))
+                break
+            label.remove()

@@ -1,0 +1,208 @@
+"""Plots by language: NoMIRACL's two rates against each other, mFAVA's three side by side (Figure 3 of Islam et al. 2025),
+both as heat maps (Figure 4), and Mu-SHROOM's detectors beside the teams of the shared task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from custom_metrics.statistics.figures import UNDEFINED, Figure
+from lm_eval_tasks.definition.catalogue import metric_of
+from lm_eval_tasks.published import differs, rows_for
+from lm_eval_tasks.results.report.families import MEAN, language_name
+from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
+from lm_eval_tasks.results.report.plots.drawing import Axis, language_label, short_names, wrapped
+from lm_eval_tasks.results.report.plots.plot import (
+    Cell,
+    Model,
+    Plot,
+    by_language,
+    cells,
+    columns_of,
+    is_unknown,
+    not_drawn,
+    rows_of,
+)
+
+__all__ = ["DETECTOR_FIGURES", "ERROR_RATES", "WORD_RATES", "detectors", "error_rates", "heat_map", "word_rates"]
+
+ERROR_RATES = ("hallucination_rate", "error_rate")
+WORD_RATES = {
+    "detected_rate": "detected",
+    "estimated_rate": "estimated (Equation 1)",
+    "rogan_gladen_rate": "Rogan-Gladen",
+}
+DETECTOR_FIGURES = {"iou": "intersection over union", "rho": "rank correlation"}
+
+_CELL = (0.72, 0.24)  # width and height in a heat map, in inches
+
+
+def error_rates(models: Sequence[Model]) -> Plot:
+    """NoMIRACL: a point for each model and language."""
+    entries = by_language(models, ERROR_RATES)
+    x, y = (Axis(f"{metric.replace('_', ' ')} (%)", 100, metric=metric) for metric in ERROR_RATES)
+    family = models[0].family
+    return Plot(
+        name=f"{family.name}_rates",
+        title=f"Hallucination rate against error rate ({family.name})",
+        caption=(
+            "Each point is a model in a language. To the right: it claims to see an answer where no passage holds one. "
+            "Upwards: it says that it does not know where a passage holds the answer. Near the lower left corner is best. "
+            f"Lines are 95 % bounds. Answers are read by the filter {family.filter}. "
+            "In a crowd, some have no label." + not_drawn(entries)
+        ),
+        columns=("model", "language", *columns_of(*ERROR_RATES)),
+        rows=rows_of(entries),
+        draw=lambda: scatter.draw(scatter.by_model(entries, x, y), same_limits=True),
+    )
+
+
+def word_rates(models: Sequence[Model]) -> Plot:
+    """mFAVA: the three rates, a panel for each model, a line for each language."""
+    entries = by_language(models, [*WORD_RATES])
+    kinds = {
+        (model, language): str((task.provenance.get("calibration") or {}).get("annotations") or "")
+        for model, _, family in models
+        for language, task in family.tasks.items()
+    }
+    known = sorted({*kinds.values()} - {""})
+    rests = f" Corrections rest on {', '.join(known)} annotations." if known else ""
+    languages = sorted({entry.part for entry in entries}, key=lambda part: (part == MEAN, part))
+    figures = {(entry.model, entry.part): [*entry.figures.values()] for entry in entries}
+
+    def draw() -> Any:
+        panels = []
+        for model, name in short_names(entry.model for entry in entries).items():
+            lines = [
+                ranges.Line(language_label(part), figures.get((model, part), [UNDEFINED] * 3), is_mean=part == MEAN)
+                for part in languages
+            ]
+            panels.append(ranges.Panel(wrapped(name, 30), lines, Axis("share of words (%)", 100, ranges.PERCENT)))
+        return ranges.draw(panels, [*WORD_RATES.values()])
+
+    family_name = models[0].family.name
+    return Plot(
+        name=f"{family_name}_rates",
+        title=f"Share of words that are made up, by language ({family_name})",
+        caption=(
+            "Detected: what the detector flags. Estimated: corrected by precision and recall, Equation 1 of Islam et al. "
+            "(2025). Rogan-Gladen: corrected by true and false positive rates, which does not assume that answers are as "
+            f"often wrong as the calibration texts. Lines are 95 % bounds.{rests} "
+            "A line without a mark: the bounds span more than half of the scale, so the rate is not measurable. Without a "
+            "line the rate is undefined."
+        ),
+        columns=("model", "language", "name", "calibration", *columns_of(*WORD_RATES)),
+        rows=rows_of(entries, lambda entry: (language_name(entry.part), kinds.get((entry.model, entry.part), ""))),
+        draw=draw,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- heat maps
+
+
+def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
+    """Languages by model, a panel for each metric; means over languages are last."""
+    tables = {
+        metric: {model: {MEAN: family.drawn_mean(metric), **family.drawn(metric)} for model, _, family in models}
+        for metric in metrics
+    }
+    languages = sorted({language for model in models for language in model.family.tasks})
+    if len(languages) > 1:
+        languages.append(MEAN)
+    family_name = models[0].family.name
+    names = " and ".join(metric_of(metric).in_prose for metric in metrics)
+    return Plot(
+        name=f"{family_name}_languages",
+        title=f"{names[0].upper()}{names[1:]} by language and model ({family_name})",
+        caption=(
+            "Values are percent; the stronger the tint, the higher the rate. A dash: the rate is undefined, or the "
+            "language is not in the run. A question mark: its bounds span more than half of the scale, so it is not "
+            "measurable. Bounds stand in the table."
+        ),
+        columns=("metric", "language", "name", "model", "value", "low", "high", "n"),
+        rows=tuple(
+            (metric, language, language_name(language), model, *cells(figures.get(language, UNDEFINED)))
+            for metric, table in tables.items()
+            for language in languages
+            for model, figures in table.items()
+        ),
+        draw=lambda: _draw_tables(tables, languages),
+    )
+
+
+def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], languages: Sequence[str]) -> Any:
+    """Panels side by side, languages from top to bottom. `tables` are metric to model to language to figure."""
+    from matplotlib.patches import Rectangle
+
+    names = short_names(next(iter(tables.values())))
+    width = max(_CELL[0], 1.75 / len(names)) * len(names) + 0.35
+    titles = [f"{metric_of(metric).in_prose} (%)" for metric in tables]
+    figure, grid = drawing.panels(titles, (), width, 0.6 + _CELL[1] * (len(languages) + 3), margin=1.3)
+    for axes, colour, table in zip(grid, drawing.COLOURS, tables.values(), strict=False):
+        for x, figures in enumerate(table.values()):
+            for y, language in enumerate(languages):
+                found = figures.get(language, UNDEFINED)
+                text = "?" if is_unknown(found) else "–" if math.isnan(found.value) else f"{100 * found.value:.1f}"
+                if not math.isnan(found.value):
+                    tint = 0.08 + 0.5 * min(1.0, max(0.0, found.value))
+                    axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, alpha=tint, linewidth=0))
+                weight = "bold" if language == MEAN else "normal"
+                axes.text(x, y, text, ha="center", va="center", fontsize=8, fontweight=weight)
+        if MEAN in languages:
+            axes.axhline(len(languages) - 1.5, color=drawing.INK, linewidth=0.8)
+        axes.set(xlim=(-0.5, len(table) - 0.5), ylim=(len(languages) - 0.5, -0.5))
+        axes.grid(False)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        shown = [wrapped(name, 26) for name in names.values()]
+        axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", rotation_mode="anchor")
+    grid[0].set_yticks(range(len(languages)), map(language_label, languages))
+    return figure
+
+
+# ----------------------------------------------------------------------------------------------------------- detectors
+
+
+def detectors(models: Sequence[Model]) -> Plot:
+    """Mu-SHROOM: a panel for each metric, a line for each language; the teams' figures are ticks."""
+    rows: list[tuple[Cell, ...]] = []
+    panels: list[ranges.Panel] = []
+    differing: list[str] = []
+    for metric, label in DETECTOR_FIGURES.items():
+        lines = []
+        for language in sorted({language for model in models for language in model.family.tasks}):
+            teams: tuple[float, ...] = ()
+            figures = []
+            for detector, _, family in models:
+                task = family.tasks.get(language)
+                figure = family.drawn(metric)[language] if task else UNDEFINED
+                figures.append(figure)
+                if task:
+                    published = rows_for(task.task, metric)
+                    teams = tuple(sorted((row.value for row in published), reverse=True))
+                    reasons = differs(published[0], task) if published else ()
+                    differing += reasons
+                    is_placed = published and not reasons and not math.isnan(figure.value)
+                    above = sum(team > figure.value for team in teams) if is_placed else None
+                    key = (metric, language, language_name(language), detector)
+                    rows.append((*key, *cells(figure), len(teams), max(teams, default=None), above))
+            lines.append(ranges.Line(language_label(language), figures, teams))
+        reached = [number for line in lines for figure in line.figures for number in figure[:3]]
+        reached += [team for line in lines for team in line.behind]
+        lowest = min([0.0, *(number for number in reached if not math.isnan(number))])  # of a negative correlation
+        panels.append(ranges.Panel(metric, lines, Axis(label, limits=(lowest - 0.03, 1.03))))
+    otherwise = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
+    series = [wrapped(name, 60, 1) for name in short_names(model.name for model in models).values()]
+    return Plot(
+        name=f"{models[0].family.name}_detectors",
+        title="Detectors beside the shared task (Mu-SHROOM)",
+        caption=(
+            "Ticks are the teams of SemEval-2025 Task 3 (Vázquez et al. 2025). They were not given the page that the "
+            "detectors here read. iou: intersection over union of flagged characters. rho: rank correlation of "
+            f"probabilities with the annotators' votes. Lines are 95 % bounds.{otherwise}"
+        ),
+        columns=("metric", "language", "name", "detector", *columns_of("value"), "teams", "best team", "teams above"),
+        rows=tuple(rows),
+        draw=lambda: ranges.draw(panels, series, "a team of the shared task"),
+    )
