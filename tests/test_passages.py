@@ -39,8 +39,7 @@ from lm_eval_tasks.mfava.languages import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mfava.passages import SILVER_ROWS, is_unplaced, passages_of, table_of
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measured import compare_measured
-from lm_eval_tasks.results.compare.measuring import measure
+from lm_eval_tasks.results.compare.measuring import compare_measured, measure
 from lm_eval_tasks.results.leaderboard.numbers import MEAN, SHARE, numbers_of
 from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.columns import read_answers
@@ -257,8 +256,10 @@ def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
 
 def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
     """A task of several models, each with the passage and the values of every document."""
-    answers = tuple(map(logged, models))
-    return JoinedTask(name, (None,) * len(models), answers, (np.arange(len(models[0])),) * len(models), len(models[0]))
+    unknown: Any = None  # its results file
+    return JoinedTask.of(
+        name, {number: (f"model {number}", unknown, logged(rows)) for number, rows in enumerate(models)}
+    )
 
 
 def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -270,7 +271,7 @@ def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray
 
 def p_of(tasks: list[JoinedTask], metric: str = "f1") -> float:
     measured = [measure(task, metric, "tags", metric) for task in tasks]
-    return compare_measured(measured, 0, 1).p  # type: ignore[arg-type]
+    return compare_measured(measured, 0, 1).p
 
 
 @pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
