@@ -40,7 +40,6 @@ from lm_eval_tasks.mfava.passages import SILVER_ROWS, is_unplaced, passages_of, 
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import compare_measured, measure
-from lm_eval_tasks.results.leaderboard.numbers import MEAN, SHARE, numbers_of
 from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.columns import read_answers
 from tests.conftest import figures_of
@@ -332,16 +331,21 @@ def test_rows_of_earlier_samples_are_known_by_page_or_text() -> None:
     assert math.isnan(p_of([joined("t", *values)])) or p_of([joined("t", *values)]) == 1.0  # a single text
 
 
-def test_the_leaderboards_numbers_are_by_passage() -> None:
-    def numbers(metric: str, aggregation: str, values: list[Any], names: list[str]) -> tuple[str, Any]:
-        answers = logged([(name, {metric: value}) for name, value in zip(names, values, strict=True)])
-        return numbers_of(metric, aggregation, "tags", answers, range(len(values)))
-
-    kind, found = numbers("precision", "", COUNTS, NAMES)
-    assert (kind, len(found)) == (MEAN, 3)
-    assert float(np.mean(found)) == pytest.approx(15 / 21)
-    kind, found = numbers("altered_rate", DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, None], NAMES)
-    assert (kind, len(found)) == (MEAN, 3)
-    assert float(np.mean(found)) == pytest.approx(0.5)
-    kind, found = numbers("x", DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, 1.0], [""] * 5)
-    assert (kind, [*found]) == (SHARE, [1.0, 0.0, 1.0, 0.0, 1.0])
+@pytest.mark.parametrize(
+    ("aggregation", "values", "names", "numbers", "mean"),
+    [
+        ("precision", COUNTS, NAMES, 3, 15 / 21),
+        ("recall", COUNTS, NAMES, 3, 15 / 25),
+        ("f1", [[row, row] for row in COUNTS], NAMES, 3, 30 / 46),
+        (DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, None], NAMES, 3, 0.5),
+        (DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, 1.0], [""] * 5, 5, 0.6),
+    ],
+)
+def test_numbers_whose_mean_a_figure_is_are_by_passage(
+    aggregation: str, values: list[Any], names: list[str], numbers: int, mean: float
+) -> None:
+    rows = [(name, {"precision": value}) for name, value in zip(names, values, strict=True)]
+    found = measure(joined("t", rows), "precision", "tags", aggregation)
+    assert len(found.numbers(0)) == numbers
+    assert float(np.mean(found.numbers(0))) == pytest.approx(mean) == pytest.approx(found.own(0))
+    assert found.is_mean == (names == [""] * 5)
