@@ -32,7 +32,7 @@ from custom_metrics.statistics.paired_means import bounds_and_p, compare_means, 
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised
 
-__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios"]
+__all__ = ["RATES", "RateStratum", "compare_rates", "compare_ratios", "values_of_ratios"]
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -66,13 +66,16 @@ def compare_ratios(
         ValueError: the two models' sums are not of the same clusters, or of another form.
     """
     checked = [columns(one, other, parts=2) for one, other in strata]
-    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in checked]
+    pairs = [
+        np.column_stack([values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)]) for one, other in checked
+    ]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
 
 
-def _values(parts: Any, harmonic: bool) -> Floats:
+def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
+    """(clusters,) values whose mean is the mean of ratios of sums, or their harmonic mean, of (clusters, ratios, 2)."""
     array = np.asarray(parts)
     values = linearised(array[..., 0], array[..., 1])
     if values.ndim == 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.statistics.agreement import Estimate
+from custom_metrics.statistics.figures import UNDEFINED
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.agreement import Comparison, Result, compare, table
 from tests.raters import OF_A_AND_B, A, B, rows, two, values, written
@@ -260,7 +260,7 @@ def test_one_rater_is_none_too_many(tmp_path: Path) -> None:
 
 
 def test_the_table_cannot_act_on_a_terminal() -> None:
-    sly = Result("a\x1b[2J, b\nc", "\u202ef" * 100, {"items": 1}, {"kappa": Estimate(NAN, NAN, NAN)})
+    sly = Result("a\x1b[2J, b\nc", "\u202ef" * 100, {"items": 1}, {"kappa": UNDEFINED})
     shown = table(Comparison("ratings", (sly,), ()))
     assert not {"\x1b", "\u202e"} & {*shown}
     assert len(shown.splitlines()) == 4

@@ -122,7 +122,7 @@ def test_bounds_are_seeded_and_of_whole_clusters() -> None:
     found = estimate(items, cohen_kappa)
     assert found == estimate(items, cohen_kappa)
     # Fleiss, Cohen and Everitt 1969: the standard error of this kappa is 0.1276; 1.96 of it either side
-    assert found == pytest.approx((0.4, 0.4 - 0.250, 0.4 + 0.250), abs=0.02)
+    assert found[:3] == pytest.approx((0.4, 0.4 - 0.250, 0.4 + 0.250), abs=0.02)
     documents = np.array([items[at : at + 10].sum(axis=0) for at in range(0, 50, 10)])  # whose items are all alike
     wider = estimate(documents, cohen_kappa)
     assert wider.value == found.value
@@ -130,7 +130,7 @@ def test_bounds_are_seeded_and_of_whole_clusters() -> None:
 
 
 def test_one_cluster_has_no_bounds() -> None:
-    assert estimate(np.array([[[20, 5], [10, 15]]]), cohen_kappa) == pytest.approx((0.4, NAN, NAN), nan_ok=True)
+    assert estimate(np.array([[[20, 5], [10, 15]]]), cohen_kappa)[:3] == pytest.approx((0.4, NAN, NAN), nan_ok=True)
 
 
 TABLES = np.array(
@@ -140,7 +140,7 @@ TABLES = np.array(
 
 def test_bounds_are_percentiles_of_the_statistic_of_every_resample() -> None:
     low, high = np.percentile(cohen_kappa(resampled_sums(TABLES.reshape(6, 4)).reshape(-1, 2, 2)), [2.5, 97.5])
-    assert estimate(TABLES, cohen_kappa) == (float(cohen_kappa(TABLES.sum(0))), low, high)
+    assert estimate(TABLES, cohen_kappa)[:3] == (float(cohen_kappa(TABLES.sum(0))), low, high)
 
 
 def test_counts_of_many_words_do_not_overflow() -> None:

@@ -22,7 +22,7 @@ from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.leaderboard.site import write_leaderboard
+from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.model_card import model_card

@@ -17,8 +17,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS as OFFERED
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.results.compare import Comparison, Difference, Joined, Refusal
-from lm_eval_tasks.results.compare.rendering import FORMATS, render
-from lm_eval_tasks.results.compare.wording import number, p_value, sentences
+from lm_eval_tasks.results.compare.rendering import FORMATS, number, p_value, render, sentences
 from tests.changed_runs import written_samples
 
 ROW = Difference(

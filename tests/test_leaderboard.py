@@ -82,7 +82,7 @@ def cells(table: Any) -> dict[str, dict[str, tuple[float, str, str]]]:
 
 def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tmp_path: Path) -> None:
     site = write_leaderboard(folder, tmp_path / "site")
-    assert (site.runs, site.read, site.unreadable) == (2, 2, ())
+    assert (site.runs, site.read, [*site.unreadable]) == (2, 2, [])
     page = page_of(site.index)
     assert [heading.text.strip() for heading in page.iter("h2")] == ["clapnq_gold", "clapnq_rag", "mfava", "nomiracl"]
     runs = {run.model: run for run in read_runs([folder])}

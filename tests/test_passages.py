@@ -39,9 +39,7 @@ from lm_eval_tasks.mfava.languages import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mfava.passages import SILVER_ROWS, is_unplaced, passages_of, table_of
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measured import compare_measured
-from lm_eval_tasks.results.compare.measuring import measure
-from lm_eval_tasks.results.leaderboard.numbers import MEAN, SHARE, numbers_of
+from lm_eval_tasks.results.compare.measuring import compare_measured, measure
 from lm_eval_tasks.runs import Answers, cluster_of
 from lm_eval_tasks.runs.columns import read_answers
 from tests.conftest import figures_of
@@ -257,8 +255,10 @@ def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
 
 def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
     """A task of several models, each with the passage and the values of every document."""
-    answers = tuple(map(logged, models))
-    return JoinedTask(name, (None,) * len(models), answers, (np.arange(len(models[0])),) * len(models), len(models[0]))
+    unknown: Any = None  # its results file
+    return JoinedTask.of(
+        name, {number: (f"model {number}", unknown, logged(rows)) for number, rows in enumerate(models)}
+    )
 
 
 def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -270,7 +270,7 @@ def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray
 
 def p_of(tasks: list[JoinedTask], metric: str = "f1") -> float:
     measured = [measure(task, metric, "tags", metric) for task in tasks]
-    return compare_measured(measured, 0, 1).p  # type: ignore[arg-type]
+    return compare_measured(measured, 0, 1).p
 
 
 @pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
@@ -331,16 +331,21 @@ def test_rows_of_earlier_samples_are_known_by_page_or_text() -> None:
     assert math.isnan(p_of([joined("t", *values)])) or p_of([joined("t", *values)]) == 1.0  # a single text
 
 
-def test_the_leaderboards_numbers_are_by_passage() -> None:
-    def numbers(metric: str, aggregation: str, values: list[Any], names: list[str]) -> tuple[str, Any]:
-        answers = logged([(name, {metric: value}) for name, value in zip(names, values, strict=True)])
-        return numbers_of(metric, aggregation, "tags", answers, range(len(values)))
-
-    kind, found = numbers("precision", "", COUNTS, NAMES)
-    assert (kind, len(found)) == (MEAN, 3)
-    assert float(np.mean(found)) == pytest.approx(15 / 21)
-    kind, found = numbers("altered_rate", DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, None], NAMES)
-    assert (kind, len(found)) == (MEAN, 3)
-    assert float(np.mean(found)) == pytest.approx(0.5)
-    kind, found = numbers("x", DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, 1.0], [""] * 5)
-    assert (kind, [*found]) == (SHARE, [1.0, 0.0, 1.0, 0.0, 1.0])
+@pytest.mark.parametrize(
+    ("aggregation", "values", "names", "numbers", "mean"),
+    [
+        ("precision", COUNTS, NAMES, 3, 15 / 21),
+        ("recall", COUNTS, NAMES, 3, 15 / 25),
+        ("f1", [[row, row] for row in COUNTS], NAMES, 3, 30 / 46),
+        (DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, None], NAMES, 3, 0.5),
+        (DEFINED_SHARE, [1.0, 0.0, 1.0, 0.0, 1.0], [""] * 5, 5, 0.6),
+    ],
+)
+def test_numbers_whose_mean_a_figure_is_are_by_passage(
+    aggregation: str, values: list[Any], names: list[str], numbers: int, mean: float
+) -> None:
+    rows = [(name, {"precision": value}) for name, value in zip(names, values, strict=True)]
+    found = measure(joined("t", rows), "precision", "tags", aggregation)
+    assert len(found.numbers(0)) == numbers
+    assert float(np.mean(found.numbers(0))) == pytest.approx(mean) == pytest.approx(found.own(0))
+    assert found.is_mean == (names == [""] * 5)

@@ -270,7 +270,7 @@ def test_released_answers_scored_again_differ_by_nothing_from_the_published_row(
         assert (against.why_none, against.said, against.by) == ((), (), NEWCOMBE)
         assert against.difference == 0
         assert against.low == pytest.approx(-against.high)
-        own = next(one.own[0] for one in found if one.metric == row.metric)
+        (own,) = next(one.own for one in found if one.metric == row.metric).values()
         assert (own.value, own.n) == (row.value, row.n)
     other = of_model(found, "flan-t5-xxl")["hallucination_rate"][1]
     assert other.high < 0  # every question answered

@@ -8,19 +8,18 @@ only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums
 
 __all__ = [
     "FEWEST",
     "Correlation",
-    "Estimate",
     "any_label",
     "cohen_kappa",
     "contingency_table",
@@ -35,14 +34,6 @@ Table: TypeAlias = "np.ndarray[Any, Any]"
 Statistic: TypeAlias = Callable[[Table], Table]
 
 _BLOCK = 1 << 21  # cells of resampled tables that a statistic sees at once: 16 MB
-
-
-class Estimate(NamedTuple):
-    """A statistic and its 95 % bounds; ``nan`` where it is not defined."""
-
-    value: float
-    low: float
-    high: float
 
 
 def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
@@ -126,7 +117,7 @@ def kendall_tau_b(tables: Table) -> Table:
     return _ratio(excess, np.sqrt(untied[0] * untied[1]))
 
 
-def estimate(tables: Table, statistic: Statistic) -> Estimate:
+def estimate(tables: Table, statistic: Statistic) -> Figure:
     """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
 
     Args:
@@ -140,7 +131,7 @@ def estimate(tables: Table, statistic: Statistic) -> Estimate:
     clusters = np.asarray(tables)
     value = float(statistic(clusters.sum(axis=0)))
     if len(clusters) < 2:
-        return Estimate(value, math.nan, math.nan)
+        return Figure(value)
     flat = clusters.reshape(len(clusters), -1)
     used = np.flatnonzero(flat.any(axis=0))  # of a long scale most pairs of labels never occur
     sums = resampled_sums(flat[:, used])
@@ -150,7 +141,7 @@ def estimate(tables: Table, statistic: Statistic) -> Estimate:
         block = np.zeros((len(sums[start : start + step]), flat.shape[1]))
         block[:, used] = sums[start : start + step]
         resampled.append(statistic(block.reshape(-1, *clusters.shape[1:])))
-    return Estimate(value, *percentile_bounds(np.concatenate(resampled)))
+    return Figure(value, *percentile_bounds(np.concatenate(resampled)))
 
 
 def _ratio(top: Table, bottom: Table) -> Table:

@@ -1,8 +1,10 @@
-"""Runs beside the published figures: both values, and their difference where they measure the same."""
+"""Runs beside the published figures: both values, in what they were measured otherwise, and their difference where they
+measure the same."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +13,11 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import newcombe
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.published.differing import answered_otherwise, differs
+from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.published.rows import PublishedRow, Source, rows_for
 from lm_eval_tasks.runs import Run, TaskRun, labels
 
-__all__ = ["Against", "BesidePaper", "Own", "beside_paper"]
+__all__ = ["Against", "BesidePaper", "answered_otherwise", "beside_paper", "differs"]
 
 _LONG = 15
 """Rows up to which a source is shown whole."""
@@ -27,16 +29,12 @@ NEWCOMBE = (
 OWN_BOUNDS = "this run's bounds; the published figure counts as exact"
 EXACT = "no bounds are known"
 
-
-@dataclass(frozen=True)
-class Own:
-    """A run's own figure; ``nan`` for bounds that are not known."""
-
-    run: str
-    value: float
-    low: float
-    high: float
-    n: int
+_PROMPT = re.compile(r"_(role|repeat|explanation|gpt|llama)$")
+_USUAL_PROMPT = {"nomiracl": "vanilla", "clapnq": "FLAN-T5's"}
+_PROMPTS = {"gpt": "GPT's", "llama": "Llama's"}
+_OF_RETRIEVAL = re.compile(r"(ndcg|recall)@\d+|gold_retrieved")
+_SUBSETS = ("relevant", "non_relevant")
+_LACKING = re.compile(r"\d+ of \d+ (?P<subset>relevant|non-relevant) questions")
 
 
 @dataclass(frozen=True)
@@ -66,24 +64,28 @@ class BesidePaper:
 
     Attributes:
         task, metric: ours.
-        filter: of the runs' figures; `run_filters` are all that the runs have.
-        source: of the published ones.
-        own: the runs' figures.
+        source: of the published figures.
+        own: label of a run to its figure, by the source's filter.
         rows: the published figures, each with every run that has this task. Of a long ranking the first, the middle, the
             last, and those next to the runs.
         of: how many published figures there are.
         measured: the metric, as the table of its benchmark describes it.
+        run_filters: all filters that the runs have.
     """
 
     task: str
     metric: str
-    filter: str
     source: Source
-    own: tuple[Own, ...]
+    own: Mapping[str, Figure]
     rows: tuple[tuple[PublishedRow, tuple[Against, ...]], ...]
     of: int
     measured: Metric
     run_filters: tuple[str, ...] = ()
+
+    @property
+    def filter(self) -> str:
+        """Of the runs' figures; empty where there is no answer to read."""
+        return self.source.filter
 
 
 def beside_paper(runs: Sequence[Run]) -> list[BesidePaper]:
@@ -103,52 +105,34 @@ def beside_paper(runs: Sequence[Run]) -> list[BesidePaper]:
             for row in rows_for(task, metric):
                 by_source.setdefault(row.source.name, []).append(row)
             found += [_of_source(task, metric, rows, of_task) for rows in by_source.values()]
-    return [one for one in found if one.own]
+    return [beside for beside in found if beside.own]
 
 
 def _of_source(
     task: str, metric: str, rows: Sequence[PublishedRow], runs: Sequence[tuple[str, Run, TaskRun]]
 ) -> BesidePaper:
     source = rows[0].source
-    figures = {label: figure for label, _, part in runs if (figure := _figure(part, metric, source.filter))}
-    having = [(label, run, part) for label, run, part in runs if label in figures]
+    own: dict[str, Figure] = {}
+    for label, _, part in runs:  # of metrics without an answer, the figure of any filter
+        figures = [part.figure(metric, name) for name in part.figures if name == source.filter or not source.filter]
+        if known := [figure for figure in figures if not math.isnan(figure.value)]:
+            own[label] = known[0]
+    having = [(label, run, part) for label, run, part in runs if label in own]
     splits = {str(part.provenance.get("split") or "") for _, _, part in having}
     kept = [row for row in rows if row.split in splits] or list(rows)
-    own = tuple(_own(label, figures[label]) for label, _, _ in having)
-    shown = _of_interest(kept, [one.value for one in own])
+    shown = _of_interest(kept, [figure.value for figure in own.values()])
     return BesidePaper(
         task=task,
         metric=metric,
-        filter=source.filter,
         source=source,
         own=own,
         rows=tuple(
-            (row, tuple(_against(row, label, figures[label], run, part) for label, run, part in having))
-            for row in shown
+            (row, tuple(_against(row, label, own[label], run, part) for label, run, part in having)) for row in shown
         ),
         of=len(kept),
         measured=runs[0][2].metric(metric),
         run_filters=tuple(dict.fromkeys(name for _, _, part in having for name in part.figures)),
     )
-
-
-def _figure(run: TaskRun, metric: str, filter: str) -> Mapping[str, Any] | None:
-    """The figure of the source's filter; for metrics without an answer, of any."""
-    of_filters = [run.figures.get(filter, {})] if filter else list(run.figures.values())
-    return next((found[metric] for found in of_filters if _is_known(found.get(metric))), None)
-
-
-def _is_known(figure: Any) -> bool:
-    return isinstance(figure, Mapping) and isinstance(figure.get("value"), (int, float))
-
-
-def _own(label: str, figure: Mapping[str, Any]) -> Own:
-    return Own(label, float(figure["value"]), *_bounds(figure), int(figure.get("n") or 0))
-
-
-def _bounds(figure: Mapping[str, Any]) -> tuple[float, float]:
-    low, high = (figure.get(name) for name in ("low", "high"))
-    return (math.nan if low is None else float(low), math.nan if high is None else float(high))
 
 
 def _of_interest(rows: Sequence[PublishedRow], values: Sequence[float]) -> list[PublishedRow]:
@@ -162,16 +146,93 @@ def _of_interest(rows: Sequence[PublishedRow], values: Sequence[float]) -> list[
     return [ranked[at] for at in sorted(kept)]
 
 
-def _against(row: PublishedRow, label: str, figure: Mapping[str, Any], run: Run, part: TaskRun) -> Against:
-    value, n = float(figure["value"]), int(figure.get("n") or 0)
+def _against(row: PublishedRow, label: str, figure: Figure, run: Run, part: TaskRun) -> Against:
     reasons = tuple(differs(row, part))
-    if not reasons and not is_measurable(Figure(value, *_bounds(figure)), part.metric(row.metric).unit):
+    if not reasons and not is_measurable(figure, part.metric(row.metric).unit):
         reasons = ("the run's figure is not measurable: its bounds span more than half of the scale",)
     if reasons:
         return Against(label, math.nan, math.nan, math.nan, "", reasons, ())
     said = tuple(answered_otherwise(row, part, str(run.config.get("model") or "")))
-    if row.count is not None and row.n is not None and n:
-        return Against(label, *newcombe(round(value * n), n, row.count, row.n), NEWCOMBE, (), said)
-    low, high = _bounds(figure)
-    by = EXACT if math.isnan(low) else OWN_BOUNDS
-    return Against(label, value - row.value, low - row.value, high - row.value, by, (), said)
+    if row.count is not None and row.n is not None and figure.n:
+        difference = newcombe(round(figure.value * figure.n), figure.n, row.count, row.n)
+        return Against(label, *difference, NEWCOMBE, (), said)
+    by = EXACT if math.isnan(figure.low) else OWN_BOUNDS
+    value, low, high = (end - row.value for end in figure[:3])
+    return Against(label, value, low, high, by, (), said)
+
+
+# --------------------------------------------------------------------------------------------------------- what differs
+
+
+def differs(row: PublishedRow, run: TaskRun) -> list[str]:
+    """In what the number of a run is another one than the published: documents, prompt, passages, detector, counting.
+
+    Empty where both numbers measure the same, so that their difference says something about the two models. How the answers
+    were made is not part of it: :func:`answered_otherwise`.
+
+    Args:
+        row: of :func:`lm_eval_tasks.published.rows_for`, for a task of the run's.
+        run: a task of a run.
+    """
+    source = row.source
+    if not run.provenance:
+        return ["the results do not say what they were measured on: they have no provenance"]
+    given = run.provenance.get("options")
+    options: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    counted = source.subset.get(row.metric, "")  # what the run lacks of the other subset is not said
+    subset = str(options.get("subset") or "")
+    found = [f"the {subset.replace('_', '-')} questions alone"] if subset in _SUBSETS and not counted else []
+    for reason in run.not_comparable:
+        lacking = _LACKING.fullmatch(reason)
+        if not (counted and lacking and lacking["subset"] != counted):
+            found.append(reason)
+    split = str(run.provenance.get("split") or "")
+    if row.split and split != row.split and not any(split and split in reason for reason in found):
+        found.append(f"split {split or 'unknown'}, this figure is of split {row.split}")
+    generated = not _OF_RETRIEVAL.fullmatch(row.metric)
+    if generated and row.model not in source.any_prompt and row.num_fewshot is not None:
+        theirs, ours = _prompt_of(row.task), _prompt_of(run.task)
+        if theirs != ours:
+            found.append(f"prompt {ours}, theirs for this model is {theirs}")
+        if row.num_fewshot != run.settings.shots:
+            found.append(f"{run.settings.shots} shots, theirs are {row.num_fewshot}")
+    if generated and source.passages_given is not None:
+        theirs, ours = _retriever_of(row.task), str(options.get("retriever") or _retriever_of(run.task))
+        if ours != theirs:
+            found.append(f"retriever {ours}, theirs is {theirs}")
+        if options.get("top_k") not in (None, source.passages_given):
+            found.append(f"top {options['top_k']} passages, theirs are {source.passages_given}")
+    if source.detector and source.of != "detector" and run.detector.get("name") != source.detector:
+        found.append(f"detector {run.detector.get('name') or 'unknown'}, theirs is {source.detector}")
+    if row.metric in source.counting:
+        found.append(source.counting[row.metric])
+    return list(dict.fromkeys(found))
+
+
+def answered_otherwise(row: PublishedRow, run: TaskRun, model: str = "") -> list[str]:
+    """What is known to differ in how answers were made, which counts to a model as it was used: the difference is computed,
+    and this is said beside it.
+
+    Args:
+        row, run: as of :func:`differs`.
+        model: the kind of the run's model, as ``lm_eval --model`` has it. How the answers of ``replay`` were made is not
+            known.
+    """
+    said = []
+    generation = run.settings.generation
+    sampled = bool(generation.get("do_sample")) and generation.get("temperature") != 0
+    if row.source.sampled is not None and model not in WEIGHTLESS and sampled != row.source.sampled:
+        theirs = f"theirs {'was sampled' if row.source.sampled else 'was greedy'} ({row.source.decoding})"
+        said.append(f"decoding is {'sampled' if sampled else 'greedy'}, {theirs}")
+    if row.source.of == "model" and run.settings.system_instruction:
+        said.append("this run has a system instruction")
+    return said
+
+
+def _prompt_of(task: str) -> str:
+    match = _PROMPT.search(task)
+    return _PROMPTS.get(match[1], match[1]) if match else _USUAL_PROMPT.get(task.partition("_")[0], "")
+
+
+def _retriever_of(task: str) -> str:
+    return _PROMPT.sub("", task).removeprefix("clapnq_rag").lstrip("_") or "bm25"

@@ -1,26 +1,29 @@
 """Runs compared pair by pair, over the documents that they have in common.
 
 :func:`compare_runs` takes runs (:func:`lm_eval_tasks.runs.read_runs`) and gives a
-:class:`~lm_eval_tasks.results.compare.comparison.Comparison`.
+:class:`~lm_eval_tasks.results.compare.comparison.Comparison`. Of each task the answers are joined by the content of the
+documents (:mod:`~lm_eval_tasks.results.compare.joining`), and its metrics measured
+(:mod:`~lm_eval_tasks.results.compare.measuring`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from statistics import fmean
 
+from custom_metrics.statistics.multiple_comparisons import holm
 from custom_metrics.statistics.strata import mean_of
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, Incomparable, Joined, Refusal
-from lm_eval_tasks.results.compare.joining import JoinedTask, join, unknown_detectors, unread
-from lm_eval_tasks.results.compare.measured import Measured
-from lm_eval_tasks.results.compare.measuring import TAGGED, measure
-from lm_eval_tasks.results.compare.rows import corrected, group_rows, in_order, task_rows
+from lm_eval_tasks.results.compare.joining import JoinedTask, Refused, join
+from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 
 __all__ = ["Comparison", "Difference", "Incomparable", "Joined", "Refusal", "compare_runs"]
@@ -32,6 +35,17 @@ _REMEDIES = {
     "calibrations": "Correct both alike: `lm-eval-grounded score RUN --calibration NAME -o DIR`.",
     "answers": "",
 }
+
+
+@dataclass
+class _Task:
+    """A task whose metrics are compared: one of its runs, the filter that reads the answers, and its metrics, of which
+    some have values."""
+
+    run: TaskRun
+    filter: str
+    metrics: Sequence[Metric]
+    measured: dict[str, Measured] = field(default_factory=dict)
 
 
 def compare_runs(
@@ -69,122 +83,94 @@ def compare_runs(
         raise UsageError(f"{found}; a comparison needs two or more")
     models = labels(runs)
     groups = _common_groups(runs)
-    names = _chosen_tasks(runs, models, groups, tasks)
     refused: list[Refusal] = []
-    notes: list[tuple[str, str]] = []
+    notes: dict[str, list[str]] = {}  # with the tasks that they hold of
     joined: list[Joined] = []
-    measured: dict[tuple[str, str, str], Measured] = {}  # task, metric, filter
+    compared: dict[str, _Task] = {}
     uncompared: dict[str, str] = {}  # metric to why not
-    known: dict[str, tuple[TaskRun, tuple[Metric, ...]]] = {}
-    for name in progress(names):
-        of_task = [run.tasks.get(name) for run in runs]
+    for name in progress(_chosen_tasks(runs, models, groups, tasks)):
+        of_task = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
-            of_task, unlogged = _logged(name, of_task, models)
-            refused += unlogged
-            if sum(run is not None for run in of_task) < 2:
+            unlogged = [number for number, run in of_task.items() if run.samples is None]
+            refused += [
+                Refusal(name, "answers", f"the answers of {models[number]} were not logged (--log_samples)")
+                for number in unlogged
+            ]
+            of_task = {number: run for number, run in of_task.items() if number not in unlogged}
+            if len(of_task) < 2:
                 continue
-        task, refusals, said = join(name, of_task, models, read)
-        notes += [(name, note) for note in said]
-        refused += refusals
-        if task is None:
-            continue
-        read_by = _filter_of(task, filter_name)
-        cut, said = unread(task, read_by, models)
-        notes += [(name, note) for note in said]
-        refused += cut
-        if cut:
-            continue
-        chosen = _chosen_metrics(task, metrics, every_metric)
-        joined.append(task.summary())
-        known[name] = task.any_run, chosen
-        if not chosen and not metrics:
-            notes.append((name, "no metric is in two runs (answers of --predict_only are scored by `score`)"))
-        others = [other for other in task.filters if other != read_by]
-        if others and filter_name is None:
-            notes.append((name, f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)"))
-        for metric in chosen:
-            values: Measured | str
-            if metric.name in TAGGED and (of_unknown := unknown_detectors(task, metric.name, read_by, models)):
-                values = (
-                    f"nothing says which detector, version and threshold tagged the answers of {', '.join(of_unknown)}; "
-                    f"tag those of all alike (`lm-eval-grounded score RUN -o DIR`)"
-                )
-            else:
-                values = measure(task, metric.name, read_by, metric.aggregation)
-            if isinstance(values, str):
-                notes.append((name, f"{metric.name} is not compared: {values}"))
-                uncompared.setdefault(metric.name, values)
-            else:
-                measured[name, metric.name, read_by] = values
+        of_this: list[str] = []
+        try:
+            task = join(name, models, of_task, read, of_this)
+            read_by = _filter_of(task, filter_name)
+            _refuse_unread(task, read_by, of_this)
+        except Refused as error:
+            refused += error.refusals
+        else:
+            chosen = _chosen_metrics(task, metrics, every_metric)
+            joined.append(task.summary(len(runs)))
+            compared[name] = _Task(task.any_run, read_by, chosen)
+            if not chosen and not metrics:
+                of_this.append("no metric is in two runs (answers of --predict_only are scored by `score`)")
+            others = [other for other in task.filters if other != read_by]
+            if others and filter_name is None:
+                of_this.append(f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)")
+            for metric in chosen:
+                try:
+                    values = measure(task, metric.name, read_by, metric.aggregation)
+                    compared[name].measured[metric.name] = values
+                except NotMeasured as error:
+                    of_this.append(f"{metric.name} is not compared: {error}")
+                    uncompared.setdefault(metric.name, str(error))
+        for note in of_this:
+            notes.setdefault(note, []).append(name)
     if refused and refuse:
         raise Incomparable(_refusals(refused))
     if metrics and not refused:
-        missing = [metric for metric in metrics if all(metric != name for _, name, _ in measured)]
+        missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
         if missing and (why := [f"{metric}: {uncompared[metric]}" for metric in missing if metric in uncompared]):
             raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
         if missing:
-            has = sorted({metric.name for run, _ in known.values() for metric in run.metrics})
+            has = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
-    rows = [
-        *group_rows(groups, tasks, names, known, measured, len(runs)),
-        *task_rows(known, measured, len(runs)),
-    ]
-    return Comparison(
-        tuple(models),
-        tuple(in_order(corrected([_measurable(row, runs, groups) for row in rows]))),
-        tuple(joined),
-        tuple(_gathered(notes) + ([] if tasks else _absent(runs, models))),
-        tuple(refused),
-    )
-
-
-def _measurable(row: Difference, runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> Difference:
-    """A row that says which of its values may be shown: those of runs whose own figures may."""
-    members = groups[row.task] if row.group else (row.task,)
-
-    def may_be_shown(run: Run) -> bool:
-        tasks = [run.tasks[name] for name in members if name in run.tasks]
-        figures = [task.figure(row.metric, row.filter) for task in tasks]
-        return is_measurable(mean_of(figures, row.measured.is_share), row.measured.unit)
-
-    first, second = (may_be_shown(runs[number]) for number in (row.first, row.second))
-    return replace(row, first_measurable=first, second_measurable=second)
+    asked = {name: members for name, members in groups.items() if not tasks or name in tasks}
+    rows = [*_group_rows(runs, asked, compared), *_task_rows(runs, compared)]
+    said = [f"{_few(names, 3)}: {note}" for note, names in notes.items()]
+    for model, run in zip(models, runs, strict=True):
+        alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
+        if alone and not tasks:
+            said.append(f"only {model} has {_few(alone)}")
+    return Comparison(tuple(models), tuple(_in_order(_corrected(rows))), tuple(joined), tuple(said), tuple(refused))
 
 
 # ---------------------------------------------------------------------------------------------------- what is compared
 
 
-def _common_groups(runs: Sequence[Run]) -> dict[str, tuple[str, ...]]:
+def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
     """Groups that two runs or more have whole, with the same tasks; and of our other groups the part that two runs have."""
-    found: dict[str, tuple[str, ...]] = {}
+    common: dict[str, Sequence[str]] = {}
     for one, other in combinations(runs, 2):
         for name, members in one.groups.items():
             if name in other.groups and {*other.groups[name]} == {*members}:
-                found.setdefault(name, members)
+                common.setdefault(name, members)
     times = Counter(name for run in runs for name in run.tasks)
     for group, of_group in catalogue.groups().items():
-        both = tuple(name for name in of_group if times[name] > 1)
-        if group not in found and len(both) > 1:
-            found[group] = both
-    return found
+        both = [name for name in of_group if times[name] > 1]
+        if len(both) > 1:
+            common.setdefault(group, both)
+    return common
 
 
 def _chosen_tasks(
     runs: Sequence[Run], models: Sequence[str], groups: Mapping[str, Sequence[str]], asked: Sequence[str] | None
 ) -> list[str]:
-    times: dict[str, int] = {}
-    for run in runs:
-        for name in run.tasks:
-            times[name] = times.get(name, 0) + 1
-    common = [name for name, number in times.items() if number > 1]
+    common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
         has = "; ".join(f"{model} has {_few(list(run.tasks))}" for model, run in zip(models, runs, strict=True))
         raise UsageError(f"no task is in two runs: {has}")
-    if not asked:
-        return common
     chosen: list[str] = []
-    for name in asked:
-        if name in groups:
+    for name in asked or common:
+        if asked and name in groups:
             chosen += groups[name]
         elif name in common:
             chosen.append(name)
@@ -193,49 +179,31 @@ def _chosen_tasks(
     return list(dict.fromkeys(chosen))
 
 
-def _logged(
-    name: str, runs: Sequence[TaskRun | None], models: Sequence[str]
-) -> tuple[list[TaskRun | None], list[Refusal]]:
-    """The runs of a task whose answers were logged, and what there is to say of the others."""
-    kept = [run if run is not None and run.samples is not None else None for run in runs]
-    refused = [
-        Refusal(name, "answers", f"the answers of {model} were not logged (--log_samples)")
-        for model, run in zip(models, runs, strict=True)
-        if run is not None and run.samples is None
-    ]
-    return kept, refused
-
-
 def _few(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) -> tuple[Metric, ...]:
+def _chosen_metrics(task: JoinedTask, asked: Sequence[str] | None, every: bool) -> Sequence[Metric]:
     """The metrics that two runs have; one may be without a detector, or a calibration."""
-    listed = [metric for run in task.runs if run is not None for metric in run.metrics]
+    parts = task.parts.values()
+    listed = [metric for part in parts for metric in part.run.metrics]
     times = Counter(metric.name for metric in listed)
     known = {metric.name: metric for metric in listed if times[metric.name] > 1 and metric.name != "bypass"}
     if not listed:  # a task of a user's own, without its results file
         names = dict.fromkeys(
-            name
-            for answers in task.answers
-            if answers is not None
-            for readings in answers.readings.values()
-            for name in readings.columns
+            name for part in parts for readings in part.answers.readings.values() for name in readings.columns
         )
         described = (task.any_run.metric(name) for name in names)
         known = {each.name: replace(each, aggregation="", higher_is_better=None, denominator="") for each in described}
     if asked:
-        return tuple(known[name] for name in asked if name in known)
+        return [known[name] for name in asked if name in known]
     first = [metric for name, metric in known.items() if task.any_run.is_headline(name)]
-    if every or not first:
-        return tuple(dict.fromkeys((*first, *known.values())))
-    return tuple(first)
+    return list(dict.fromkeys((*first, *known.values()))) if every or not first else first
 
 
 def _filter_of(task: JoinedTask, asked: str | None) -> str:
     """The filter asked for, or that of the headlines; also where no row of it is left."""
-    listed = [name for run in task.runs if run is not None for name in run.filters]
+    listed = [name for part in task.parts.values() for name in part.run.filters]
     names = tuple(dict.fromkeys((*listed, *task.filters)))
     if asked is not None and asked in names:
         return asked
@@ -244,36 +212,146 @@ def _filter_of(task: JoinedTask, asked: str | None) -> str:
     return headline_filter(names, task.any_run.metrics)
 
 
-# --------------------------------------------------------------------------------------------------------------- words
+def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> None:
+    """Runs whose samples lack rows of a filter, though the task has it: their file was cut. Where a run has none, the task
+    cannot be compared; where some are there, a note says that the rest is missing."""
+    refusals = []
+    for model, run, answers, _ in task.parts.values():
+        readings = answers.readings.get(filter_name)
+        read = int(readings.present.sum()) if readings is not None else 0
+        file = run.samples.name if run.samples is not None else "its samples file"
+        if answers and read == 0:
+            reason = (
+                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(answers.readings)}: "
+                f"{file} was cut, or is of another version of the task; run it again, or say "
+                f"--filter {next(iter(answers.readings), 'none')}"
+            )
+            refusals.append(Refusal(task.name, "answers", reason))
+        elif read < len(answers):
+            notes.append(
+                f"{read} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
+            )
+    if refusals:
+        raise Refused(refusals)
 
 
 def _refusals(refused: Sequence[Refusal]) -> str:
     """All reasons, those of many tasks once."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
+    by_reason: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refused:
-        shown = refusal.reason if refusal.kind != "documents" and refusal.kind != "prompts" else ""
-        by_reason.setdefault((refusal.kind, shown), []).append(refusal.task)
+        reason = "" if refusal.kind in ("documents", "prompts") else refusal.reason
+        by_reason.setdefault((refusal.kind, reason), []).append(refusal)
     lines = []
-    for (kind, _), names in by_reason.items():
-        first = next(refusal for refusal in refused if refusal.kind == kind and refusal.task == names[0])
-        others = f" (and {len(names) - 1} more tasks: {_few(names[1:])})" if len(names) > 1 else ""
-        lines.append(f"{first.task}: {first.reason}{others}. {_REMEDIES[kind]}".rstrip())
+    for first, *others in by_reason.values():
+        more = f" (and {len(others)} more tasks: {_few([other.task for other in others])})" if others else ""
+        lines.append(f"{first.task}: {first.reason}{more}. {_REMEDIES[first.kind]}".rstrip())
     return "the runs cannot be compared. " + " ".join(lines)
 
 
-def _gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
-    """Notes with the tasks that they hold of, each note once."""
-    tasks: dict[str, list[str]] = {}
-    for task, note in notes:
-        tasks.setdefault(note, []).append(task)
-    return [f"{_few(names, 3)}: {note}" for note, names in tasks.items()]
+# ------------------------------------------------------------------------------------------------------ what was found
 
 
-def _absent(runs: Sequence[Run], models: Sequence[str]) -> list[str]:
-    """Tasks that only one run has."""
-    found = []
-    for model, run in zip(models, runs, strict=True):
-        alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
-        if alone:
-            found.append(f"only {model} has {_few(alone)}")
+def _task_rows(runs: Sequence[Run], compared: Mapping[str, _Task]) -> Iterator[Difference]:
+    for name, task in compared.items():
+        for metric in task.metrics:
+            if values := task.measured.get(metric.name):
+                for first, second in combinations(values.values, 2):
+                    yield _row(name, {name: task}, metric, task.filter, [values], [values], (first, second), runs)
+
+
+def _group_rows(
+    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task]
+) -> Iterator[Difference]:
+    for group, members in groups.items():
+        if not all(name in compared for name in members):
+            continue
+        tasks = {name: compared[name] for name in members}
+        for metric in tasks[members[0]].metrics:
+            for filter_name in dict.fromkeys(task.filter for task in tasks.values()):
+                read = {name: task for name, task in tasks.items() if task.filter == filter_name}
+                parts = [task.measured[metric.name] for task in read.values() if metric.name in task.measured]
+                for pair in combinations(range(len(runs)), 2):
+                    both = [part for part in parts if all(part.counted(run).any() for run in pair)]
+                    if both and len({(part.is_mean, part.errors is None) for part in both}) == 1:
+                        yield _row(group, tasks, metric, filter_name, both, parts, pair, runs)
+
+
+def _row(
+    name: str,
+    tasks: Mapping[str, _Task],
+    metric: Metric,
+    filter_name: str,
+    both: Sequence[Measured],
+    every: Sequence[Measured],
+    pair: tuple[int, int],
+    runs: Sequence[Run],
+) -> Difference:
+    """The difference of two runs on the measured values of tasks that `both` have; their own values are of `every` task."""
+    run = next(iter(tasks.values())).run
+    group = name not in tasks
+    first, second = pair
+    found = compare_measured(both, first, second)
+    counted = [(part.counted(first), part.counted(second)) for part in both]
+    own, measurable = [], []
+    for number in pair:
+        values = [value for part in every if not math.isnan(value := part.own(number))]
+        own.append(fmean(values) if values else math.nan)
+        of_run = runs[number].tasks
+        figures = [of_run[each].figure(metric.name, filter_name) for each in tasks if each in of_run]
+        measurable.append(is_measurable(mean_of(figures, metric.is_share), metric.unit))
+    return Difference(
+        task=name,
+        benchmark=run.benchmark,
+        language="" if group else run.language,
+        group=group,
+        tasks=len(both),
+        metric=metric.name,
+        filter=filter_name,
+        higher_is_better=metric.higher_is_better,
+        headline=run.is_headline(metric.name),
+        first=first,
+        second=second,
+        first_value=found.first,
+        second_value=found.second,
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        p_exact=found.p_exact,
+        p_adjusted=found.p,
+        family=1,
+        n=found.n,
+        unit=both[0].unit,
+        only_first=sum(int((one & ~other).sum()) for one, other in counted),
+        only_second=sum(int((other & ~one).sum()) for one, other in counted),
+        first_own=own[0],
+        second_own=own[1],
+        method=found.method,
+        denominator=metric.denominator,
+        measured=metric,
+        first_measurable=measurable[0],
+        second_measurable=measurable[1],
+    )
+
+
+def _corrected(rows: Sequence[Difference]) -> list[Difference]:
+    """Holm's correction over a metric's comparisons: all languages and pairs of models; groups by themselves."""
+    families: dict[tuple[object, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        families.setdefault((row.benchmark or row.task, row.metric, row.filter, row.group), []).append(place)
+    found = list(rows)
+    for places in families.values():
+        tested = sum(not math.isnan(rows[place].p) for place in places)
+        for place, p in zip(places, holm([rows[place].p for place in places]), strict=True):
+            found[place] = replace(rows[place], p_adjusted=float(p), family=max(1, tested))
     return found
+
+
+def _in_order(rows: Sequence[Difference]) -> list[Difference]:
+    """Benchmark by benchmark as they were run; in each headlines first, groups before tasks."""
+    benchmarks = list(dict.fromkeys(row.benchmark for row in rows if not row.group))
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (benchmarks.index(row.benchmark), not row.headline, metrics.index(row.metric), not row.group),
+    )

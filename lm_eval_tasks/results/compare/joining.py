@@ -11,11 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lm_eval_tasks.results.compare.comparison import Joined, Refusal
-from lm_eval_tasks.runs import Answer, Answers, Readings, TaskRun, differing_columns
+from lm_eval_tasks.runs import Answers, Readings, TaskRun, differing_columns
 
-__all__ = ["JoinedTask", "join", "unknown_detectors", "unread"]
+__all__ = ["JoinedTask", "Part", "Refused", "calibrations_of", "join"]
 
-Places = NDArray[np.int64]
+
+class Part(NamedTuple):
+    """A run's part in a task.
+
+    Attributes:
+        model: the run's label.
+        run: the task in it.
+        answers: to its documents.
+        places: (answers,) numbers of the documents in :attr:`JoinedTask.documents`.
+    """
+
+    model: str
+    run: TaskRun
+    answers: Answers
+    places: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,301 +38,217 @@ class JoinedTask:
 
     Attributes:
         name: of the task.
-        runs: of each model; ``None`` for one that did not run it.
-        answers: of each model; ``None`` for one that did not run it.
-        places: of each model, (answers,) numbers of the documents that the answers are to.
-        documents: how many there are; their order does not depend on that of the runs.
+        parts: number of a run to its part; runs that did not do the task have none.
+        documents: names of the documents of all runs, in an order that does not depend on that of the runs.
     """
 
     name: str
-    runs: tuple[TaskRun | None, ...]
-    answers: tuple[Answers | None, ...]
-    places: tuple[Places, ...]
-    documents: int
+    parts: Mapping[int, Part]
+    documents: Sequence[str]
+
+    @classmethod
+    def of(cls, name: str, runs: Mapping[int, tuple[str, TaskRun, Answers]]) -> JoinedTask:
+        """Join by the names of the documents. One that comes again in a run is numbered, in the order of the contents."""
+        known: dict[str, int] = {}
+        named = {}
+        for number, (_, _, answers) in runs.items():
+            keys = [*answers.keys]
+            if len({*keys}) < len(keys):
+                times: Counter[str] = Counter()
+                for at in np.argsort(answers.contents, kind="stable").tolist():
+                    key = keys[at]
+                    times[key] += 1
+                    keys[at] = key if times[key] == 1 else f"{key} #{times[key]}"
+            named[number] = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
+        names = sorted(known)
+        ranks = np.empty(len(names), dtype=np.int64)
+        ranks[[known[key] for key in names]] = np.arange(len(names))
+        return cls(name, {number: Part(*run, ranks[named[number]]) for number, run in runs.items()}, names)
 
     @property
     def any_run(self) -> TaskRun:
         """One of the runs; what they share can be asked of it."""
-        return next(run for run in self.runs if run is not None)
+        return next(iter(self.parts.values())).run
 
     @property
     def filters(self) -> tuple[str, ...]:
         """The filters that read the answers, in the order of the task's YAML where that is known."""
-        read = {name for answers in self.answers if answers is not None for name in answers.readings}
-        listed = [name for run in self.runs if run is not None for name in run.filters if name in read]
+        read = {name for part in self.parts.values() for name in part.answers.readings}
+        listed = [name for part in self.parts.values() for name in part.run.filters if name in read]
         return tuple(dict.fromkeys((*listed, *sorted(read))))
 
-    def summary(self) -> Joined:
-        """How many documents are common, and how many are in one run only."""
-        times = _times(self.places, self.documents)
-        only = tuple(
-            None if run is None else int((times[places] == 1).sum())
-            for run, places in zip(self.runs, self.places, strict=True)
+    def readings(self, filter_name: str) -> dict[int, Readings]:
+        """What a filter made of each run's answers, where it read any."""
+        found = {number: part.answers.readings.get(filter_name) for number, part in self.parts.items()}
+        return {number: readings for number, readings in found.items() if readings is not None}
+
+    def summary(self, runs: int) -> Joined:
+        """How many documents are common, and how many are in one of the `runs` only."""
+        times = np.bincount(
+            np.concatenate([part.places for part in self.parts.values()]), minlength=len(self.documents)
         )
-        return Joined(self.name, int((times > 1).sum()), only)
+        only = {number: int((times[part.places] == 1).sum()) for number, part in self.parts.items()}
+        return Joined(self.name, int((times > 1).sum()), tuple(map(only.get, range(runs))))
 
 
-def _times(places: Sequence[Places], documents: int) -> Places:
-    """(documents,): how many runs have each."""
-    return sum((np.bincount(each, minlength=documents) for each in places), np.zeros(documents, dtype=np.int64))
+class Refused(Exception):
+    """A task that cannot be compared, for one reason or several."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(refusals)
+        self.refusals = refusals
 
 
 def join(
     name: str,
-    runs: Sequence[TaskRun | None],
     models: Sequence[str],
-    read: Callable[[TaskRun], Answers] = TaskRun.answers,
-) -> tuple[JoinedTask | None, list[Refusal], list[str]]:
+    runs: Mapping[int, TaskRun],
+    read: Callable[[TaskRun], Answers],
+    notes: list[str],
+) -> JoinedTask:
     """A task of several runs, joined by the content of its documents.
 
     Args:
         name: of the task.
-        runs: of each model; ``None`` for one that did not run it.
-        models: names.
-        read: the answers of a task, where they have been read already.
-
-    Returns:
-        The joined task, ``None`` if it cannot be compared; why it cannot; and what differs without harm.
+        models: labels of all runs.
+        runs: number of a run to the task in it.
+        read: the answers of a task.
+        notes: what differs without harm is added here.
 
     Raises:
+        Refused: the documents, prompts, detectors or calibrations differ.
         MissingSource: answers were not logged.
         CorruptSource: a samples file is damaged.
     """
-    present = [(model, run) for model, run in zip(models, runs, strict=True) if run is not None]
-    refusals, notes = _settings(name, present)
-    answers = [read(run) if run is not None else None for run in runs]
-    documents = _documents(answers)
-    chat = {run.settings.chat_template for _, run in present}
-    refusals += _differing_documents(name, models, answers, documents)
-    if not refusals:
-        refusals += _differing_prompts(name, models, answers, documents, one_template=len(chat) == 1)
+    task = JoinedTask.of(name, {number: (models[number], run, read(run)) for number, run in runs.items()})
+    refusals = _settings(task, notes)
+    differing = _documents(task)
+    refusals += differing or _prompts(task)
     if not any(refusal.kind in ("detectors", "calibrations") for refusal in refusals):
-        refusals += _tagged(name, models, answers)
-    if refusals:
-        return None, refusals, notes
-    joined = JoinedTask(name, tuple(runs), tuple(answers), documents.places, len(documents.names))
-    if joined.summary().documents == 0:
+        keys = {
+            part.model: ", ".join(
+                sorted({key for each in part.answers.readings.values() for key in calibrations_of(each)})
+            )
+            for part in task.parts.values()
+        }
+        if different := _different({model: of_run for model, of_run in keys.items() if of_run}):
+            refusals.append(Refusal(name, "detectors", f"the detector, or its calibration, differs: {different}"))
+    if not refusals and not task.summary(len(models)).documents:
         first = [
-            f"{model} has {documents.names[places[order[0]]]}"
-            for model, places, order in zip(models, documents.places, documents.orders, strict=True)
-            if len(places)
+            f"{part.model} has {task.documents[part.places[np.argsort(part.answers.contents, kind='stable')[0]]]}"
+            for part in task.parts.values()
+            if len(part.places)
         ]
-        return None, [Refusal(name, "documents", f"no document is in two runs ({'; '.join(first)})")], notes
-    return joined, [], notes
+        refusals.append(Refusal(name, "documents", f"no document is in two runs ({'; '.join(first)})"))
+    if refusals:
+        raise Refused(refusals)
+    return task
 
 
-def unread(task: JoinedTask, filter_name: str, models: Sequence[str]) -> tuple[list[Refusal], list[str]]:
-    """Runs whose samples lack rows of a filter, though the task has it: their file was cut. Where a run has none, the task
-    cannot be compared; where some are there, the rest is missing from the comparison.
-
-    Returns:
-        Refusals, and notes.
-    """
-    refusals, notes = [], []
-    for model, run, answers in zip(models, task.runs, task.answers, strict=True):
-        if run is None or not answers:
-            continue
-        readings = answers.readings.get(filter_name)
-        read = int(readings.present.sum()) if readings is not None else 0
-        file = run.samples.name if run.samples is not None else "its samples file"
-        if read == 0:
-            reason = (
-                f"the samples of {model} have no row of the filter {filter_name}, only of {', '.join(answers.readings)}: "
-                f"{file} was cut, or is of another version of the task; run it again, or say "
-                f"--filter {next(iter(answers.readings), 'none')}"
-            )
-            refusals.append(Refusal(task.name, "answers", reason))
-        elif read < len(answers):
-            notes.append(
-                f"{read} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
-            )
-    return refusals, notes
-
-
-def unknown_detectors(task: JoinedTask, metric: str, filter_name: str, models: Sequence[str]) -> list[str]:
-    """The models of runs that do not say which detector tagged their answers: neither their results file does, nor the key
-    of a calibration in their values. Others are refused where they differ; these may differ, or not."""
-
-    def is_unknown(readings: Readings) -> bool:
-        column = readings.columns.get(metric)
-        return column is not None and bool((column.known & ~_keys_of(readings)[0]).any())
-
-    return [
-        model
-        for model, run, answers in zip(models, task.runs, task.answers, strict=True)
-        if run is not None
-        and not run.detector
-        and answers is not None
-        and filter_name in answers.readings
-        and is_unknown(answers.readings[filter_name])
-    ]
-
-
-def _keys_of(readings: Readings) -> tuple[NDArray[np.bool_], set[str]]:
-    """(documents,) whether a value of a rate names the key of a calibration, and so of a detector; and these keys."""
-    has, keys = np.zeros(len(readings.places), dtype=bool), set()
+def calibrations_of(readings: Readings) -> dict[str, list[int]]:
+    """The keys of calibrations, and so of detectors, that values of rates name; each with the documents of such values."""
+    keys: dict[str, list[int]] = {}
     for column in readings.columns.values():
         for document, value in column.other_values():
             if isinstance(value, Mapping) and (key := str(value.get("calibration") or "")):
-                has[document] = True
-                keys.add(key)
-    return has, keys
+                keys.setdefault(key, []).append(document)
+    return keys
 
 
-class _Documents(NamedTuple):
-    """The documents of several runs: what they are called, in order, with each run's answers by their content, and the
-    numbers of the documents that each run's answers are to."""
-
-    names: Sequence[str]
-    orders: tuple[Places, ...]
-    places: tuple[Places, ...]
-
-
-def _documents(answers: Sequence[Answers | None]) -> _Documents:
-    """A name that comes again in a run is numbered, in the order of the contents."""
-    orders: list[Places] = []
-    named: list[Places] = []
-    known: dict[str, int] = {}
-    for of_run in answers:
-        contents = of_run.contents if of_run is not None else np.empty(0, "S16")
-        orders.append(np.argsort(contents, kind="stable"))
-        keys = [*of_run.keys] if of_run is not None else []
-        if len({*keys}) < len(keys):
-            times: Counter[str] = Counter()
-            for at in orders[-1].tolist():
-                key = keys[at]
-                times[key] += 1
-                keys[at] = key if times[key] == 1 else f"{key} #{times[key]}"
-        named.append(np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64))
-    names = sorted(known)
-    ranks = np.empty(len(names), dtype=np.int64)
-    ranks[[known[name] for name in names]] = np.arange(len(names))
-    return _Documents(names, tuple(orders), tuple(ranks[numbers] for numbers in named))
-
-
-class _Differing(NamedTuple):
-    """A document of which two runs do not have the same, with its places in them; and how many such there are."""
-
-    name: str
-    runs: tuple[int, int]
-    answers: tuple[int, int]
-    number: int
-
-
-def _differing(documents: _Documents, digests: Sequence[NDArray[np.bytes_]]) -> _Differing | None:
-    """The first document whose digest differs between runs. An empty digest is not known."""
-    total = len(documents.names)
-    seen = np.zeros(total, dtype="S16")
-    seen_in, seen_at = np.full(total, -1), np.zeros(total, dtype=np.int64)
-    differs = np.zeros(total, dtype=bool)
-    first: tuple[int, int, int] | None = None  # document, run, answer
-    for run, (order, of_run, places) in enumerate(zip(documents.orders, digests, documents.places, strict=True)):
-        order = order[of_run[order] != b""]
-        at = places[order]
+def _differing(
+    task: JoinedTask, digests_of: Callable[[Answers], NDArray[np.bytes_]]
+) -> tuple[str, tuple[tuple[Part, int], tuple[Part, int]], int] | None:
+    """The first document whose digest differs between runs: its name, and the part and place of either answer; and how
+    many such documents there are. An empty digest is not known."""
+    total = len(task.documents)
+    seen, seen_at = np.full(total, b"", dtype="S16"), np.zeros(total, dtype=np.int64)
+    seen_in, differs = np.full(total, -1), np.zeros(total, dtype=bool)
+    first: tuple[int, Part, int] | None = None  # the document, and its place in the second of both runs
+    for number, part in task.parts.items():
+        digests = digests_of(part.answers)
+        order = np.argsort(part.answers.contents, kind="stable")
+        order = order[digests[order] != b""]
+        at = part.places[order]
         new = seen_in[at] < 0
-        seen[at[new]], seen_in[at[new]], seen_at[at[new]] = of_run[order[new]], run, order[new]
-        other = seen[at] != of_run[order]
+        seen[at[new]], seen_in[at[new]], seen_at[at[new]] = digests[order[new]], number, order[new]
+        other = seen[at] != digests[order]
         differs[at[other]] = True
         if first is None and other.any():
             answer = int(order[other][0])
-            first = int(places[answer]), run, answer
+            first = int(part.places[answer]), part, answer
     if first is None:
         return None
-    document, run, answer = first
-    runs, both = (int(seen_in[document]), run), (int(seen_at[document]), answer)
-    return _Differing(documents.names[document], runs, both, int(differs.sum()))
+    document, part, answer = first
+    earlier = task.parts[int(seen_in[document])], int(seen_at[document])
+    return task.documents[document], (earlier, (part, answer)), int(differs.sum())
 
 
-def _both(answers: Sequence[Answers | None], found: _Differing) -> list[Answer]:
-    parts = zip(found.runs, found.answers, strict=True)
-    return [of_run[at] for run, at in parts if (of_run := answers[run]) is not None]
-
-
-def _differing_documents(
-    name: str, models: Sequence[str], answers: Sequence[Answers | None], documents: _Documents
-) -> list[Refusal]:
+def _documents(task: JoinedTask) -> list[Refusal]:
     """Documents of one name whose content differs."""
-    found = _differing(documents, [each.contents if each is not None else np.empty(0, "S16") for each in answers])
+    found = _differing(task, lambda answers: answers.contents)
     if found is None:
         return []
-    docs = [answer.doc for answer in _both(answers, found)]
+    name, places, number = found
+    docs = [part.answers[at].doc for part, at in places]
     columns = differing_columns(*docs)
-    example = ", ".join(columns) or "its content"
-    said = ""
-    if columns:
-        one, other = (_short(doc.get(columns[0])) for doc in docs)
-        said = f": {one} in {models[found.runs[0]]}, {other} in {models[found.runs[1]]}"
-    reason = f"{found.number} of {len(documents.names)} documents differ; the first is {found.name}, in {example}{said}"
-    return [Refusal(name, "documents", reason)]
+    reason = f"{number} of {len(task.documents)} documents differ; the first is {name}, in "
+    if not columns:
+        return [Refusal(task.name, "documents", f"{reason}its content")]
+    values = [f"{_short(doc.get(columns[0]))} in {part.model}" for doc, (part, _) in zip(docs, places, strict=True)]
+    return [Refusal(task.name, "documents", f"{reason}{', '.join(columns)}: {', '.join(values)}")]
 
 
-def _differing_prompts(
-    name: str, models: Sequence[str], answers: Sequence[Answers | None], documents: _Documents, one_template: bool
-) -> list[Refusal]:
+def _prompts(task: JoinedTask) -> list[Refusal]:
     """Prompts that differ though the chat templates do not."""
-    if not one_template:
+    parts = task.parts.values()
+    if len({part.run.settings.chat_template for part in parts}) > 1:
         return []
-    digests = [each.prompts if each is not None else np.empty(0, "S16") for each in answers]
-    found = _differing(documents, digests)
+    found = _differing(task, lambda answers: answers.prompts)
     if found is None:
         return []
-    of_runs = zip(documents.places, digests, strict=True)
-    asked = np.unique(np.concatenate([places[of_run != b""] for places, of_run in of_runs]))
-    one, other = (answer.prompt for answer in _both(answers, found))
-    first, second = (models[run] for run in found.runs)
-    at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    shown = f", from character {at} on: {_short(one[at:])} for {first}, {_short(other[at:])} for {second}"
-    reason = f"{found.number} of {len(asked)} prompts differ; the first is that of {found.name}"
-    return [Refusal(name, "prompts", reason + (shown if one != other else ""))]
+    name, places, number = found
+    asked = np.unique(np.concatenate([part.places[part.answers.prompts != b""] for part in parts]))
+    reason = f"{number} of {len(asked)} prompts differ; the first is that of {name}"
+    one, other = (part.answers[at].prompt for part, at in places)
+    if one != other:
+        at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+        first, second = (part.model for part, _ in places)
+        reason += f", from character {at} on: {_short(one[at:])} for {first}, {_short(other[at:])} for {second}"
+    return [Refusal(task.name, "prompts", reason)]
 
 
-def _tagged(name: str, models: Sequence[str], answers: Sequence[Answers | None]) -> list[Refusal]:
-    """Detectors and calibrations that differ, as the values of rates name them: samples may have no results file."""
-    keys = [
-        sorted({key for readings in of_run.readings.values() for key in _keys_of(readings)[1]}) if of_run else []
-        for of_run in answers
+def _settings(task: JoinedTask, notes: list[str]) -> list[Refusal]:
+    """What the runs' settings say: what forbids a comparison, and in `notes` what does not."""
+    runs = {part.model: part.run for part in task.parts.values()}
+    with_results = {model: run for model, run in runs.items() if run.results_file}
+    with_record = {model: run for model, run in runs.items() if run.provenance}
+    forbidden: list[tuple[str, str, dict[str, Any]]] = [
+        ("prompts", "prompt's template", {m: s for m, r in runs.items() if (s := r.settings.template[:12])}),
+        ("prompts", "number of shots", {m: r.settings.shots for m, r in with_results.items()}),
+        ("prompts", "system instruction", {m: r.settings.system_instruction for m, r in with_results.items()}),
+        ("detectors", "detector", {m: _detector(r.detector) for m, r in with_record.items() if r.detector}),
+        ("calibrations", "calibration", {m: s for m, r in with_record.items() if (s := _calibration(r))}),
     ]
-    different = _different([(model, ", ".join(found)) for model, found in zip(models, keys, strict=True) if found])
-    return [Refusal(name, "detectors", f"the detector, or its calibration, differs: {different}")] if different else []
-
-
-def _settings(name: str, present: Sequence[tuple[str, TaskRun]]) -> tuple[list[Refusal], list[str]]:
-    """What the runs' settings say: what forbids a comparison, and what does not."""
-    with_results = [(model, run) for model, run in present if run.results_file]
-    with_record = [(model, run) for model, run in present if run.provenance]
-    forbidden: list[tuple[str, str, list[tuple[str, Any]]]] = [
-        (
-            "prompts",
-            "the prompt's template",
-            [(m, r.settings.template[:12]) for m, r in present if r.settings.template],
-        ),
-        ("prompts", "the number of shots", [(m, r.settings.shots) for m, r in with_results]),
-        ("prompts", "the system instruction", [(m, r.settings.system_instruction) for m, r in with_results]),
-        ("detectors", "the detector", [(m, _detector(r)) for m, r in with_record if r.detector]),
-        ("calibrations", "the calibration", [(m, found) for m, r in with_record if (found := _calibration(r))]),
+    allowed: list[tuple[str, dict[str, Any]]] = [
+        ("chat template", {m: r.settings.chat_template[:12] for m, r in with_results.items()}),
+        ("arguments of the generation", {m: dict(r.settings.generation) for m, r in with_results.items()}),
+        ("version of the task", {m: r.version for m, r in with_results.items()}),
+        ("way to count words", {m: words for m, r in with_record.items() if (words := r.provenance.get("words"))}),
     ]
-    allowed: list[tuple[str, list[tuple[str, Any]]]] = [
-        ("chat template", [(m, r.settings.chat_template[:12]) for m, r in with_results]),
-        ("arguments of the generation", [(m, dict(r.settings.generation)) for m, r in with_results]),
-        ("version of the task", [(m, r.version) for m, r in with_results]),
-        ("way to count words", [(m, r.provenance["words"]) for m, r in with_record if r.provenance.get("words")]),
-    ]
-    refusals = [
-        Refusal(name, kind, f"{what} differs: {different}")
+    notes += [f"another {what}: {different}" for what, values in allowed if (different := _different(values))]
+    return [
+        Refusal(task.name, kind, f"the {what} differs: {different}")
         for kind, what, values in forbidden
         if (different := _different(values))
     ]
-    notes = [f"another {what}: {different}" for what, values in allowed if (different := _different(values))]
-    return refusals, notes
 
 
-def _detector(run: TaskRun) -> str:
-    found = run.detector
-    options = found.get("options") or {}
-    shown = (
-        "".join(f", {key}={value}" for key, value in sorted(options.items())) if isinstance(options, Mapping) else ""
-    )
-    return f"{found.get('name')} (version {found.get('version')}, threshold {found.get('threshold', 'none')}{shown})"
+def _detector(detector: Mapping[str, Any]) -> str:
+    options = detector.get("options") or {}
+    given = sorted(options.items()) if isinstance(options, Mapping) else ()
+    shown = "".join(f", {key}={value}" for key, value in given)
+    threshold = detector.get("threshold", "none")
+    return f"{detector.get('name')} (version {detector.get('version')}, threshold {threshold}{shown})"
 
 
 def _calibration(run: TaskRun) -> str:
@@ -329,10 +259,10 @@ def _calibration(run: TaskRun) -> str:
     return f"{found.get('file')} ({found.get('annotations')}, {found.get('source')})"
 
 
-def _different(values: Sequence[tuple[str, Any]]) -> str:
+def _different(values: Mapping[str, Any]) -> str:
     """What the models have, where it is not the same: each value with its first model."""
     kinds: dict[str, str] = {}
-    for model, value in values:
+    for model, value in values.items():
         kinds.setdefault(_short(value) if value != "" else "none", model)
     return "; ".join(f"{value} for {model}" for value, model in kinds.items()) if len(kinds) > 1 else ""
 

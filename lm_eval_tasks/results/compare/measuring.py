@@ -1,35 +1,33 @@
-"""The values of a metric from the answers of several runs."""
+"""A metric's values, document by document, and two models' difference on them."""
 
 from __future__ import annotations
 
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.hallucination import flagged_words
-from custom_metrics.paired_rates import RATES
+from custom_metrics.hallucination import flagged_words, rogan_gladen_rate
+from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios, values_of_ratios
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.statistics.intervals import SEED
-from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.statistics.multiple_comparisons import is_share
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.statistics.paired_means import compare_means
+from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force
-from lm_eval_tasks.results.compare.joining import JoinedTask
-from lm_eval_tasks.results.compare.measured import MEAN, RATE, RATIO, Measured
-from lm_eval_tasks.runs import Answers, Readings, TaskRun
+from lm_eval_tasks.results.compare.joining import JoinedTask, calibrations_of
+from lm_eval_tasks.runs import Answers, Readings
 
-__all__ = ["TAGGED", "measure"]
-
-TAGGED = (*RATES, "hallucinated_share", "hallucinated_words")
-"""Metrics that count what a detector tagged."""
+__all__ = ["Measured", "NotMeasured", "compare_measured", "measure"]
 
 _WORD_SCORES = {
     # numerator and denominator of summed tp, fp, fn, tn
@@ -37,35 +35,209 @@ _WORD_SCORES = {
     "recall": ((1, 0, 0, 0), (1, 0, 1, 0)),
     "f1": ((2, 0, 0, 0), (2, 1, 1, 0)),
 }
+_OF_DETECTOR = (*RATES, "hallucinated_share", "hallucinated_words")  # metrics that count what a detector tagged
+_SEVERAL_FORMS = "the values of its documents have several forms"
 
 
-def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str) -> Measured | str:
+class NotMeasured(ValueError):
+    """Why a metric has no values that can be compared."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric of a task, over all documents of all runs.
+
+    Attributes:
+        metric: its name.
+        values: number of a run to (documents,) numbers, whose mean the figure is; or to (documents, ratios, 2) numerators
+            and denominators, where it is a ratio of sums. ``nan`` where a document does not count.
+        clusters: (documents,) numbers of what is drawn together.
+        unit: what the clusters are.
+        names: of the clusters, by their number; a cluster that several tasks have is drawn once. Empty where each task has
+            its own.
+        annotated: (documents, ratios) what there is to find, where the ratios are categories. Those that do not occur are
+            left out; one that occurs and is never flagged counts as 0.
+        harmonic: whether the figure is the harmonic mean of the ratios, not their mean.
+        errors: of the detector, where a calibration corrects the ratio.
+        expected: whether they are expected from other languages.
+    """
+
+    metric: str
+    values: Mapping[int, Floats]
+    clusters: NDArray[np.int64]
+    unit: str
+    names: Sequence[str] = ()
+    annotated: Floats | None = None
+    harmonic: bool = False
+    errors: Errors | None = None
+    expected: bool = False
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the figure is a mean of the documents' numbers, and no ratio of sums."""
+        return next(iter(self.values.values())).ndim == 1
+
+    def counted(self, run: int) -> NDArray[np.bool_]:
+        """(documents,): whether a document counts for a run."""
+        values = self.values.get(run)
+        if values is None:
+            return np.zeros(len(self.clusters), dtype=bool)
+        return np.asarray(~np.isnan(values.reshape(len(values), -1)).any(axis=1))
+
+    def pair(self, first: int, second: int) -> tuple[Floats, Floats]:
+        """What counts for both runs, in rows that are drawn: documents or clusters."""
+        common = self.counted(first) & self.counted(second)
+        one, other = (self._rows(run, common) for run in (first, second))
+        return one, other
+
+    def names_of_pair(self, first: int, second: int) -> list[str]:
+        """The names of the rows of :meth:`pair`."""
+        return [self.names[place] for place in np.unique(self.clusters[self.counted(first) & self.counted(second)])]
+
+    def own(self, run: int) -> float:
+        """The value over all documents that count for a run; ``nan`` where none does."""
+        counted = self.counted(run)
+        if not counted.any():
+            return math.nan
+        rows = self._rows(run, counted)
+        if self.is_mean:
+            return float(rows.mean())
+        top, bottom = np.moveaxis(rows.sum(axis=0), -1, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = top / bottom
+            share = float(len(ratios) / np.sum(1 / ratios) if self.harmonic else np.mean(ratios))
+        if self.errors is None:
+            return share
+        if self.metric == RATES[1]:
+            return self.errors.ratio * share
+        return rogan_gladen_rate(share, self.errors.true_positive_rate, self.errors.false_positive_rate)
+
+    def numbers(self, run: int) -> Floats:
+        """Numbers whose mean is the run's value, without a correction of the detector's errors: one a document, ``nan``
+        where it does not count; or one a cluster. Runs over the same documents have them in the same order."""
+        if self.is_mean:
+            return self.values[run]
+        everything = np.ones(len(self.clusters), dtype=bool)
+        whole = replace(self, values={run: np.nan_to_num(self.values[run])})
+        return values_of_ratios(whole._rows(run, everything), self.harmonic)
+
+    def _rows(self, run: int, documents: NDArray[np.bool_]) -> Floats:
+        """(documents,) numbers, or (clusters, ratios, 2) of the clusters that have one of the documents."""
+        parts = self.values[run][documents]
+        if self.is_mean:
+            return parts
+        places, rows = np.unique(self.clusters[documents], return_inverse=True)
+        sums = np.zeros((len(places), *parts.shape[1:]))
+        np.add.at(sums, rows, parts)
+        if self.metric.startswith("win_rate"):  # each question counts the same, however many verdicts it has
+            has = sums[..., 1] > 0
+            return np.stack([np.divide(sums[..., 0], sums[..., 1], out=np.zeros(has.shape), where=has), has], axis=-1)
+        if self.annotated is not None:
+            sums = sums[:, self.annotated[documents].sum(axis=0) > 0]
+            sums[:, sums[..., 1].sum(axis=0) == 0, 1] = 1.0
+        return sums
+
+
+def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
+    """Two models on a metric of one task, or on the mean over several tasks."""
+    pairs = [task.pair(first, second) for task in tasks]
+    if tasks[0].is_mean:
+        shares = all(is_share([task.values[first], task.values[second]]) for task in tasks)
+        return compare_shares(pairs) if shares else compare_means(pairs)
+    used = [(task, pair) for task, pair in zip(tasks, pairs, strict=True) if len(pair[0])]
+    if not used:
+        return NO_DIFFERENCE
+    if tasks[0].errors is None:
+        named = len(used) > 1 and all(task.names for task, _ in used)
+        names = [task.names_of_pair(first, second) for task, _ in used] if named else None
+        return compare_ratios([pair for _, pair in used], tasks[0].harmonic, clusters=names)
+    strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, (one, other) in used]
+    return compare_rates(strata, tasks[0].metric)
+
+
+def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
     """A metric of a joined task.
 
     Args:
         task: with all its answers.
         metric, filter_name: as in the results file.
         aggregation: of the metric.
+        corrected: whether a rate that a calibration corrects is; else it is the share of words flagged.
 
-    Returns:
-        In words why it cannot be compared, else its values.
+    Raises:
+        NotMeasured: it cannot be compared.
     """
-    read = [answers.readings.get(filter_name) if answers is not None else None for answers in task.answers]
+    read = task.readings(filter_name)
+    if metric in _OF_DETECTOR and (models := _of_unknown_detectors(task, read, metric)):
+        raise NotMeasured(
+            f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "
+            f"tag those of all alike (`lm-eval-grounded score RUN -o DIR`)"
+        )
     if metric in RATES or metric == "hallucinated_share":
-        return _measured_rate(task, metric, filter_name, read)
+        return _rate(task, metric, filter_name, corrected)
     if aggregation in _WORD_SCORES:
-        return _measured_words(task, metric, read, aggregation)
-    first = next((value for each in zip(task.answers, read, strict=True) for value in _first(*each, metric)), None)
-    of_judge = _verdict if _is_verdict(first) else _rating if _is_rating(first) else None
-    if of_judge is not None:
-        questions = [
-            [of_run.ids.get(at, key) for at, key in enumerate(of_run.keys)] if of_run is not None else []
-            for of_run in task.answers
-        ]
-        found = _measured(task, read, RATIO, metric, _each(metric, of_judge), "questions", questions)
-        return found if isinstance(found, str) else replace(found, harmonic=of_judge is _rating)
-    found = _measured(task, read, MEAN, metric, lambda readings: _numbers(readings, metric), "documents")
-    return found if isinstance(found, str) else _by_passage(task, found)
+        return _word_score(task, metric, filter_name, aggregation)
+    columns = [column for readings in read.values() if (column := readings.columns.get(metric)) is not None]
+    first = next((column[int(document)] for column in columns for document in column.others[:1]), None)
+    if _is_verdict(first) or _is_rating(first):
+        of_judge = _rating if _is_rating(first) else _verdict
+        values = partial(_arrays, metric=metric, array_of=of_judge, shape=(len(ASPECTS) if _is_rating(first) else 1, 2))
+        found = _measured(task, filter_name, metric, values)
+        questions = {
+            number: [part.answers.ids.get(at, key) for at, key in enumerate(part.answers.keys)]
+            for number, part in task.parts.items()
+        }
+        return replace(_in_clusters(task, found, questions, "questions"), names=(), harmonic=of_judge is _rating)
+    return _by_passage(task, _measured(task, filter_name, metric, partial(_numbers, metric=metric)))
+
+
+def _of_unknown_detectors(task: JoinedTask, read: Mapping[int, Readings], metric: str) -> list[str]:
+    """The models of runs that do not say which detector tagged their answers: neither their results file does, nor the key
+    of a calibration in their values. Others are refused where they differ; these may differ, or not."""
+    models = []
+    for number, readings in read.items():
+        column = readings.columns.get(metric)
+        if column is None or task.parts[number].run.detector:
+            continue
+        unknown = column.known
+        for documents in calibrations_of(readings).values():
+            unknown[documents] = False
+        if unknown.any():
+            models.append(task.parts[number].model)
+    return models
+
+
+def _measured(
+    task: JoinedTask, filter_name: str, metric: str, values_of: Callable[[Answers, Readings], Floats]
+) -> Measured:
+    """A metric's values by the numbers of the documents, each of which is drawn by itself.
+
+    Args:
+        values_of: (answers, ...) values of a run, ``nan`` where an answer has none.
+    """
+    read = task.readings(filter_name)
+    found = {number: values_of(task.parts[number].answers, readings) for number, readings in read.items()}
+    shapes = {values.shape[1:] for values in found.values()}
+    if len(shapes) > 1:
+        shapes = {values.shape[1:] for values in found.values() if not np.isnan(values).all()}
+    if len(shapes) != 1:
+        raise NotMeasured(_SEVERAL_FORMS if shapes else "no answer was read")
+    (shape,) = shapes
+    values = {}
+    for number, of_run in found.items():
+        values[number] = np.full((len(task.documents), *shape), np.nan)
+        if of_run.shape[1:] == shape:
+            values[number][task.parts[number].places] = of_run
+    return Measured(metric, values, np.arange(len(task.documents)), "documents")
+
+
+def _in_clusters(task: JoinedTask, found: Measured, named: Mapping[int, Sequence[str]], unit: str) -> Measured:
+    """Values whose documents are drawn by the names of what they belong to, in the order of the names."""
+    names = np.full(len(task.documents), "", dtype=object)
+    for number, of_run in named.items():
+        names[task.parts[number].places] = of_run
+    known, clusters = np.unique(names, return_inverse=True)
+    return replace(found, clusters=clusters, names=tuple(known.tolist()), unit=unit)
 
 
 def _by_passage(task: JoinedTask, found: Measured) -> Measured:
@@ -73,32 +245,18 @@ def _by_passage(task: JoinedTask, found: Measured) -> Measured:
 
     Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
     """
-    names = [""] * task.documents
-    for answers, places in zip(task.answers, task.places, strict=True):
-        for place, name in zip(places.tolist(), (answers.passages if answers is not None else ()) or (), strict=False):
-            names[place] = name
-    if not all(names):
+    passages = {number: named for number, part in task.parts.items() if (named := part.answers.passages)}
+    clustered = _in_clusters(task, found, passages, "passages")
+    if not passages or not all(clustered.names):
         return found
-    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
-    clusters = np.array([numbers[name] for name in names], dtype=int)
-    unit = "passages" if len(numbers) < len(names) else found.unit
+    unit = clustered.unit if len(clustered.names) < len(task.documents) else found.unit
     values = found.values
-    if found.kind == MEAN:
-        values = tuple(np.stack([part, np.where(np.isnan(part), np.nan, 1.0)], axis=-1)[:, None] for part in values)
-    return replace(found, kind=RATIO, values=values, clusters=clusters, unit=unit, names=tuple(numbers))
-
-
-def _first(answers: Answers | None, readings: Readings | None, metric: str) -> Iterator[Any]:
-    """The value of the first answer, by content, that a filter read; nothing where it read none."""
-    if answers is None or readings is None or not readings.present.any():
-        return
-    read = np.flatnonzero(readings.present)
-    first = int(read[np.argsort(answers.contents[read], kind="stable")[0]])
-    yield readings.columns[metric][first] if metric in readings.columns else None
-
-
-class _NotANumber(Exception):
-    """A value that no comparison can be made of."""
+    if found.is_mean:
+        values = {
+            number: np.stack([part, np.where(np.isnan(part), np.nan, 1.0)], axis=-1)[:, None]
+            for number, part in values.items()
+        }
+    return replace(clustered, values=values, unit=unit)
 
 
 def _number(value: Any) -> float:
@@ -107,56 +265,45 @@ def _number(value: Any) -> float:
     if isinstance(value, (bool, int, float)):
         number = float(value)
         return number if math.isfinite(number) else math.nan
-    raise _NotANumber(f"the values are {type(value).__name__}, not numbers")
+    raise NotMeasured(f"the values are {type(value).__name__}, not numbers")
 
 
-def _numbers(readings: Readings, metric: str) -> Floats:
-    """(documents,): a number each, ``nan`` for what is not finite."""
+def _numbers(answers: Answers, readings: Readings, metric: str) -> Floats:
+    """(answers,): a number each, ``nan`` for what is not finite."""
     column = readings.columns.get(metric)
     if column is None:
-        return np.full(len(readings.places), np.nan)
+        return np.full(len(answers), np.nan)
     for document in column.others[:1]:
         _number(column[int(document)])
     return np.where(np.isfinite(column.numbers), column.numbers, np.nan)
 
 
-def _each(metric: str, array_of: Callable[[Any], Floats]) -> Callable[[Readings], Floats]:
-    """(documents, ...) arrays of a metric's values, one by one."""
-
-    def of_readings(readings: Readings) -> Floats:
-        column = readings.columns.get(metric)
-        values = column.values() if column is not None else repeat(None, len(readings.places))
-        read = readings.present.tolist()
-        return _stacked(read, (array_of(value) if has else None for has, value in zip(read, values, strict=True)))
-
-    return of_readings
-
-
-def _stacked(read: Sequence[bool], arrays: Iterable[Floats | None]) -> Floats:
-    """Arrays of one shape as one array, ``nan`` for those that are not there; none without any."""
-    stacked = np.empty(0)
-    for document, array in enumerate(arrays):
-        if array is None:
+def _arrays(
+    answers: Answers,
+    readings: Readings,
+    metric: str,
+    array_of: Callable[[Any], Floats],
+    shape: tuple[int, ...],
+) -> Floats:
+    """(answers, ...) arrays of a metric's values, one by one; of this shape where there are none."""
+    column = readings.columns.get(metric)
+    stacked = np.full((len(answers), *shape), np.nan)
+    if column is None:
+        return stacked
+    has_form = False
+    for document, value in enumerate(column.values()):
+        if value is None:
             continue
-        if not len(stacked):
-            stacked = np.full((len(read), *array.shape), np.nan)
+        array = array_of(value)
+        if not has_form:
+            stacked, has_form = np.full((len(answers), *array.shape), np.nan), True
         if array.shape != stacked.shape[1:]:
-            raise _SeveralForms
+            raise NotMeasured(_SEVERAL_FORMS)
         stacked[document] = array
     return stacked
 
 
-def _word_counts(counts: Any, score: str) -> Floats:
-    """(ratios, 2): one ratio, or one for each category."""
-    if counts is None:
-        return np.full((1, 2), np.nan)
-    try:
-        array = np.asarray(counts, dtype=float)
-        array = array.reshape(1, 4) if array.ndim == 1 else array.reshape(-1, 4)
-    except (TypeError, ValueError) as error:
-        raise _NotANumber(f"the word counts cannot be read ({error})") from error
-    top, bottom = (array @ np.array(weights, dtype=float) for weights in _WORD_SCORES[score])
-    return np.stack([top, bottom], axis=-1)
+# -------------------------------------------------------------------------------------------------- scores of judges
 
 
 def _is_verdict(value: Any) -> bool:
@@ -177,7 +324,7 @@ def _is_rating(value: Any) -> bool:
 def _rating(value: Any) -> Floats:
     """(aspects, 2): the rating, and 1, of its aspect."""
     if not _is_rating(value):
-        raise _NotANumber("not all values are ratings")
+        raise NotMeasured("not all values are ratings")
     sums = np.zeros((len(ASPECTS), 2))
     sums[ASPECTS.index(value[1])] = _number(value[2]), 1.0
     return sums
@@ -186,183 +333,97 @@ def _rating(value: Any) -> Floats:
 def _verdict(value: Any) -> Floats:
     """Of (question, in the share, in the denominator), or of (question, won or ``None``)."""
     if not _is_verdict(value):
-        raise _NotANumber("not all values are verdicts")
+        raise NotMeasured("not all values are verdicts")
     if len(value) == 2:
         return np.array([[np.nan, np.nan]]) if value[1] is None else np.array([[_number(value[1]), 1.0]])
     return np.array([[_number(value[1]), _number(value[2])]])
 
 
-def _measured(
-    task: JoinedTask,
-    read: Sequence[Readings | None],
-    kind: str,
-    metric: str,
-    values_of: Callable[[Readings], Floats],
-    unit: str,
-    clusters: Sequence[Sequence[str]] | None = None,
-) -> Measured | str:
-    """A metric's values, by the numbers of the documents.
-
-    Args:
-        read: of each model.
-        values_of: readings to (answers, ...) values.
-        clusters: of each model, names of what the answers are drawn with; default each document by itself.
-    """
-    try:
-        found = [values_of(readings) if readings is not None else np.empty(0) for readings in read]
-    except (_NotANumber, _SeveralForms) as error:
-        return str(error)
-    shapes = {each.shape[1:] for each in found if len(each)}
-    if len(shapes) > 1:
-        return str(_SeveralForms())
-    shape = shapes.pop() if shapes else ()
-    values, present = [], []
-    for of_run, readings, places in zip(found, read, task.places, strict=True):
-        array = np.full((task.documents, *shape), np.nan)
-        has = np.zeros(task.documents, dtype=bool)
-        if readings is not None and readings.present.any():
-            rows = places[readings.present]
-            array[rows], has[rows] = of_run[readings.present], True
-        values.append(array)
-        present.append(has)
-    numbers = np.arange(task.documents) if clusters is None else _clusters(task, read, clusters)
-    return Measured(kind, metric, tuple(values), tuple(present), numbers, unit)
+# ------------------------------------------------------------------------------------------ word scores of detectors
 
 
-def _clusters(task: JoinedTask, read: Sequence[Readings | None], named: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """(documents,): a number for each cluster, in the order of their names; negative for documents that were not read."""
-    found = np.full(task.documents, -1)
-    numbers: dict[str, int] = {}
-    for names, readings, places in zip(named, read, task.places, strict=True):
-        if readings is None:
-            continue
-        new = np.flatnonzero(readings.present & (found[places] < 0))
-        for at in new.tolist():
-            found[places[at]] = numbers.setdefault(names[at], len(numbers))
-    ranks = np.full(len(numbers) + 1, -1)  # the last is of -1
-    ranks[[numbers[name] for name in sorted(numbers)]] = np.arange(len(numbers))
-    return np.asarray(ranks[found])
-
-
-class _SeveralForms(Exception):
-    def __str__(self) -> str:
-        return "the values of its documents have several forms"
-
-
-def _measured_words(task: JoinedTask, metric: str, read: Sequence[Readings | None], score: str) -> Measured | str:
+def _word_score(task: JoinedTask, metric: str, filter_name: str, score: str) -> Measured:
     """A score of summed word counts, or the mean of it over the categories that occur."""
-    of_score, of_recall = (_each("precision", partial(_word_counts, score=each)) for each in (score, "recall"))
-    found = _measured(task, read, RATIO, metric, of_score, "documents")
-    if isinstance(found, str):
+    counts = _measured(task, filter_name, metric, partial(_arrays, metric="precision", array_of=_counts, shape=(1, 4)))
+    weights = np.array(_WORD_SCORES[score], dtype=float).T
+    found = _by_passage(task, replace(counts, values={run: each @ weights for run, each in counts.values.items()}))
+    if next(iter(counts.values.values())).shape[1] == 1:
         return found
-    found = _by_passage(task, found)
-    if found.values[0].shape[1] == 1:
-        return found
-    recall = _measured(task, read, RATIO, metric, of_recall, "documents")
-    if isinstance(recall, str):
-        return recall
-    annotated = np.nan_to_num(np.stack([values[..., 1] for values in recall.values])).max(axis=0)
-    return replace(found, annotated=annotated)
+    annotated = np.stack([each[..., 0] + each[..., 2] for each in counts.values.values()])
+    return replace(found, annotated=np.nan_to_num(annotated).max(axis=0))
+
+
+def _counts(value: Any) -> Floats:
+    """(1 or categories, 4): tp, fp, fn, tn."""
+    try:
+        return np.asarray(value, dtype=float).reshape(-1, 4)
+    except (TypeError, ValueError) as error:
+        raise NotMeasured(f"the word counts cannot be read ({error})") from error
 
 
 # --------------------------------------------------------------------------------------------- hallucination rates
 
 
-def _measured_rate(task: JoinedTask, metric: str, filter_name: str, read: Sequence[Readings | None]) -> Measured | str:
+def _rate(task: JoinedTask, metric: str, filter_name: str, corrected: bool) -> Measured:
     """A rate over the words of answers; answers about one article are drawn together."""
-    tagged = [_Tagged.of(readings) if readings is not None else None for readings in read]
-    keys = {key for each in tagged if each is not None for key in each.calibrations}
-    in_articles = any(each is not None and each.of_articles for each in tagged)
-    in_articles = in_articles or any(each is not None and each.articles is not None for each in task.answers)
-    words = {
-        id(readings): partial(_words, answers, each, metric, filter_name)
-        for answers, each, readings in zip(task.answers, tagged, read, strict=True)
-        if answers is not None and each is not None
-    }
-    found = _measured(
-        task,
-        read,
-        RATIO,
-        metric,
-        lambda readings: words[id(readings)](readings),
-        "articles" if in_articles else "documents",
-        [(each.articles or each.keys) if each is not None else () for each in task.answers] if in_articles else None,
-    )
-    if isinstance(found, str) or metric not in RATES[1:]:
+    keys: set[str] = set()
+    words = partial(_words, metric=metric, filter_name=filter_name, keys=keys)
+    found = _measured(task, filter_name, metric, words)
+    if any(part.answers.articles is not None for part in task.parts.values()):
+        articles = {number: part.answers.articles or part.answers.keys for number, part in task.parts.items()}
+        found = replace(_in_clusters(task, found, articles, "articles"), names=())
+    if metric not in RATES[1:] or not corrected:
         return found
     if len(keys) != 1:
-        return f"the answers name {len(keys)} calibrations"
-    errors, expected = _errors(keys.pop(), task.name, tuple(_calibration_files(task.runs)))
+        raise NotMeasured(f"the answers name {len(keys)} calibrations")
+    metadata = [part.run.config.get("metadata") or {} for part in task.parts.values()]
+    files = {name for each in metadata if (name := str(each.get("calibration") or "")).endswith(".json")}
+    errors, expected = _errors(keys.pop(), task.name, tuple(sorted(files)))
     if errors is None:
-        return "no calibration corrects it, or its file is not here (name it with --calibration)"
+        raise NotMeasured("no calibration corrects it, or its file is not here (name it with --calibration)")
     if metric == RATES[2] and math.isnan(errors.false_positive_rate):
-        return "its calibration has no false positive rate"
-    return replace(found, kind=RATE, errors=errors, expected=expected)
+        raise NotMeasured("its calibration has no false positive rate")
+    return replace(found, errors=errors, expected=expected)
 
 
-class _Tagged(NamedTuple):
-    """The counts of tagged answers, which corrected rates carry.
-
-    Attributes:
-        counts: (documents, 2) what is said of words flagged and of words in all; ``None`` where nothing is.
-        has: (documents,) whether an answer has counts.
-        calibrations: keys of those that are named.
-        of_articles: whether one names its article.
-    """
-
-    counts: NDArray[np.object_]
-    has: NDArray[np.bool_]
-    calibrations: set[str]
-    of_articles: bool
-
-    @classmethod
-    def of(cls, readings: Readings) -> _Tagged:
-        total = len(readings.places)
-        counts, has = np.full((total, 2), None), np.zeros(total, dtype=bool)
-        calibrations: set[str] = set()
-        of_articles = False
-        for rate in (*RATES[1:], RATES[0]):
-            column = readings.columns.get(rate)
-            if column is None or has[readings.present].all():
-                continue
-            for document, value in column.other_values():
-                if has[document] or not isinstance(value, Mapping):
-                    continue
-                has[document] = True
-                counts[document] = value.get("flagged"), value.get("words")
-                of_articles = of_articles or "article" in value
-                if key := value.get("calibration"):
-                    calibrations.add(key)
-        return cls(counts, has, calibrations, of_articles)
-
-
-def _words(answers: Answers, tagged: _Tagged, metric: str, filter_name: str, readings: Readings) -> Floats:
-    """(documents, 1, 2) words flagged and words in all; counted in the answers that have no counts."""
+def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, keys: set[str]) -> Floats:
+    """(answers, 1, 2) words flagged and words in all, which corrected rates carry; of answers without them counted here.
+    The keys of their calibrations are added to `keys`."""
     words = np.full((len(answers), 1, 2), np.nan)
-    column = readings.columns.get(metric)
-    if column is None:
+    if metric not in readings.columns:
         return words
-    for document in np.flatnonzero(column.known & tagged.has).tolist():
-        words[document, 0] = [_number(part) for part in tagged.counts[document]]
-    untagged = np.flatnonzero(column.known & ~tagged.has)
-    for document, answer in zip(untagged, answers.select(untagged.tolist()), strict=True):
+    known = readings.columns[metric].known
+    tagged = np.zeros(len(answers), dtype=bool)
+    for rate in (*RATES[1:], RATES[0]):
+        column = readings.columns.get(rate)
+        if column is None or tagged[readings.present].all():
+            continue
+        for document, value in column.other_values():
+            if tagged[document] or not isinstance(value, Mapping):
+                continue
+            tagged[document] = True
+            if key := value.get("calibration"):
+                keys.add(key)
+            if known[document]:
+                words[document, 0] = _number(value.get("flagged")), _number(value.get("words"))
+    untagged = np.flatnonzero(known & ~tagged)
+    for document, answer in zip(untagged.tolist(), answers.select(untagged.tolist()), strict=True):
         try:
             content = json.loads(answer.readings[filter_name].answer)
             words[document, 0] = flagged_words(content["answer"], content["spans"], content.get("language") or "en")
         except (TypeError, ValueError, KeyError) as error:
-            raise _NotANumber(f"the words of an answer cannot be counted ({error!r})") from error
+            raise NotMeasured(f"the words of an answer cannot be counted ({error!r})") from error
     return words
-
-
-def _calibration_files(runs: Sequence[TaskRun | None]) -> list[str]:
-    """Files that may hold the calibration: what the runs were given."""
-    given = [str((run.config.get("metadata") or {}).get("calibration") or "") for run in runs if run is not None]
-    return sorted({name for name in given if name.endswith(".json")})
 
 
 @lru_cache(maxsize=64)
 def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
-    """The detector's errors by the key of its calibration, and whether they are expected from other languages."""
+    """The detector's errors by the key of its calibration, and whether they are expected from other languages.
+
+    Args:
+        task: whose name gives the draws their seed: languages are calibrated on answers of their own.
+        files: that may hold the calibration, as the runs were given them.
+    """
     parsed = CalibrationKey.parse(key)
     try:
         calibrations.loaded(parsed.calibration)
@@ -378,7 +439,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
         return None, False
     if found is None:
         return None, False
-    seed = SEED + zlib.crc32(task.encode()) % 10_000  # languages are calibrated on answers of their own
+    seed = SEED + zlib.crc32(task.encode()) % 10_000
     errors = detector_errors(
         found.documents, found.precision, found.recall, found.pooled, seed=seed, clusters=found.clusters or None
     )

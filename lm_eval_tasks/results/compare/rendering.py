@@ -1,4 +1,4 @@
-"""A comparison as text for a terminal, Markdown, LaTeX, CSV or JSON.
+"""A comparison in words and as a table: text for a terminal, Markdown, LaTeX, CSV or JSON.
 
 Models' names and notes come from files that others wrote. They cannot become markup, control a terminal, or be a formula of
 a spreadsheet.
@@ -19,9 +19,21 @@ from typing import Any
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, printable
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference
-from lm_eval_tasks.results.compare.wording import explanations, number, p_value, sentences
 
-__all__ = ["FORMATS", "Section", "csv_of", "letter_of", "render", "render_sections", "sections"]
+__all__ = [
+    "FORMATS",
+    "Section",
+    "csv_of",
+    "json_of",
+    "legend",
+    "letter_of",
+    "number",
+    "p_value",
+    "render",
+    "render_sections",
+    "sections",
+    "sentences",
+]
 
 
 @dataclass(frozen=True)
@@ -47,62 +59,155 @@ def render(comparison: Comparison, form: str = "text") -> str:
     return FORMATS[form](comparison)
 
 
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+def number(value: float, sign: bool = False) -> str:
+    """Three decimals, one from ten on; ``-`` for what is not defined."""
+    if not math.isfinite(value):
+        return "-"
+    text = f"{value:{'+' if sign else ''}.{1 if abs(value) >= 10 else 3}f}"
+    return text.replace("-0.000", "0.000") if float(text) == 0 else text
+
+
+def p_value(p: float) -> str:
+    """Three decimals, ``<0.001`` below."""
+    return "-" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """A sentence for each headline metric and pair of models: which is better, by how much, or that nothing was shown.
+
+    Args:
+        comparison: of runs.
+        names: the models', as they are to be shown.
+    """
+    by_pair: dict[tuple[Any, ...], list[Difference]] = {}
+    for row in comparison.differences:
+        key = (row.benchmark or row.task, row.metric, row.filter, row.first, row.second)
+        by_pair.setdefault(key, []).append(row)
+    found = []
+    for rows in by_pair.values():
+        if not any(row.headline for row in rows):
+            continue
+        first, second = names[rows[0].first], names[rows[0].second]
+        groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
+        parts = [_of_row(row, first, second) for row in groups or tasks if groups or len(tasks) < 2]
+        if len(tasks) > 1:
+            parts.append(_of_languages(tasks, first, second))
+        # With more than two models, each sentence says which two it is about.
+        about = f"{first} and {second}, " if len(names) > 2 else ""
+        found.append(f"{rows[0].metric}: {about}{' '.join(parts)}")
+    return found
+
+
+def _of_row(row: Difference, first: str, second: str) -> str:
+    where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
+    if row.n == 0:
+        return f"{where} nothing can be said: no document counts for both models."
+    if math.isnan(row.p):
+        return f"{where} nothing can be said of the difference: the detector's errors are too little known."
+    p = p_value(row.p_adjusted)
+    if not row.significant:
+        bounds = f"95 % bounds {number(row.low)} to {number(row.high)}" if not math.isnan(row.low) else "no bounds"
+        difference = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
+        return f"no difference is shown {where}: {difference}, {bounds}, p = {p}."
+    size, low, high = abs(row.difference), *sorted((abs(row.low), abs(row.high)))
+    bounds = f" ({number(low)} to {number(high)})" if row.low * row.high > 0 else ""
+    p = f"p {p[0]} {p[1:]}" if p.startswith("<") else f"p = {p}"
+    if row.better is None:
+        return f"{first if row.difference > 0 else second} has {number(size)}{bounds} more {where}, {p}."
+    return f"{first if row.better == row.first else second} is better by {number(size)}{bounds} {where}, {p}."
+
+
+def _of_languages(tasks: Sequence[Difference], first: str, second: str) -> str:
+    """How many tasks show which model ahead."""
+    shown = [row for row in tasks if row.significant]
+    directed = tasks[0].higher_is_better is not None
+    up = [row for row in shown if (row.difference > 0) == (tasks[0].higher_is_better is not False)]
+    counts = [(first, len(up)), (second, len(shown) - len(up))]
+    said = [f"{model} is {'better' if directed else 'higher'} in {n}" for model, n in counts if n]
+    unknown = sum(math.isnan(row.p) for row in tasks)
+    rest = len(tasks) - len(shown) - unknown
+    said += [f"no difference is shown in {rest}"] if rest else []
+    said += [f"nothing can be said in {unknown}"] if unknown else []
+    return f"Of {len(tasks)} tasks, {', '.join(said)}."
+
+
+def _explanations(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """What the columns are, where bounds and p come from, and the comparison's notes."""
+    rows = comparison.differences
+    found = ["Difference: first minus second, over what both models have, with 95 % bounds. * p < 0.05."]
+    if sizes := sorted({row.family for row in rows if row.family > 1}):
+        pairs = " and all pairs of models" if len(comparison.models) > 2 else ""
+        found.append(
+            f"p is corrected by Holm over the comparisons of a metric: all languages or tasks of a benchmark{pairs} "
+            f"({', '.join(map(str, sizes))} comparisons), groups by themselves. Metrics are not corrected for each other. "
+            f"Bounds are those of each comparison alone."
+        )
+    if not all(row.first_measurable and row.second_measurable and row.is_measurable for row in rows):
+        found.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
+    if any(row.only_first or row.only_second for row in rows):
+        found.append("Only one: documents that count for one of both models alone, and are left out of both values.")
+    if any(row.dropped_matters for row in rows):
+        found.append("In brackets: the run's own value, over all documents that count for that model.")
+    if methods := dict.fromkeys(row.method for row in rows if row.method):
+        found.append(f"Methods: {'; '.join(methods)}.")
+    alone = [
+        f"{task.task}: {', '.join(f'{n} in {name} only' for name, n in zip(names, task.only, strict=True) if n)}"
+        for task in comparison.joined
+        if any(task.only)
+    ]
+    if alone:
+        more = f"; and {len(alone) - 5} more tasks" if len(alone) > 5 else ""
+        found.append(f"Documents that are not compared: {'; '.join(alone[:5])}{more}.")
+    found += [f"{note}." for note in comparison.notes]
+    return found + [f"{refusal.task} is left out: {refusal.reason}." for refusal in comparison.refused]
+
+
 # -------------------------------------------------------------------------------------------------------------- tables
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
+
+
+def letter_of(place: int) -> str:
+    """What the model of a place is called in tables."""
+    return chr(ord("A") + place) if place < 26 else f"M{place + 1}"
+
+
+def legend(models: Sequence[str]) -> tuple[str, ...]:
+    """Which model each letter stands for."""
+    return tuple(f"{letter_of(place)} = {on_one_line(model)}" for place, model in enumerate(models))
 
 
 def sections(comparison: Comparison) -> list[Section]:
     """The comparison as tables: one of all differences."""
     names = [on_one_line(name) for name in comparison.models]
     letters = [letter_of(place) for place in range(len(names))]
-    legend = tuple(f"{letter} = {name}" for letter, name in zip(letters, names, strict=True))
     two = len(names) == 2
     filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
     several = len(filters) > len({filtered[:2] for filtered in filters})
     dropped = any(row.only_first or row.only_second for row in comparison.differences)
-    header = ("task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n")
+    header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n"]
     rows = []
     for row in comparison.differences:
-        pair = () if two else (f"{letters[row.first]} - {letters[row.second]}",)
-        star = "*" if row.significant else ""
-        n = f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}")
-        rows.append(
-            (
-                on_one_line(f"{row.task} (mean of {row.tasks})" if row.group else row.task),
-                on_one_line(row.metric) + _ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
-                *pair,
-                _value(row.first_value, row.first_own) if row.first_measurable else NOT_MEASURABLE,
-                _value(row.second_value, row.second_own) if row.second_measurable else NOT_MEASURABLE,
-                _difference(row),
-                p_value(row.p_adjusted) + star,
-                n,
-                *((f"{row.only_first} / {row.only_second}",) if dropped else ()),
-            )
-        )
-    return [
-        Section(
-            "Paired differences",
-            (*header, "only one") if dropped else header,
-            tuple(rows),
-            before=legend,
-            after=(
-                *map(on_one_line, sentences(comparison, _short(names))),
-                *map(on_one_line, explanations(comparison, letters)),
-            ),
-        )
-    ]
-
-
-def _short(names: Sequence[str]) -> list[str]:
-    """The names without what stands before the last slash, where they are still different."""
-    short = [name.rpartition("/")[2] or name for name in names]
-    return short if len(set(short)) == len(short) else list(names)
-
-
-def letter_of(place: int) -> str:
-    """What the model of a place is called in tables."""
-    return chr(ord("A") + place) if place < 26 else f"M{place + 1}"
+        cells = [
+            f"{row.task} (mean of {row.tasks})" if row.group else row.task,
+            row.metric + _ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
+            *([] if two else [f"{letters[row.first]} - {letters[row.second]}"]),
+            _value(row.first_value, row.first_own) if row.first_measurable else NOT_MEASURABLE,
+            _value(row.second_value, row.second_own) if row.second_measurable else NOT_MEASURABLE,
+            _difference(row),
+            p_value(row.p_adjusted) + ("*" if row.significant else ""),
+            f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
+            *([f"{row.only_first} / {row.only_second}"] if dropped else []),
+        ]
+        rows.append(tuple(map(on_one_line, cells)))
+    short = [name.rpartition("/")[2] or name for name in names]  # where they are still different
+    said = sentences(comparison, short if len(set(short)) == len(short) else names)
+    after = map(on_one_line, (*said, *_explanations(comparison, letters)))
+    columns = (*header, "only one") if dropped else (*header,)
+    return [Section("Paired differences", columns, tuple(rows), legend(comparison.models), tuple(after))]
 
 
 def _value(value: float, own: float) -> str:
@@ -117,6 +222,9 @@ def _difference(row: Difference) -> str:
         return NOT_MEASURABLE
     value = number(row.difference, sign=True) if row.is_measurable else NOT_MEASURABLE
     return f"{value} [{number(row.low, sign=True)}, {number(row.high, sign=True)}]"
+
+
+# ------------------------------------------------------------------------------------------------------------- formats
 
 
 def _table(section: Section, form: str, escape: Callable[[str], str]) -> str:
@@ -144,20 +252,19 @@ def _text(tables: Sequence[Section]) -> str:
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
 
 
-def _escape_markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", text)
-
-
 def _markdown(tables: Sequence[Section]) -> str:
+    def escape(text: str) -> str:
+        return _MARKDOWN.sub(r"\\\1", text)
+
     parts = []
     for section in tables:
-        parts += [f"- {_escape_markdown(line)}\n" for line in section.before]
-        parts += ["\n", _table(section, "pipe", _escape_markdown), "\n\n"]
-        parts += [f"- {_escape_markdown(line)}\n" for line in section.after]
+        parts += [f"- {escape(line)}\n" for line in section.before]
+        parts += ["\n", _table(section, "pipe", escape), "\n\n"]
+        parts += [f"- {escape(line)}\n" for line in section.after]
     return "".join(parts)
 
 
-_LATEX = {
+_LATEX: dict[str, str | int | None] = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -170,55 +277,50 @@ _LATEX = {
 }
 
 
-def _escape_latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
 def _latex(tables: Sequence[Section]) -> str:
     """Tables of the package booktabs; the words stand before and after them."""
+
+    def escape(text: str) -> str:
+        return text.translate(str.maketrans(_LATEX))
+
     parts = []
     for section in tables:
-        parts += [_escape_latex(line) + r"\\" for line in section.before]
-        parts += ["", _table(section, "latex_raw", _escape_latex), ""]
-        parts += [_escape_latex(line) + "\n" for line in section.after]
-    text = "\n".join(parts)
+        parts += [escape(line) + r"\\" for line in section.before]
+        parts += ["", _table(section, "latex_raw", escape), ""]
+        parts += [escape(line) + "\n" for line in section.after]
     lines = cycle((r"\toprule", r"\midrule", r"\bottomrule"))
-    return re.sub(r"^\\hline$", lambda _: next(lines), text, flags=re.MULTILINE)
-
-
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the same keys as a CSV file; empty without a row."""
-    stream = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([{name: _cell(value) for name, value in row.items()} for row in rows])
-    return stream.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A value of a CSV file; a text that a spreadsheet would take for a formula begins with an apostrophe."""
-    if isinstance(value, str):
-        text = on_one_line(value)
-        return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-    return "" if value is None else value
-
-
-def _json(comparison: Comparison) -> str:
-    return printable(json.dumps(comparison.as_json(), ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
-
-
-_FORMS: dict[str, Callable[[Sequence[Section]], str]] = {"text": _text, "markdown": _markdown, "latex": _latex}
+    return re.sub(r"^\\hline$", lambda _: next(lines), "\n".join(parts), flags=re.MULTILINE)
 
 
 def render_sections(tables: Sequence[Section], form: str) -> str:
     """Tables as ``text``, ``markdown`` or ``latex``, with a line end."""
-    return _FORMS[form](tables)
+    return {"text": _text, "markdown": _markdown, "latex": _latex}[form](tables)
 
 
-FORMATS: dict[str, Callable[[Comparison], str]] = {
-    **{form: lambda comparison, form=form: render_sections(sections(comparison), form) for form in _FORMS},  # type: ignore[misc]
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a CSV file; empty without a row. A text that a spreadsheet would take for a formula begins
+    with an apostrophe."""
+    stream = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            texts = {name: on_one_line(value) for name, value in row.items() if isinstance(value, str)}
+            safe = {name: f"'{text}" if text[:1] in ("=", "+", "-", "@") else text for name, text in texts.items()}
+            writer.writerow({**row, **safe})
+    return stream.getvalue()
+
+
+def json_of(content: Mapping[str, Any]) -> str:
+    """An object as a JSON file; nothing in it can act on a terminal."""
+    return printable(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
+
+
+FORMATS: Mapping[str, Callable[[Comparison], str]] = {
+    "text": lambda comparison: _text(sections(comparison)),
+    "markdown": lambda comparison: _markdown(sections(comparison)),
+    "latex": lambda comparison: _latex(sections(comparison)),
     "csv": lambda comparison: csv_of(comparison.as_json()["differences"]),
-    "json": _json,
+    "json": lambda comparison: json_of(comparison.as_json()),
 }
 """Name of a format to what makes it."""

@@ -1,4 +1,4 @@
-"""What the leaderboard keeps of a run: its figures, what they were measured on, and a number for each document."""
+"""What the leaderboard keeps of a run: its figures, what they were measured on, and the numbers whose means they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -19,49 +19,36 @@ from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.results.leaderboard.numbers import numbers_of, passages_of
+from lm_eval_tasks.results.compare.joining import JoinedTask
+from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
 from lm_eval_tasks.results.report.broken import EQUAL, one_sided
 from lm_eval_tasks.results.report.doubts import unread
-from lm_eval_tasks.runs import Answers, Run, TaskRun
+from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["Entry", "Measured", "TaskEntry", "entry_of"]
+__all__ = ["Entry", "HeadlineFigure", "TaskEntry", "entry_of"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeadlineFigure:
     """A figure on the leaderboard.
 
     Attributes:
         metric, filter: of the task.
-        kind: ``share`` or ``mean``, what `numbers` are tested as; empty where there is no test for the metric.
-        higher_is_better: ``None`` where neither is: such figures have no rank.
-        value, low, high, standard_error: of the results file; ``None`` where not known.
-        n: documents in the denominator.
-        is_share: whether the value is a share of its documents.
-        unit: of its values.
-        traded_against: the metric that gets worse when this one is gamed; empty where there is none.
-        numbers: one for each document or article, in an order that all runs over the same documents share; ``nan`` for
-            one that is not in the denominator. Empty where `kind` is.
+        figure: of the results file.
+        numbers: whose mean it is, as a comparison has them
+            (:meth:`lm_eval_tasks.results.compare.measuring.Measured.numbers`); empty where it cannot be compared. Of rates
+            that a calibration corrects, those of the flagged share: corrected by the same calibration, of one language,
+            they differ significantly where the flagged shares do.
+        by_document: whether there is a number for each document.
+        passages: of annotated answers, the passage of each number.
     """
 
-    metric: str
+    metric: Metric
     filter: str
-    kind: str
-    higher_is_better: bool | None
-    value: float
-    low: float | None
-    high: float | None
-    standard_error: float | None
-    n: int
-    is_share: bool
-    unit: Unit = "share"
-    traded_against: str = ""
+    figure: Figure
     numbers: Floats = field(default_factory=partial(np.empty, 0), compare=False)
-
-    @property
-    def figure(self) -> Figure:
-        low, high, error = (math.nan if x is None else x for x in (self.low, self.high, self.standard_error))
-        return Figure(self.value, low, high, error, self.n)
+    by_document: bool = True
+    passages: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -69,18 +56,16 @@ class TaskEntry:
     """A task of a run.
 
     Attributes:
-        task, benchmark, language: see :class:`lm_eval_tasks.runs.TaskRun`.
-        family: its name without the language.
+        task, benchmark, language, family: see :class:`lm_eval_tasks.runs.TaskRun`.
         conditions: what must be the same for two runs to be ranked together: name to what it is. ``documents`` is absent
             where the answers were not logged.
-        measured: its headline figures.
+        headlines: its figures on the leaderboard.
         figures: all of them, filter to name to figure; `units` are theirs, by name.
         doubts: why they are not comparable with the published ones.
         unranked: why it cannot be ranked; empty where it can.
         alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.broken.one_sided`), and
             is not ranked for that; empty where it does not.
         unread: what else is wrong with its answers, such as many that are Invalid.
-        passages: of annotated answers, the passage of each of the `numbers` of its figures.
     """
 
     task: str
@@ -88,14 +73,13 @@ class TaskEntry:
     language: str
     family: str
     conditions: dict[str, str]
-    measured: tuple[Measured, ...]
-    figures: dict[str, Any]
-    units: dict[str, Unit]
-    doubts: tuple[str, ...]
+    headlines: Sequence[HeadlineFigure]
+    figures: Mapping[str, Any]
+    units: Mapping[str, Unit]
+    doubts: Sequence[str]
     unranked: str = ""
-    alike: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    passages: tuple[str, ...] = ()
+    alike: Sequence[str] = ()
+    unread: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -116,77 +100,41 @@ class Entry:
     folder: str
     date: str
     made: dict[str, str]
-    tasks: tuple[TaskEntry, ...]
-    others: tuple[str, ...] = ()
+    tasks: Sequence[TaskEntry]
+    others: Sequence[str] = ()
     digest: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Numbers of documents are 64-bit floats, little-endian, in base 64."""
-        found = asdict(self)
-        for one in (one for task in found["tasks"] for one in task["measured"]):
-            one["numbers"] = b64encode(one["numbers"].astype("<f8").tobytes()).decode()
-        return found
+        content = asdict(self)
+        for task in content["tasks"]:
+            for headline in task["headlines"]:
+                headline["numbers"] = b64encode(headline["numbers"].astype("<f8").tobytes()).decode()
+        return content
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Entry:
-        """Raises KeyError, TypeError or ValueError where `said` is none."""
-        tasks = [
-            TaskEntry(
-                **{
-                    **task,
-                    **{name: tuple(task[name]) for name in ("doubts", "alike", "unread", "passages")},
-                    "measured": tuple(
-                        Measured(**{**one, "numbers": np.frombuffer(b64decode(one["numbers"]), "<f8").astype(float)})
-                        for one in task["measured"]
-                    ),
-                }
-            )
-            for task in said["tasks"]
-        ]
-        return cls(**{**said, "tasks": tuple(tasks), "others": tuple(said["others"])})
+    def from_json(cls, content: Mapping[str, Any]) -> Entry:
+        """Raises KeyError, TypeError or ValueError where `content` is none."""
+
+        def headline(said: Mapping[str, Any]) -> HeadlineFigure:
+            numbers = np.frombuffer(b64decode(said["numbers"]), "<f8").astype(float)
+            parts = {"metric": Metric(**said["metric"]), "figure": Figure(*said["figure"]), "numbers": numbers}
+            return HeadlineFigure(**{**said, **parts})
+
+        tasks = [TaskEntry(**{**said, "headlines": [*map(headline, said["headlines"])]}) for said in content["tasks"]]
+        return cls(**{**content, "tasks": tasks})
 
 
 def entry_of(run: Run, folder: str) -> Entry:
     """A run with all of its answers read."""
     tasks = [_task(task) for task in run.tasks.values() if task.benchmark and _headlines(task)]
     shown = {task.task for task in tasks}
-    return Entry(
-        run.model, folder, run.date, _made(run), tuple(tasks), tuple(name for name in run.tasks if name not in shown)
-    )
-
-
-def _task(task: TaskRun) -> TaskEntry:
-    conditions, headlines, filter_name = _conditions(task), _headlines(task), task.headline_filter
-    answers: Answers | None = None
-    order: list[int] = []
-    unranked = ""
-    passages: tuple[str, ...] = ()
-    try:
-        answers = task.answers()
-    except MissingSource:
-        unranked = "its answers were not logged (--log_samples)"
-    except CorruptSource as error:
-        unranked = str(error)
-    if answers:
-        asked = [*zip(answers.contents.tolist(), answers.keys, strict=True)]
-        order = sorted(range(len(asked)), key=asked.__getitem__)
-        passages = passages_of(answers, order)
-        conditions["documents"] = _digest([*map(answers.content, order), *passages])
-    return TaskEntry(
-        task=task.task,
-        benchmark=task.benchmark,
-        language=task.language,
-        family=task.family,
-        conditions=conditions,
-        measured=tuple(_measured(task, metric, filter_name, answers, order) for metric in headlines),
-        figures={name: dict(figures) for name, figures in task.figures.items()},
-        units={metric: task.metric(metric).unit for figures in task.figures.values() for metric in figures},
-        doubts=tuple(task.not_comparable),
-        unranked=unranked,
-        alike=tuple(_alike(task, filter_name, answers)),
-        unread=tuple(dict.fromkeys(summary for _, summary, _ in unread(task, filter_name))),
-        passages=passages,
-    )
+    made = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
+    first = next(iter(run.tasks.values()), None)
+    versions = first.provenance.get("versions") if first else None
+    if isinstance(versions, Mapping):
+        made["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return Entry(run.model, folder, run.date, made, tasks, [name for name in run.tasks if name not in shown])
 
 
 def _headlines(task: TaskRun) -> list[Metric]:
@@ -204,34 +152,58 @@ def _headlines(task: TaskRun) -> list[Metric]:
     return preferred_first(ranked)
 
 
-def _alike(task: TaskRun, filter: str, answers: Answers | None) -> Iterator[str]:
-    said, _ = one_sided(task, filter)
-    if said:
-        yield said
-    if answers is not None and are_equal(len(answers), len(np.unique(answers.responses))):
-        yield EQUAL
-
-
-def _measured(task: TaskRun, metric: Metric, name: str, answers: Answers | None, order: Sequence[int]) -> Measured:
-    figure = task.figures[name][metric.name]
-    kind, numbers = numbers_of(metric.name, metric.aggregation, name, answers, order)
-    return Measured(
-        metric=metric.name,
-        filter=name,
-        kind=kind,
-        higher_is_better=metric.higher_is_better,
-        value=float(figure["value"]),
-        **{part: _known(figure.get(part)) for part in ("low", "high", "standard_error")},
-        n=int(figure.get("n") or 0),
-        is_share=metric.is_share,
-        unit=metric.unit,
-        traded_against=metric.traded_against,
-        numbers=numbers,
+def _task(task: TaskRun) -> TaskEntry:
+    filter_name, conditions = task.headline_filter, _conditions(task)
+    said, _ = one_sided(task, filter_name)
+    alike = [said] if said else []
+    joined, unranked = None, ""
+    try:
+        answers = task.answers()
+    except MissingSource:
+        unranked = "its answers were not logged (--log_samples)"
+    except CorruptSource as error:
+        unranked = str(error)
+    else:
+        if are_equal(len(answers), len(np.unique(answers.responses))):
+            alike.append(EQUAL)
+        if answers:
+            joined = JoinedTask.of(task.task, {0: (task.task, task, answers)})
+            documents = zip(answers.contents.tolist(), answers.keys, range(len(answers)), strict=True)
+            order = [at for _, _, at in sorted(documents)]
+            passages = dict.fromkeys(answers.passages[at] for at in order) if answers.passages else {"": None}
+            named = passages if all(passages) else ()
+            conditions["documents"] = _digest([*map(answers.content, order), *named])
+    return TaskEntry(
+        task=task.task,
+        benchmark=task.benchmark,
+        language=task.language,
+        family=task.family,
+        conditions=conditions,
+        headlines=[_headline(task, metric, filter_name, joined) for metric in _headlines(task)],
+        figures={name: dict(figures) for name, figures in task.figures.items()},
+        units={metric: task.metric(metric).unit for figures in task.figures.values() for metric in figures},
+        doubts=task.not_comparable,
+        unranked=unranked,
+        alike=alike,
+        unread=[*dict.fromkeys(summary for _, summary, _ in unread(task, filter_name))],
     )
 
 
-def _known(part: Any) -> float | None:
-    return float(part) if isinstance(part, (int, float)) and math.isfinite(part) else None
+def _headline(task: TaskRun, metric: Metric, filter_name: str, joined: JoinedTask | None) -> HeadlineFigure:
+    figure = task.figure(metric.name, filter_name)
+    if math.isnan(figure.value):
+        raise ValueError(f"{task.task}: the results have no value of {metric.name}")
+    without = HeadlineFigure(metric, filter_name, figure)
+    if joined is None:
+        return without
+    try:
+        measured = measure(joined, metric.name, filter_name, metric.aggregation, corrected=False)
+    except NotMeasured:
+        return without
+    numbers = measured.numbers(0)
+    if np.isnan(numbers).all():
+        return without
+    return HeadlineFigure(metric, filter_name, figure, numbers, measured.is_mean, measured.names)
 
 
 def _conditions(task: TaskRun) -> dict[str, str]:
@@ -240,19 +212,10 @@ def _conditions(task: TaskRun) -> dict[str, str]:
     if settings.system_instruction:
         found["system instruction"] = _digest([settings.system_instruction])
     if task.detector:
-        parts = {part: task.detector.get(part) for part in ("name", "version", "threshold", "options")}
-        found["detector"] = " ".join(_text(part) for part in parts.values() if part)
+        parts = (task.detector.get(part) for part in ("name", "version", "threshold", "options"))
+        found["detector"] = " ".join(_text(part) for part in parts if part)
         calibration = task.provenance.get("calibration")
         found["calibration"] = _text(calibration.get("file", "")) if isinstance(calibration, Mapping) else "none"
-    return found
-
-
-def _made(run: Run) -> dict[str, str]:
-    found = {name: _text(run.config[name]) for name in ("model", "model_args", "gen_kwargs") if run.config.get(name)}
-    first = next(iter(run.tasks.values()), None)
-    versions = first.provenance.get("versions") if first else None
-    if isinstance(versions, Mapping):
-        found["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
     return found
 
 

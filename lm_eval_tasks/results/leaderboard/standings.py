@@ -15,8 +15,7 @@ from custom_metrics.statistics.multiple_comparisons import all_pairs, ranks
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.strata import across_strata, error_across, has_shared, mean_of
 from custom_metrics.statistics.units import Unit, is_measurable
-from lm_eval_tasks.results.leaderboard.entry import Entry, Measured, TaskEntry
-from lm_eval_tasks.results.leaderboard.numbers import SHARE
+from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry
 
 __all__ = ["MEAN_COLUMN", "Cell", "Column", "Section", "Standing", "Table", "sections_of"]
 
@@ -104,35 +103,36 @@ class Section:
     tables: tuple[Table, ...]
 
 
+MetricOfFilter = tuple[str, str]
+"""The names of a metric and of the filter that it is read by."""
+
+
 @dataclass
 class _Part:
-    """Runs that agree in all conditions of the tasks they share."""
+    """Runs that agree in all conditions of the tasks they share: number of the entry to its tasks."""
 
-    conditions: dict[tuple[str, str], str] = field(default_factory=dict)
     members: dict[int, dict[str, TaskEntry]] = field(default_factory=dict)
+    conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # of task and name
     tested: dict[str, Floats] = field(default_factory=dict)
 
-    def p_of_pairs(self, strata: Sequence[Floats], share: bool) -> Floats:
+    def takes(self, number: int, tasks: dict[str, TaskEntry]) -> bool:
+        """Whether a run was asked the same; then it is one of these."""
+        conditions = {(name, what): said for name, task in tasks.items() for what, said in task.conditions.items()}
+        if any(self.conditions.get(which, said) != said for which, said in conditions.items()):
+            return False
+        self.members[number] = tasks
+        self.conditions |= conditions
+        return True
+
+    def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
         """p of all pairs. They are kept: two corrections of the same flagged shares have the same."""
-        digest = hashlib.sha256(repr([share, *(values.shape for values in strata)]).encode())
+        digest = hashlib.sha256(repr([by_document, *(values.shape for values in strata)]).encode())
         for values in strata:
             digest.update(np.ascontiguousarray(values).tobytes())
         key = digest.hexdigest()
         if key not in self.tested:
-            self.tested[key] = all_pairs(strata, share)
+            self.tested[key] = all_pairs(strata, None if by_document else False)
         return self.tested[key]
-
-    def takes(self, tasks: Mapping[str, TaskEntry]) -> bool:
-        return all(
-            self.conditions.get((name, condition), said) == said
-            for name, task in tasks.items()
-            for condition, said in task.conditions.items()
-        )
-
-    def add(self, number: int, tasks: dict[str, TaskEntry]) -> None:
-        self.members[number] = tasks
-        for name, task in tasks.items():
-            self.conditions |= {(name, condition): said for condition, said in task.conditions.items()}
 
 
 def sections_of(entries: Sequence[Entry]) -> list[Section]:
@@ -141,126 +141,116 @@ def sections_of(entries: Sequence[Entry]) -> list[Section]:
     for number, entry in enumerate(entries):
         for task in entry.tasks:
             families.setdefault(task.family, {}).setdefault(number, {})[task.task] = task
-    return [section for family, runs in sorted(families.items()) for section in _sections(family, runs)]
+    sections = []
+    for family, runs in sorted(families.items()):
+        parts: list[_Part] = []
+        for number, tasks in runs.items():
+            if not any(part.takes(number, tasks) for part in parts):
+                parts.append(_Part())
+                parts[-1].takes(number, tasks)
+        parts.sort(key=lambda part: -len(part.members))
+        sections += [_section(family, place if len(parts) > 1 else 0, part) for place, part in enumerate(parts, 1)]
+    return sections
 
 
-def _sections(family: str, runs: Mapping[int, dict[str, TaskEntry]]) -> Iterator[Section]:
-    parts: list[_Part] = []
-    for number, tasks in runs.items():
-        part = next((part for part in parts if part.takes(tasks)), None)
-        if part is None:
-            parts.append(part := _Part())
-        part.add(number, tasks)
-    parts.sort(key=lambda part: -len(part.members))
-    for place, part in enumerate(parts, 1):
-        tasks = {name: task for members in part.members.values() for name, task in members.items()}
-        unranked = {
-            number: reason
-            for number, members in part.members.items()
-            if (reason := next((task.unranked for task in members.values() if task.unranked), ""))
-        }
-        yield Section(
-            family=family,
-            benchmark=next(iter(tasks.values())).benchmark,
-            number=place if len(parts) > 1 else 0,
-            conditions=_said(part),
-            doubts=_doubts(part),
-            unranked=unranked,
-            tables=tuple(_tables(part, sorted(tasks.values(), key=lambda task: task.task))),
-        )
-
-
-def _said(part: _Part) -> dict[str, str]:
-    found: dict[str, dict[str, None]] = {}
+def _section(family: str, number: int, part: _Part) -> Section:
+    tasks = {name: task for members in part.members.values() for name, task in sorted(members.items())}
+    values: dict[str, dict[str, None]] = {}
     for (_, condition), said in part.conditions.items():
-        found.setdefault(condition, {})[said] = None
-    return {
-        condition: ", ".join(said) if len(said) < 4 else f"{len(said)} of them, one a language"
-        for condition, said in found.items()
-    }
-
-
-def _doubts(part: _Part) -> tuple[str, ...]:
+        values.setdefault(condition, {})[said] = None
     concerned: dict[str, set[str]] = {}
     for members in part.members.values():
         for name, task in members.items():
             for doubt in task.doubts:
                 concerned.setdefault(doubt, set()).add(name)
-    number = len({name for members in part.members.values() for name in members})
-    return tuple(
-        doubt if len(tasks) == number or len(tasks) > 3 else f"{', '.join(sorted(tasks))}: {doubt}"
-        for doubt, tasks in concerned.items()
+    reasons = {
+        entry: [task.unranked for task in members.values() if task.unranked] for entry, members in part.members.items()
+    }
+    return Section(
+        family=family,
+        benchmark=next(iter(tasks.values())).benchmark,
+        number=number,
+        conditions={
+            condition: ", ".join(said) if len(said) < 4 else f"{len(said)} of them, one a language"
+            for condition, said in values.items()
+        },
+        doubts=tuple(
+            doubt if len(of) == len(tasks) or len(of) > 3 else f"{', '.join(sorted(of))}: {doubt}"
+            for doubt, of in concerned.items()
+        ),
+        unranked={entry: of_entry[0] for entry, of_entry in reasons.items() if of_entry},
+        tables=tuple(_tables(part, sorted(tasks.values(), key=lambda task: task.task))),
     )
 
 
-Wanted = Sequence[tuple[str, str, str]]
-"""Task, metric and filter of what a column is of."""
-
-
 def _tables(part: _Part, tasks: Sequence[TaskEntry]) -> Iterator[Table]:
-    traded = {(one.metric, one.filter): one.traded_against for task in tasks for one in task.measured}
-    metrics = list(traded)
+    """A table for each metric with the one that it is traded against: neither says anything without the other."""
+    traded = {(each.metric.name, each.filter): each.metric.traded_against for task in tasks for each in task.headlines}
     if len(tasks) == 1:
-        yield _table(
-            "", part, [("", _named(metric, name), [(tasks[0].task, metric, name)]) for metric, name in metrics]
-        )
+        yield _table("", part, [("", _named(which), which, [tasks[0].task]) for which in traded])
         return
-    for together in _together(traded):
-        alone = len(together) == 1
-        columns: list[tuple[str, str, Wanted]] = []
-        for place in (MEAN_COLUMN, *(task.task for task in tasks)):
-            for metric, name in together:
-                having = [t for t in tasks if any((one.metric, one.filter) == (metric, name) for one in t.measured)]
-                wanted = [(task.task, metric, name) for task in having if place in (MEAN_COLUMN, task.task)]
-                called = next((task.language or task.task for task in having if task.task == place), place)
-                if wanted:
-                    columns.append((called, "" if alone else metric, wanted))
-        yield _table(_named(" and ".join(metric for metric, _ in together), together[0][1]), part, columns)
-
-
-def _together(traded: Mapping[tuple[str, str], str]) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Metrics and filters, each with the one that it is traded against: neither says anything without the other."""
     left = dict.fromkeys(traded)
     for (metric, name), other in traded.items():
-        if (metric, name) in left:
-            found = tuple(one for one in ((metric, name), (other, name)) if one in left)
-            for one in found:
-                left.pop(one)
-            yield found
+        if (metric, name) not in left:
+            continue
+        together = [which for which in ((metric, name), (other, name)) if which in left]
+        for which in together:
+            del left[which]
+        having = {which: [task for task in tasks if _headline(task, which)] for which in together}
+        alone = len(together) == 1
+        columns = [
+            (MEAN_COLUMN, "" if alone else which[0], which, [task.task for task in having[which]]) for which in together
+        ]
+        for task in tasks:
+            columns += [
+                (task.language or task.task, "" if alone else which[0], which, [task.task])
+                for which in together
+                if task in having[which]
+            ]
+        yield _table(_named((" and ".join(metric for metric, _ in together), name)), part, columns)
 
 
-def _named(metric: str, name: str) -> str:
-    return metric if name in ("answer", "tags") else f"{metric}, {name}"
+def _named(which: MetricOfFilter) -> str:
+    return which[0] if which[1] in ("answer", "tags") else ", ".join(which)
 
 
-def _table(title: str, part: _Part, columns: Sequence[tuple[str, str, Wanted]]) -> Table:
+def _headline(task: TaskEntry | None, which: MetricOfFilter) -> HeadlineFigure | None:
+    return next((each for each in task.headlines if (each.metric.name, each.filter) == which), None) if task else None
+
+
+def _table(title: str, part: _Part, columns: Sequence[tuple[str, str, MetricOfFilter, Sequence[str]]]) -> Table:
+    """A table of columns, each with its name, the metric's, what it is of, and the tasks of which it is the mean."""
     cells: dict[int, dict[Column, Cell]] = {number: {} for number in part.members}
     made = []
-    for name, metric, wanted in columns:
-        measured = {
+    for name, metric, which, tasks in columns:
+        figures = {
             number: found
-            for number, tasks in part.members.items()
-            if len(found := [one for task, *which in wanted if (one := _measured(tasks.get(task), which))])
-            == len(wanted)
+            for number, of_run in part.members.items()
+            if len(found := [each for task in tasks if (each := _headline(of_run.get(task), which))]) == len(tasks)
         }
-        direction = next((found[0].higher_is_better for found in measured.values()), None)
+        direction = next((found[0].metric.higher_is_better for found in figures.values()), None)
         made.append(column := Column(name, metric, direction))
-        of_column = {number: _cell(found, part.members[number], wanted) for number, found in measured.items()}
-        of_models = _ranks(measured, of_column, part, wanted, direction)
+        of_column = {
+            number: _cell(found, [part.members[number][task] for task in tasks]) for number, found in figures.items()
+        }
+        testable = {
+            number: found
+            for number, found in figures.items()
+            if of_column[number].competes
+            and all(len(each.numbers) for each in found)
+            and not any(part.members[number][task].unranked for task in tasks)
+        }
+        of_models = _ranks(testable, of_column, part) if direction is not None and len(testable) > 1 else {}
         for number, cell in of_column.items():
             cells[number][column] = replace(cell, rank=of_models.get(number))
-    tasks = dict.fromkeys(task for *_, wanted in columns for task, *_ in wanted)
+    asked = dict.fromkeys(task for *_, tasks in columns for task in tasks)
     rows = [
-        Standing(number, found, _marks([part.members[number][task] for task in tasks if task in part.members[number]]))
+        Standing(number, found, _marks([part.members[number][task] for task in asked if task in part.members[number]]))
         for number, found in cells.items()
         if found
     ]
     rows.sort(key=lambda row: _order(row.cells.get(made[0]), made[0].higher_is_better))
     return Table(title, tuple(made), tuple(rows))
-
-
-def _measured(task: TaskEntry | None, which: Sequence[str]) -> Measured | None:
-    return next((one for one in task.measured if [one.metric, one.filter] == which), None) if task else None
 
 
 def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...]:
@@ -269,21 +259,17 @@ def _order(cell: Cell | None, higher_is_better: bool | None) -> tuple[float, ...
     return not cell.competes, cell.rank or math.inf, -cell.figure.value if higher_is_better else cell.figure.value
 
 
-def _cell(found: Sequence[Measured], tasks: Mapping[str, TaskEntry], wanted: Wanted) -> Cell:
-    unit = found[0].unit
-    asked = [tasks[task] for task, *_ in wanted]
-    passages = _shared_passages(found, asked)
-    rows = [Rows(one.numbers, names) for one, names in zip(found, passages, strict=True)] if passages else []
-    figure = mean_of([one.figure for one in found], found[0].is_share, error_across(rows))
-    competes = is_measurable(figure, unit) and not all(task.alike for task in asked)
-    return Cell(figure, unit, competes=competes, marked=any(task.alike or task.unread for task in asked))
+def _cell(headlines: Sequence[HeadlineFigure], tasks: Sequence[TaskEntry]) -> Cell:
+    rows = [Rows(each.numbers, each.passages) for each in headlines] if _share_passages(headlines) else []
+    metric = headlines[0].metric
+    figure = mean_of([each.figure for each in headlines], metric.is_share, error_across(rows))
+    competes = is_measurable(figure, metric.unit) and not all(task.alike for task in tasks)
+    return Cell(figure, metric.unit, competes=competes, marked=any(task.alike or task.unread for task in tasks))
 
 
-def _shared_passages(found: Sequence[Measured], tasks: Sequence[TaskEntry]) -> list[tuple[str, ...]]:
-    """Of each task the passages of its figure's numbers; nothing where one has none, or no two tasks have one in common."""
-    passages = [task.passages for task in tasks]
-    known = all(len(one.numbers) == len(names) > 0 for one, names in zip(found, passages, strict=True))
-    return passages if known and has_shared(passages) else []
+def _share_passages(headlines: Sequence[HeadlineFigure]) -> bool:
+    """Whether the numbers of some tasks are by passage, and two of them have one in common."""
+    return all(each.passages for each in headlines) and has_shared([each.passages for each in headlines])
 
 
 def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
@@ -299,28 +285,15 @@ def _marks(tasks: Sequence[TaskEntry]) -> tuple[str, ...]:
 
 
 def _ranks(
-    measured: Mapping[int, Sequence[Measured]],
-    cells: Mapping[int, Cell],
-    part: _Part,
-    wanted: Wanted,
-    higher_is_better: bool | None,
-) -> dict[int, int]:
-    """Of the runs that compete and whose answers are known, where there are two of them."""
-    testable = [
-        number
-        for number, found in measured.items()
-        if cells[number].competes
-        and all(one.kind for one in found)
-        and not any(part.members[number][task].unranked for task, *_ in wanted)
-    ]
-    if higher_is_better is None or len(testable) < 2:
-        return {}
-    share = measured[testable[0]][0].kind == SHARE
-    strata = [np.array([measured[number][place].numbers for number in testable]).T for place in range(len(wanted))]
-    first = testable[0]  # whose passages are those of all
-    passages = _shared_passages(measured[first], [part.members[first][task] for task, *_ in wanted])
-    if passages:
-        strata, share = across_strata(strata, passages), False
-    values = [cells[number].figure.value for number in testable]
-    found = ranks(values, part.p_of_pairs(strata, share), higher_is_better)
-    return {number: rank for number, rank in zip(testable, found, strict=True) if rank is not None}
+    headlines: Mapping[int, Sequence[HeadlineFigure]], cells: Mapping[int, Cell], part: _Part
+) -> dict[int, int | None]:
+    """The ranks of two runs or more, by the figures of the tasks that a column is of."""
+    first = next(iter(headlines.values()))  # whose passages are those of all
+    strata = [np.array([each.numbers for each in of_task]).T for of_task in zip(*headlines.values(), strict=True)]
+    if _share_passages(first):
+        strata = across_strata(strata, [each.passages for each in first])
+    higher_is_better = first[0].metric.higher_is_better is True
+    p = part.p_of_pairs(strata, first[0].by_document)
+    return dict(
+        zip(headlines, ranks([cells[number].figure.value for number in headlines], p, higher_is_better), strict=True)
+    )

@@ -11,7 +11,7 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
-from lm_eval_tasks.results.compare.wording import p_value
+from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit
-from lm_eval_tasks.published.beside import Against, BesidePaper, Own, beside_paper
+from lm_eval_tasks.published.beside import Against, BesidePaper, beside_paper
 from lm_eval_tasks.results.report.numbers import bounds, not_measurable, points, shown
 from lm_eval_tasks.runs import Run
 
@@ -42,7 +42,7 @@ def _table(found: BesidePaper) -> PublishedTable:
     alike = next(iter(reasons)) if len(reasons) == 1 else ()
     return PublishedTable(
         found,
-        tuple((own.run, *_shown(own, unit)) for own in found.own),
+        tuple((run, *_shown(figure, unit)) for run, figure in found.own.items()),
         tuple(
             (row.model, shown(row.value, unit), () if alike else tuple((x.run, _said(x, unit)) for x in against))
             for row, against in found.rows
@@ -51,11 +51,10 @@ def _table(found: BesidePaper) -> PublishedTable:
     )
 
 
-def _shown(own: Own, unit: Unit) -> tuple[str, str]:
+def _shown(figure: Figure, unit: Unit) -> tuple[str, str]:
     """A run's value and its bounds; without bounds where it is not measurable, which says them."""
-    figure = Figure(own.value, own.low, own.high)
     unknown = not_measurable(figure, unit)
-    return unknown or shown(own.value, unit), "" if unknown else bounds(figure, unit)
+    return unknown or shown(figure.value, unit), "" if unknown else bounds(figure, unit)
 
 
 def _said(against: Against, unit: Unit) -> str:

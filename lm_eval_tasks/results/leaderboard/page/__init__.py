@@ -20,7 +20,7 @@ from lm_eval_tasks.results.leaderboard.entry import Entry
 from lm_eval_tasks.results.leaderboard.standings import Cell, Section
 from lm_eval_tasks.results.report.numbers import not_measurable
 
-__all__ = ["GENERATOR", "Board", "ShownRun", "render_index", "render_run", "state_of"]
+__all__ = ["GENERATOR", "ShownRun", "render_index", "render_run", "state_of"]
 
 GENERATOR = "lm-eval-grounded leaderboard"
 _TEMPLATES = ("templates/frame.html.jinja", "templates/run.html.jinja")
@@ -37,26 +37,22 @@ class ShownRun:
     report: str
 
 
-@dataclass(frozen=True)
-class Board:
-    """The first page.
+def render_index(
+    runs: Sequence[ShownRun],
+    sections: Sequence[Section],
+    unreadable: Sequence[Unreadable],
+    other_tasks: Mapping[str, int],
+) -> str:
+    """The HTML of the first page.
 
-    Attributes:
+    Args:
         runs: in the order of their numbers.
         sections: the tables.
         unreadable: what no run could be read from.
         other_tasks: without a table, and how many runs have them.
     """
-
-    runs: Sequence[ShownRun]
-    sections: Sequence[Section]
-    unreadable: Sequence[Unreadable]
-    other_tasks: Mapping[str, int]
-
-
-def render_index(board: Board) -> str:
-    """The HTML of the first page."""
-    return _render("index.html.jinja", board=board)
+    shown = {"runs": runs, "sections": sections, "unreadable": unreadable, "other_tasks": other_tasks}
+    return _render("index.html.jinja", **shown)
 
 
 def render_run(entry: Entry, run: ShownRun, report: str, state: str) -> str:

@@ -1,24 +1,32 @@
-"""Files of what raters said, as rows: JSON lines, JSON, CSV, TSV, and samples files of the harness."""
+"""Files of what raters said: JSON lines, JSON, CSV, TSV, and samples files of the harness; and what is in a row of them: an
+id, a rating, a tagged text."""
 
 from __future__ import annotations
 
 import csv
 import json
-import logging
+import math
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.results.agreement.raters import quoted
+from lm_eval_tasks.mfava.languages import LANGUAGES
 
-__all__ = ["Row", "id_of", "numbered", "rows_of"]
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+__all__ = ["Row", "Tagged", "id_of", "quoted", "rating_of", "rows_of", "tagged_of"]
 
 Row: TypeAlias = tuple[str, dict[str, Any]]  # where it stands, for messages; values by column
+
+_CODES = {"english": "en", **{language.name.lower(): code for code, language in LANGUAGES.items()}}
+
+
+def quoted(value: Any) -> str:
+    """A value in a message: short, and without what could act on a terminal."""
+    text = f"{value:g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def rows_of(path: Path, column: str, id_column: str) -> list[Row]:
@@ -48,7 +56,7 @@ def rows_of(path: Path, column: str, id_column: str) -> list[Row]:
     return rows
 
 
-def _columns(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+def _columns(rows: Iterable[Row]) -> str:
     """The first columns of some rows, for a message."""
     names = dict.fromkeys(name for _, row in rows for name in row)
     return ", ".join(map(quoted, [*names][:12])) + (", ..." if len(names) > 12 else "")
@@ -82,22 +90,7 @@ def _delimited(path: Path, delimiter: str) -> Iterator[Row]:
             raise CorruptSource(f"{path}, line {reader.line_num}: {error}") from error
 
 
-def numbered(names: Sequence[str], tables: Sequence[list[Row]]) -> list[list[Row]]:
-    """Files without ids, their rows numbered.
-
-    Raises:
-        ValueError: they are not equally long, so that rows of one number need not be the same document.
-    """
-    if len({len(rows) for rows in tables}) > 1:
-        lengths = ", ".join(f"{name} {len(rows)}" for name, rows in zip(names, tables, strict=True))
-        raise ValueError(
-            f"no file has ids, and their rows are not equally many ({lengths}); --id NAME says where ids are"
-        )
-    log.info("no file has a column `id`: rows with the same number are taken for the same document")
-    return [[(where, {**row, "id": f"row {number}"}) for number, (where, row) in enumerate(rows, 1)] for rows in tables]
-
-
-def id_of(where: str, row: Mapping[str, Any], column: str) -> str:
+def id_of(where: str, row: dict[str, Any], column: str) -> str:
     """The id of a row, as a text."""
     value = row.get(column)
     if isinstance(value, float) and value.is_integer():
@@ -108,3 +101,50 @@ def id_of(where: str, row: Mapping[str, Any], column: str) -> str:
         f"{where}: the id in {column!r} must be a text or a number, found {quoted(value)}; the columns are "
         f"{_columns([(where, row)])} (--id NAME)"
     )
+
+
+def rating_of(where: str, value: Any) -> float | str | None:
+    """A finite number, else a label; ``None`` for what says that there is none."""
+    if value is None:
+        return None
+    if not isinstance(value, (str, int, float)):
+        raise CorruptSource(f"{where}: a rating is a number or a label, found {quoted(value)}")
+    label = str(value).strip()
+    if label.lower() in ("", "nan", "unread"):
+        return None
+    try:
+        number = float(label)
+    except ValueError:
+        return label
+    return number if math.isfinite(number) and "_" not in label else label  # Python reads 1_0 as 10
+
+
+class Tagged(NamedTuple):
+    """A tagged text, and what its row says of the text that was tagged: the text itself, its language."""
+
+    tagged: str
+    text: str | None
+    language: str | None
+
+    def __repr__(self) -> str:  # what messages show of it
+        return repr(self.tagged)
+
+
+def tagged_of(
+    where: str, row: Mapping[str, Any], column: str, text_column: str | None, language: str | None
+) -> Tagged | None:
+    """The tagged text of a row; ``None`` where there is none. Its language is a code, named by it or in English."""
+    texts = {name: row.get(name) for name in (column, text_column, "language") if name is not None}
+    for name, value in texts.items():
+        if value is not None and not isinstance(value, str) and (name != "language" or not language):
+            raise CorruptSource(f"{where}: {name!r} is no text but {quoted(value)}")
+    if not (texts[column] or "").strip():
+        return None
+    code = spoken = language or texts["language"]
+    if spoken:
+        code = _CODES.get(spoken.strip().lower(), spoken.strip().lower())
+        if not re.fullmatch("[a-z]{2,3}", code):
+            raise ValueError(
+                f"{where}: unknown language {quoted(spoken)}; known are ISO 639 codes and mFAVA's languages"
+            )
+    return Tagged(str(texts[column]), texts[text_column] if text_column else None, code or None)
