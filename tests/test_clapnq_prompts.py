@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from lm_eval_tasks.clapnq.shots import PaperShots, choose
+from lm_eval_tasks.clapnq.task import PaperShots, choose
 from tests.conftest import run
 
 DOC = {

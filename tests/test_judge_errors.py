@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.judge.answers import read_systems
 from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.judged import (
-    ANSWERABLE,
-    RATINGS,
     Row,
     compared,
     file,
@@ -139,12 +136,6 @@ def test_names_that_do_not_fit(runs: Path, names: list[str]) -> None:
 def test_options_that_do_not_fit(runs: Path, options: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compared(samples=files(runs, "full_passage", "lexical"), **options)
-
-
-def test_systems_are_read_with_their_tasks_and_files(runs: Path) -> None:
-    (system,) = read_systems([file(runs, "lexical", "rag")], RATINGS)
-    assert (system.name, system.task, system.file) == ("lexical", "clapnq_rag", file(runs, "lexical", "rag"))
-    assert len(system.answers) == ANSWERABLE
 
 
 GOOD: Row = {

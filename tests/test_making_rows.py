@@ -12,7 +12,7 @@ import pytest
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.making.articles import read_rows, spans_in
+from lm_eval_tasks.making.dataset import read_rows
 
 EMPTY = {
     "title": "",
@@ -77,7 +77,6 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         "rows left out, with a field that is no text": 4,
         "rows left out, with spans that do not fit their answer": 6,
     }
-    assert spans_in("ab", [[0, 2, "entity"]]) == [Span(0, 2, "entity")]
 
 
 def test_an_id_names_one_row(tmp_path: Path) -> None:

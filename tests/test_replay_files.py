@@ -223,7 +223,8 @@ def test_an_answer_that_names_the_task_is_nearer(tmp_path: Path) -> None:
     )
 
 
-WAY = "missing=skip scores only what is there, missing=empty takes the empty answer."
+WAY = "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
+FIRST = "Stored are the answers to the first documents, as of partial runs:"
 
 
 @pytest.mark.parametrize(
@@ -231,28 +232,17 @@ WAY = "missing=skip scores only what is there, missing=empty takes the empty ans
     [
         (
             [request(1), request(9, number=1)],
-            "documents without a stored answer in {path}: 1 of 2 of t. Stored are the answers to the first 1, as of a run "
-            "with --limit 1: say so here too. Or, among --model_args: " + WAY,
+            f"documents without a stored answer in {{path}}: 1 of 2 of t. {FIRST} t with --limit 1. {WAY}",
         ),
-        (
-            [request(9), request(1, number=1)],
-            "documents without a stored answer in {path}: 1 of 2 of t. Among --model_args: " + WAY,
-        ),
+        ([request(9), request(1, number=1)], f"documents without a stored answer in {{path}}: 1 of 2 of t. {WAY}"),
         (
             [request(1), request(9, "u"), request(8, "v")],
-            "documents without a stored answer in {path}: 1 of 1 of u, 1 of 1 of v. Leave u, v out of --tasks. Or, among "
-            "--model_args: " + WAY,
-        ),
-        (  # a run with --limit 1 asks a task of one document for all of them
-            [request(1), request(9, number=1), request(1, "u")],
-            "documents without a stored answer in {path}: 1 of 2 of t. Stored are the answers to the first 1, as of a run "
-            "with --limit 1: say so here too. Or, among --model_args: " + WAY,
+            f"documents without a stored answer in {{path}}: 1 of 1 of u, 1 of 1 of v. Leave u, v out of --tasks. {WAY}",
         ),
         (
             [request(1), request(2, number=1), request(9, number=2), request(1, "u"), request(9, "u", 1)],
-            "documents without a stored answer in {path}: 1 of 3 of t, 1 of 2 of u. Stored are the answers to the first "
-            "documents, as of partial runs: replay t with --limit 2, u with --limit 1, each alone. Or, among --model_args: "
-            + WAY,
+            f"documents without a stored answer in {{path}}: 1 of 3 of t, 1 of 2 of u. {FIRST} t with --limit 2, "
+            f"u with --limit 1. {WAY}",
         ),
         (
             [request(9, "u"), request(8)],

@@ -89,12 +89,6 @@ def test_a_question_without_a_known_word_and_no_question_at_all_are_survived(tsv
     assert retriever.search([], 2) == []
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_more_than_there_is_cannot_be_asked_for(tsv: Path, split: bool) -> None:
-    with pytest.raises(ValueError, match="5 passages were asked for, but the corpus has only 4"):
-        BM25(Corpus.open(tsv), split).search(asked("x"), 5)
-
-
 def test_a_retriever_that_is_none_is_named_beside_those_that_are(tsv: Path) -> None:
     known = "bge, bm25, dense, e5, hybrid, minilm, run"
     with pytest.raises(ValueError, match=f"^clapnq: unknown retriever 'google'; known are {known}$"):

@@ -239,11 +239,6 @@ def test_passages_of_another_corpus_are_refused_with_a_look_at_both(corpus: Corp
     )
 
 
-def test_more_than_the_corpus_has_cannot_be_asked_for(corpus: Corpus, file: Path) -> None:
-    with pytest.raises(ValueError, match="5 passages were asked for, but the corpus has only 4"):
-        Run(corpus, file).search([Q1], 5)
-
-
 @pytest.mark.parametrize("options", [{}, {"run": None}, {"run": ""}, {"bm25_split": True}])
 def test_a_run_without_a_file_says_what_to_write(corpus: Corpus, options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"^clapnq: retriever run needs a TREC run file: run=FILE$"):

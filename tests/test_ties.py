@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval.best import best_of
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
 from lm_eval_tasks.clapnq.retrieval.hybrid import Hybrid
-from lm_eval_tasks.clapnq.retrieval.vectors import best_rows
+from lm_eval_tasks.clapnq.retrieval.vectors import best_of, best_rows
 from tests.conftest import run
 from tests.test_retrieval import asked, ids, write_corpus
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lm_eval_tasks.clapnq.retrieval import dense, vectors
-from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, Vectors, best_rows
+from lm_eval_tasks.clapnq.retrieval.vectors import Floats, Halves, best_rows
 from lm_eval_tasks.data.sources import CorruptSource
 from tests.conftest import ROOT
 
@@ -62,8 +62,8 @@ def never(starts: Sequence[int]) -> Iterator[Floats]:
     raise AssertionError(f"encoded again: {starts}")
 
 
-def open_vectors(parent: Path, encode: Encode, **of: Any) -> Vectors:
-    return Vectors.open(parent, {**OF, **of}, ROWS, encode, CALLED)
+def open_vectors(parent: Path, encode: Encode, **of: Any) -> list[Halves]:
+    return vectors.open_vectors(parent, {**OF, **of}, ROWS, encode, CALLED)
 
 
 def the_folder(parent: Path) -> Path:
@@ -86,9 +86,9 @@ pytestmark = pytest.mark.usefixtures("blocks_of_4")
 
 def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -> None:
     opened = open_vectors(tmp_path, Encoding())
-    assert [block.shape for block in opened.blocks] == [(4, 3), (4, 3), (2, 3)]
-    assert {block.dtype.name for block in opened.blocks} == {"float16"}
-    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+    assert [block.shape for block in opened] == [(4, 3), (4, 3), (2, 3)]
+    assert {block.dtype.name for block in opened} == {"float16"}
+    assert np.array_equal(whole(opened), row_vectors(0, 10))
     folder = the_folder(tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["00000.npy", "00001.npy", "00002.npy", "about.json"]
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
@@ -98,14 +98,16 @@ def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -
 def test_the_second_time_they_are_mapped_and_nothing_is_encoded(tmp_path: Path) -> None:
     open_vectors(tmp_path, Encoding())
     opened = open_vectors(tmp_path, never)
-    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in opened.blocks)
-    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+    assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in opened)
+    assert np.array_equal(whole(opened), row_vectors(0, 10))
 
 
 @pytest.mark.parametrize(("rows", "shapes"), [(1, [1]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
 def test_the_last_block_holds_what_remains(tmp_path: Path, rows: int, shapes: list[int]) -> None:
-    opened = Vectors.open(tmp_path, OF, rows, lambda starts: (block_at(start, rows) for start in starts), CALLED)
-    assert [len(block) for block in opened.blocks] == shapes
+    opened = vectors.open_vectors(
+        tmp_path, OF, rows, lambda starts: (block_at(start, rows) for start in starts), CALLED
+    )
+    assert [len(block) for block in opened] == shapes
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])
@@ -116,7 +118,7 @@ def test_an_encoding_that_dies_goes_on_where_it_stopped(tmp_path: Path, done: in
     second = Encoding()
     opened = open_vectors(tmp_path, second)
     assert second.done == [0, 4, 8][done:]
-    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+    assert np.array_equal(whole(opened), row_vectors(0, 10))
 
 
 KILLED = """
@@ -154,7 +156,7 @@ def test_a_killed_process_costs_no_more_than_its_last_block(tmp_path: Path) -> N
     second = Encoding()
     opened = open_vectors(tmp_path, second)
     assert second.done == [8]
-    assert np.array_equal(whole(opened.blocks), row_vectors(0, 10))
+    assert np.array_equal(whole(opened), row_vectors(0, 10))
 
 
 def open_in_a_process(parent: str) -> tuple[list[int], list[list[float]]]:
@@ -167,7 +169,7 @@ def open_in_a_process(parent: str) -> tuple[list[int], list[list[float]]]:
             yield block
 
     opened = open_vectors(Path(parent), slowly)
-    return encoding.done, whole(opened.blocks).tolist()
+    return encoding.done, whole(opened).tolist()
 
 
 def test_processes_that_start_together_encode_once(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_another_corpus_model_or_prefix_has_vectors_of_its_own(tmp_path: Path, o
 
 def test_what_a_model_is_called_does_not_matter(tmp_path: Path) -> None:
     open_vectors(tmp_path, Encoding())
-    Vectors.open(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
+    vectors.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_vectors_of_which_nothing_can_be_read_are_made_again(
     else:
         about.write_bytes(content)
     second = Encoding()
-    assert np.array_equal(whole(open_vectors(tmp_path, second).blocks), row_vectors(0, 10))
+    assert np.array_equal(whole(open_vectors(tmp_path, second)), row_vectors(0, 10))
     assert second.done == [0, 4, 8]
     (said,) = warnings_of(caplog)
     found = "holds vectors and no about.json" if content is None else "has a damaged about.json"
@@ -299,7 +301,7 @@ def test_a_damaged_block_is_named_and_made_again_alone(
     block = the_folder(tmp_path) / file
     damage(block)
     second = Encoding()
-    assert np.array_equal(whole(open_vectors(tmp_path, second).blocks), row_vectors(0, 10))
+    assert np.array_equal(whole(open_vectors(tmp_path, second)), row_vectors(0, 10))
     assert second.done == [4 * int(file[:5])]
     (said,) = warnings_of(caplog)
     assert re.fullmatch(rf"{block} is damaged \({what}.*\); its [24] passages are encoded again", said)
@@ -310,7 +312,7 @@ def test_blocks_of_another_dimension_have_all_made_again(tmp_path: Path, caplog:
     open_vectors(tmp_path, Encoding())
     in_its_place(np.zeros((4, 2), np.float16))(the_folder(tmp_path) / "00001.npy")
     second = Encoding()
-    assert np.array_equal(whole(open_vectors(tmp_path, second).blocks), row_vectors(0, 10))
+    assert np.array_equal(whole(open_vectors(tmp_path, second)), row_vectors(0, 10))
     assert second.done == [0, 4, 8]
     assert warnings_of(caplog) == [f"{the_folder(tmp_path)}: the blocks differ in dimension; all are encoded again"]
 
@@ -336,7 +338,7 @@ def test_what_is_not_finite_in_float16_is_refused_and_not_kept(tmp_path: Path, n
             yield block
 
     if kept:
-        assert len(open_vectors(tmp_path, encode).blocks) == 3
+        assert len(open_vectors(tmp_path, encode)) == 3
     else:
         with pytest.raises(ValueError, match="the model gave numbers that are not finite in float16; is it one for"):
             open_vectors(tmp_path, encode)
@@ -353,7 +355,7 @@ def test_a_disk_that_is_full_leaves_no_half_block(tmp_path: Path, monkeypatch: p
         with pytest.raises(OSError, match="no space left"):
             open_vectors(tmp_path, Encoding())
     assert [path.name for path in the_folder(tmp_path).iterdir()] == ["about.json"]
-    assert len(open_vectors(tmp_path, Encoding()).blocks) == 3
+    assert len(open_vectors(tmp_path, Encoding())) == 3
 
 
 # ------------------------------------------------------------------------------------------------------- exact search

@@ -14,21 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.hallucination import Estimates, doubts, flagged_words
+from custom_metrics.hallucination import Estimates, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
-from lm_eval_tasks.detection.calibrated import (
-    NO_CALIBRATION,
-    CalibrationKey,
-    estimated,
-    in_force,
-    say_what_it_rests_on,
-)
+from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, CalibrationKey, corrected, counts_of, in_force
 from lm_eval_tasks.detection.detector_settings import settings_of
-
-__all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -83,12 +75,8 @@ def is_named(calibration: object) -> bool:
     return calibration not in (None, "", NO_CALIBRATION)
 
 
-def metric_list(corrected: bool) -> list[dict[str, Any]]:
-    """The metrics as entries of a task's ``metric_list``.
-
-    Args:
-        corrected: ``rogan_gladen_rate`` too.
-    """
+def metric_list(with_corrected: bool) -> list[dict[str, Any]]:
+    """The metrics as entries of a task's ``metric_list``; ``rogan_gladen_rate`` only `with_corrected`."""
     return [
         {
             "metric": metric.name,
@@ -97,7 +85,7 @@ def metric_list(corrected: bool) -> list[dict[str, Any]]:
             "denominator": metric.denominator,
         }
         for metric in OF_A_DETECTOR
-        if corrected or metric.name != CORRECTED
+        if with_corrected or metric.name != CORRECTED
     ]
 
 
@@ -117,39 +105,23 @@ def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[s
     flagged, total = flagged_words(tagged["answer"], tagged["spans"], LANGUAGE)
     counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)
     value = TaggedAnswer(flagged, total, str(CalibrationKey.of(doc, tagged["detector"])))
-    corrected = {CORRECTED: value._asdict() if counts else None} if is_named(doc["calibration"]) else {}
-    return {SHARE: FloatWithCounts(flagged / total, value) if counts else None, **corrected}
+    rates = {SHARE: FloatWithCounts(flagged / total, value) if counts else None}
+    return {**rates, CORRECTED: value._asdict() if counts else None} if is_named(doc["calibration"]) else rates
+
+
+_calibration = lru_cache(maxsize=32)(in_force)
 
 
 @lru_cache(maxsize=32)  # both rates come of one bootstrap
 def _estimates(answers: tuple[TaggedAnswer, ...]) -> Estimates:
     """The rates over all words of the answers; every question is a cluster of the bootstrap."""
-    wild = np.array([answer[:2] for answer in answers], dtype=float).reshape(-1, 2)
-    calibration = _calibration(answers[0].calibration)
-    found = estimated(wild, calibration)
-    if calibration is None:
-        return found
-    say_what_it_rests_on("clapnq", found, calibration)
-    if calibration.counts is not None and not math.isnan(found.detected.value):
-        for reason in doubts(found.detected.value, calibration.counts):
-            log.warning("clapnq: rogan_gladen_rate cannot be trusted: %s.", reason)
-    return found
-
-
-@lru_cache(maxsize=32)
-def _calibration(key: str) -> calibrations.LanguageCalibration | None:
-    return in_force(CalibrationKey.parse(key), "clapnq")
-
-
-def _answer(value: Any) -> TaggedAnswer:
-    value = value.counts if isinstance(value, FloatWithCounts) else value
-    return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
+    wild = np.array([answer[:2] for answer in answers], dtype=float)
+    return corrected(wild, _calibration(CalibrationKey.parse(answers[0].calibration), "clapnq"), "clapnq")
 
 
 def _aggregation(name: str, rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
-        counted = [value for value in values if value is not None]
-        answers = tuple(map(_answer, counted))
+        answers = counts_of(values, TaggedAnswer)
         if not answers:
             return UNDEFINED
         figure: Figure = getattr(_estimates(answers), rate)

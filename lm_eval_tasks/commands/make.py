@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.making.collect import collect
-    from lm_eval_tasks.making.mirror import write_mirror
+    from lm_eval_tasks.making.collect import collect, write_mirror
 
     if arguments.what == "mirror":
         tasks, unusable = write_mirror(arguments.places, arguments.output)

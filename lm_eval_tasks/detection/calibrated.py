@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, Rates, estimate, rates
+from custom_metrics.hallucination import Estimates, Rates, doubts, estimate, rates
+from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
@@ -18,6 +19,8 @@ __all__ = [
     "KINDS_OF_CALIBRATION",
     "NO_CALIBRATION",
     "CalibrationKey",
+    "corrected",
+    "counts_of",
     "described",
     "estimated",
     "in_force",
@@ -110,6 +113,30 @@ def estimated(
     """The rates of a corpus of answers, corrected by a calibration; arguments as of
     :func:`custom_metrics.hallucination.estimate`."""
     return estimate(wild, **_errors(calibration), **options)
+
+
+def corrected(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None, task: str) -> Estimates:
+    """The same. Logs what the corrected rates rest on, and why they cannot be trusted, if so."""
+    found = estimated(wild, calibration)
+    if calibration is None:
+        return found
+    say_what_it_rests_on(task, found, calibration)
+    if calibration.counts is not None and not math.isnan(found.detected.value):
+        for reason in doubts(found.detected.value, calibration.counts):
+            log.warning("%s: the corrected rates cannot be trusted: %s.", task, reason)
+    return found
+
+
+Counts = TypeVar("Counts")
+
+
+def counts_of(values: Iterable[Any], kind: Callable[..., Counts]) -> tuple[Counts, ...]:
+    """What the per-document values of a rate carry, a `kind` each; ``None`` is left out.
+
+    A value is a :class:`custom_metrics.statistics.figures.FloatWithCounts`, a mapping, or, in old samples, a list.
+    """
+    carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
+    return tuple(kind(**value) if isinstance(value, Mapping) else kind(*value) for value in carried)
 
 
 def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:

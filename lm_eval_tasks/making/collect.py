@@ -1,25 +1,28 @@
-"""JSON lines made of the samples of the making tasks: for the next step, and for training."""
+"""Files of what models made: JSON lines for the next step and for training, and a mirror that mFAVA's tasks read."""
 
 from __future__ import annotations
 
+import csv
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.abstention.folding import fold
+from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.making import steps
+from lm_eval_tasks.making.dataset import Row, read_rows
+from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
-__all__ = ["Collected", "collect"]
+__all__ = ["Collected", "collect", "write_mirror"]
 
-Row = dict[str, Any]
 _WHO = "lm-eval-grounded make"
-_CARRIED = ("title", "url", "language", "question", "reference")
-DOUBLE, MISSING = "a double of another row", "a part of the text is missing"
 
 
 class Collected(NamedTuple):
@@ -59,9 +62,7 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     files = [
         (file, task) for place in places for tasks in samples_files(place).values() for task, file in tasks.items()
     ]
-    known = {of_task for _, task in files if (of_task := steps.step_of(task))}
-    if step is not None:
-        known &= {step}
+    known = {of_task for _, task in files if (of_task := steps.step_of(task)) and step in (None, of_task)}
     if len(known) != 1:
         of = " and ".join(sorted(known)) if known else f"none ({', '.join(sorted({task for _, task in files}))})"
         raise UsageError(
@@ -72,13 +73,17 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     reasons: Counter[str] = Counter()
     rows: list[Row] = []
     replies = 0
-    read = _translated if step == steps.TRANSLATE else _made
     used = [file for file, task in files if steps.step_of(task) == step]
     for file in used:
         samples = list(read_samples(file))
         replies += len(samples)
+        model = file.parent.name
         try:
-            rows += read(samples, file.parent.name, reasons, faithful)
+            rows += (
+                _translated(samples, model, reasons)
+                if step == steps.TRANSLATE
+                else _made(samples, model, reasons, faithful)
+            )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptSource(f"{file}: not the samples of a making task ({error!r})") from error
     rows = list(_once(rows, reasons))
@@ -98,15 +103,16 @@ def _made(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: b
         reading = steps.read(sample["resps"][0][0], doc)
         reasons += reading.reasons
         for number, made in enumerate(reading.rows, 1):
-            several = doc["step"] == steps.QUERIES
-            row = {"id": f"{doc['row']}/{number}" if several else doc["row"], **_carried(doc), **made}
-            yield row if several else {**row, "model": model}
+            if doc["step"] == steps.QUERIES:
+                yield {"id": f"{doc['row']}/{number}", **_carried(doc), **made}
+                continue
+            row = {"id": doc["row"], **_carried(doc), **made, "model": model}
+            yield row
             if faithful and doc["step"] == steps.SILVER:
-                before = {"answer": doc["answer"], "spans": _spans(doc), "model": doc["model"]}
-                yield {**row, "id": f"{row['id']}/faithful", **before}
+                yield {**row, "id": f"{row['id']}/faithful", **_answer_of(doc)}
 
 
-def _translated(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
+def _translated(samples: Sequence[Row], model: str, reasons: Counter[str]) -> Iterator[Row]:
     """Rows put together from their translated texts; one that lacks a text is left out."""
     translated: dict[str, dict[str, Row]] = {}  # row to part to its translation
     firsts: dict[str, Row] = {}  # row to the document that carries its other fields
@@ -115,32 +121,31 @@ def _translated(samples: Sequence[Row], model: str, reasons: Counter[str], faith
         reading = steps.read(sample["resps"][0][0], doc)
         reasons += reading.reasons
         parts = translated.setdefault(doc["row"], {})
-        for row in reading.rows:
-            parts[doc["part"]] = row
+        parts.update((doc["part"], row) for row in reading.rows)
         if doc["part"] == doc["parts"][0]:
             firsts[doc["row"]] = doc
     for id, parts in translated.items():
         first = firsts.get(id)
         if first is None or parts.keys() != {*first["parts"]}:
-            reasons[MISSING] += 1
+            reasons["a part of the text is missing"] += 1
             continue
-        texts = {part: row["text"] for part, row in parts.items()}
-        fields = {**_carried(first), **texts}
+        fields = _carried(first) | {part: row["text"] for part, row in parts.items()}
         if first["answer"]:
-            spans = parts["answer"]["spans"] if "answer" in parts else _spans(first)
-            fields |= {"answer": texts.get("answer", first["answer"]), "spans": spans, "model": first["model"]}
+            made = {"answer": fields["answer"], "spans": parts["answer"]["spans"]} if "answer" in parts else {}
+            fields |= _answer_of(first) | made
         origin = {"translated_from": first["source_language"], "translator": model}
         yield {"id": f"{id}/{first['language']}", **fields, **origin}
 
 
 def _carried(doc: Mapping[str, Any]) -> Row:
     """The fields of a document that go into its row."""
-    fields = {name: str(doc[name]) for name in _CARRIED}
+    fields = {name: str(doc[name]) for name in ("title", "url", "language", "question", "reference")}
     return {**fields, "article": fields["url"] or fields["title"]}
 
 
-def _spans(doc: Mapping[str, Any]) -> list[list[Any]]:
-    return [[span["start"], span["end"], span["category"]] for span in doc["spans"]]
+def _answer_of(doc: Mapping[str, Any]) -> Row:
+    spans = [[span["start"], span["end"], span["category"]] for span in doc["spans"]]
+    return {"answer": doc["answer"], "spans": spans, "model": doc["model"]}
 
 
 def _once(rows: Sequence[Row], reasons: Counter[str]) -> Iterator[Row]:
@@ -150,9 +155,77 @@ def _once(rows: Sequence[Row], reasons: Counter[str]) -> Iterator[Row]:
     for row in rows:
         key = (row["language"], fold(row["question"]), fold(row.get("answer", "")))
         if key in seen:
-            reasons[DOUBLE] += 1
+            reasons["a double of another row"] += 1
             continue
         seen.add(key)
         id = row["id"] if row["id"] not in ids else f"{row['id']}/{row.get('model', '')}/{len(ids)}"
         ids.add(id)
         yield {**row, "id": id}
+
+
+def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], Counter[str]]:
+    """Write rows in the layout of mFAVA's public files, so that its tasks read them: ``--metadata mirror=<folder>``.
+
+    Questions become the articles of ``mfava_<language>``; answers with spans become the silver annotations of
+    ``mfava_detection_<language>_silver``.
+
+    Args:
+        places: files of :func:`collect`, each row with its ``language``.
+        folder: of the mirror; files in it are replaced.
+
+    Returns:
+        How many rows each task gets; how many rows no task can get, by reason.
+
+    Raises:
+        UsageError: no row is left.
+    """
+    left_out: Counter[str] = Counter()
+    asked: dict[str, dict[str, tuple[Row, list[str]]]] = {}  # file to reference to its first row and all questions
+    annotated: dict[str, list[Row]] = {}  # file to its documents
+    tasks: Counter[str] = Counter()
+    for place in places:
+        for row in read_rows(place, "", left_out):
+            known = LANGUAGES.get(row["language"])
+            if known is None or not row["reference"]:
+                left_out["rows in a language that mFAVA has not, or without a reference"] += 1
+                continue
+            if row["question"]:
+                _, questions = asked.setdefault(known.queries_file, {}).setdefault(row["reference"], (row, []))
+                if row["question"] not in questions:
+                    questions.append(row["question"])
+                    tasks[f"mfava_{known.code}"] += 1
+            if row["answer"] and known.silver:
+                tagged = render(row["answer"], row["spans"])
+                document = {
+                    "references": row["reference"],
+                    "generated_text": row["answer"],
+                    "silver_annotations": tagged,
+                }
+                if known.gold:  # one file holds both kinds of annotations; nobody has marked these
+                    document |= {"gold_annotations": "", "language": known.name}
+                annotated.setdefault(GOLD_FILE if known.gold else known.silver_file, []).append(document)
+                tasks[f"mfava_detection_{known.code}_silver"] += 1
+            elif row["answer"]:
+                left_out["answers in a language without a silver file (mFAVA has no Japanese one)"] += 1
+    if not tasks:
+        raise UsageError(
+            f"{_WHO} mirror: no row has a language of mFAVA and a question or an answer ({dict(left_out)})"
+        )
+    below = folder / "github" / REPOSITORY
+    for name, articles in asked.items():
+        with whole_file(below / name) as partial:
+            _write_questions(partial, [*articles.values()])
+    for name, documents in annotated.items():
+        with whole_file(below / name) as partial:
+            partial.write_text(json.dumps(documents, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return dict(tasks), left_out
+
+
+def _write_questions(path: Path, articles: Sequence[tuple[Row, list[str]]]) -> None:
+    most = max(len(questions) for _, questions in articles)
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow(["title", "category", "url", "references", *(f"query_{n}" for n in range(1, most + 1))])
+        for row, questions in articles:
+            empty = [""] * (most - len(questions))
+            table.writerow([row["title"], "", row["url"], row["reference"], *questions, *empty])

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.reading.spans import CATEGORIES
+from custom_metrics.reading.spans import CATEGORIES, Span, span_of
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import without_surrogates
 from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.data.tables import read_json_lines
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import TaskLoader
 from lm_eval_tasks.making import steps
-from lm_eval_tasks.making.articles import read_rows
 from lm_eval_tasks.making.steps import LANGUAGES, PARTS
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["load", "load_task"]
+__all__ = ["load", "load_task", "read_rows"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 Row = dict[str, Any]
+TEXTS = ("title", "url", "question", "reference", "answer", "model")
 CHAT, TEXT = "chat", "text"
 
 
@@ -82,7 +85,6 @@ def load(
     chosen = _some("parts", parts, PARTS, task)
     path = Path(articles).expanduser()
     seen: Counter[str] = Counter()
-
     common = {"step": step, "language": language, "language_name": LANGUAGES[language]}
     documents: list[Row] = []
     for row in read_rows(path, language, seen):
@@ -92,7 +94,10 @@ def load(
             continue
         of_row = [row]
         if step == steps.SILVER:
-            of_row = [{**_passage_of(row, seen), "categories": kinds}]
+            if not row["answer"]:
+                seen["rows without an answer, whose own text is the passage"] += 1
+                row |= {"answer": row["reference"], "spans": []}
+            of_row = [{**row, "passage": render(row["answer"], row["spans"]), "categories": kinds}]
         elif step == steps.TRANSLATE:
             of_row = _parts(row, chosen, translation_prompt == CHAT, translation_prefix)
         for document in of_row:
@@ -132,6 +137,54 @@ def _some(name: str, given: str | Sequence[str] | None, known: Sequence[str], ta
     return [value for value in known if value in values]
 
 
+def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
+    """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and texts, empty where it has none: :data:`TEXTS`.
+
+    ``reference`` may be called ``text``. ``id`` is the row's own, or else its line.
+
+    Args:
+        path: ``.jsonl`` or ``.jsonl.gz``.
+        language: of rows that name none.
+        seen: rows that are left out are counted here, by reason.
+
+    Raises:
+        MissingSource: there is no such file.
+        CorruptSource: a line is no JSON object.
+        UsageError: an id stands twice.
+    """
+    if not path.is_file():
+        raise MissingSource(
+            f"{path.resolve()}: no such file (--metadata articles=FILE, JSON lines with title, text, url)"
+        )
+    ids: dict[str, int] = {}
+    for number, row in read_json_lines(path, seen):
+        row = {"reference": row.get("text"), **{name: value for name, value in row.items() if value is not None}}
+        if any(not isinstance(row.get(name) or "", str) for name in (*TEXTS, "language")):
+            seen["rows left out, with a field that is no text"] += 1
+            continue
+        texts = {name: without_surrogates(row.get(name) or "") for name in TEXTS}
+        spans = _spans_in(texts["answer"], row.get("spans") or [])
+        if spans is None:
+            seen["rows left out, with spans that do not fit their answer"] += 1
+            continue
+        id = str(row.get("id") or number)
+        if id in ids:
+            raise UsageError(f"{path}: lines {ids[id]} and {number} have the same id {id!r}; an id names one row")
+        ids[id] = number
+        stripped = {name: text if name == "answer" else text.strip() for name, text in texts.items()}
+        yield {**stripped, "id": id, "language": row.get("language") or language, "spans": spans}
+
+
+def _spans_in(answer: str, spans: Any) -> list[Span] | None:
+    """Spans of a row (``[start, end, category]``); ``None`` where one is none, or lies outside of the answer."""
+    try:
+        ordered = sorted(span_of(span) for span in spans)
+    except (TypeError, ValueError):
+        return None
+    fitting = all(span.start < span.end <= len(answer) and span.category in CATEGORIES for span in ordered)
+    return ordered if fitting else None
+
+
 def _unfit(row: Row, step: str, language: str, shortest: int, source: str | None) -> str | None:
     """Why a step cannot use a row; ``None`` where it can."""
     if step == steps.TRANSLATE:
@@ -149,34 +202,22 @@ def _unfit(row: Row, step: str, language: str, shortest: int, source: str | None
     return "without a question" if step == steps.ANSWERS and not row["question"] else None
 
 
-def _passage_of(row: Row, seen: Counter[str]) -> Row:
-    """A row with the passage that errors are inserted into: its answer, or else its own text."""
-    if not row["answer"]:
-        seen["rows without an answer, whose own text is the passage"] += 1
-        row = {**row, "answer": row["reference"], "spans": []}
-    return {**row, "passage": render(row["answer"], row["spans"])}
-
-
 def _parts(row: Row, chosen: Sequence[str], chat: bool, prefix: str) -> list[Row]:
     """A document for each text of a row; the first has the row's other fields."""
     parts = [part for part in chosen if row[part]]
-    texts = {part: render(row[part], row["spans"]) if part == "answer" else row[part] for part in parts}
     empty = {name: "" for name, value in row.items() if isinstance(value, str)}
-    of_translation = {
-        "parts": parts,
-        "source_language": row["language"],
-        "source_name": LANGUAGES[row["language"]],
-        "chat": chat,
-        "translation_prefix": prefix,
-    }
     return [
         {
             **(row if part == parts[0] else {**empty, "spans": []}),
             "id": f"{row['id']}/{part}",
             "part": part,
-            "text": text,
+            "text": render(row[part], row["spans"]) if part == "answer" else row[part],
             "tagged": part == "answer" and bool(row["spans"]),
-            **of_translation,
+            "parts": parts,
+            "source_language": row["language"],
+            "source_name": LANGUAGES[row["language"]],
+            "chat": chat,
+            "translation_prefix": prefix,
         }
-        for part, text in texts.items()
+        for part in parts
     ]

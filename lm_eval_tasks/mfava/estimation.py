@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import stdev
 from typing import Any, NamedTuple
@@ -14,20 +14,19 @@ import numpy as np
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.broken_run import is_repetitive
-from custom_metrics.hallucination import Estimates, doubts, flagged_words
+from custom_metrics.hallucination import Estimates, flagged_words
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
+from custom_metrics.statistics.intervals import sums_by_cluster
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.detection.calibrated import (
     NO_CALIBRATION,
     CalibrationKey,
-    estimated,
+    corrected,
+    counts_of,
     in_force,
     rates_of,
-    say_what_it_rests_on,
 )
-
-__all__ = ["TaggedAnswer", "process_results", "spread_over_subsets"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -102,51 +101,31 @@ def _calibration(key: str) -> calibrations.LanguageCalibration | None:
 
 
 @lru_cache(maxsize=128)  # three rates come of one bootstrap
-def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, tuple[float, float, float]]:
+def _estimates(answers: tuple[TaggedAnswer, ...]) -> tuple[Estimates, list[float]]:
     """The rates of all answers, and the standard deviation of each over the subsets."""
-    calibration = _calibration(answers[0].calibration)
-    whole = estimated(_sums_by_article(answers), calibration)
+    key = answers[0].calibration
+    calibration = _calibration(key)
+    whole = corrected(_sums_by_article(answers), calibration, f"mfava_{CalibrationKey.parse(key).language}")
     parts = [
-        rates_of(_sums_by_article(a for a in answers if a.subset == subset), calibration)
-        for subset in sorted({a.subset for a in answers if a.words})
+        rates_of(_sums_by_article([answer for answer in answers if answer.subset == subset]), calibration)
+        for subset in sorted({answer.subset for answer in answers})
     ]
     spread = [
         stdev(values) if len(values) > 1 and not any(map(math.isnan, values)) else math.nan
-        for values in ([part[index] for part in parts] for index in range(len(RATES)))
+        for values in zip(*parts, strict=True)
     ]
-    counts = calibration.counts if calibration else None
-    language = CalibrationKey.parse(answers[0].calibration).language
-    if calibration is not None:
-        say_what_it_rests_on(f"mfava_{language}", whole, calibration)
-    if counts is not None and not math.isnan(whole.detected.value):
-        for reason in doubts(whole.detected.value, counts):
-            log.warning("mfava_%s: the corrected rates cannot be trusted: %s.", language, reason)
-    return whole, (spread[0], spread[1], spread[2])
+    return whole, spread
 
 
-def _sums_by_article(answers: Iterable[TaggedAnswer]) -> np.ndarray[Any, Any]:
+def _sums_by_article(answers: Sequence[TaggedAnswer]) -> np.ndarray[Any, Any]:
     """(articles, 2): words flagged and words in all."""
-    articles: dict[int, list[float]] = {}
-    for answer in answers:
-        sums = articles.setdefault(answer.article, [0.0, 0.0])
-        sums[0] += answer.flagged
-        sums[1] += answer.words
-    return np.array(list(articles.values()), dtype=float).reshape(-1, 2)
-
-
-def _answers(values: Sequence[Any]) -> tuple[TaggedAnswer, ...]:
-    counted = [value for value in values if value is not None]
-    return tuple(map(_answer, counted))
-
-
-def _answer(value: Any) -> TaggedAnswer:
-    value = value.counts if isinstance(value, FloatWithCounts) else value
-    return TaggedAnswer(**value) if isinstance(value, Mapping) else TaggedAnswer(*value)
+    counts = np.array([[answer.flagged, answer.words] for answer in answers], dtype=float)
+    return sums_by_cluster(counts, [answer.article for answer in answers])
 
 
 def _aggregation(rate: str) -> Aggregation:
     def figure(values: Sequence[Any]) -> Figure:
-        answers = _answers(values)
+        answers = counts_of(values, TaggedAnswer)
         return _estimates(answers)[0][RATES.index(rate)]._replace(n=len(answers)) if answers else UNDEFINED
 
     return Aggregation(rate, figure)
@@ -161,7 +140,7 @@ def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
     Args:
         values: of any of the rates.
     """
-    answers = _answers(values)
+    answers = counts_of(values, TaggedAnswer)
     if not answers:
         return {}
     number = len({answer.subset for answer in answers})

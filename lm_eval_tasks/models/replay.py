@@ -25,9 +25,8 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import finished
@@ -41,18 +40,14 @@ from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.runs.finding import find_files
 from lm_eval_tasks.runs.results_file import read_results
 
-__all__ = ["Replay", "answers_from"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _UPSTREAM_FILE = re.compile(r"(?P<language>[a-z]{2})\.(?:test|dev)\.(?P<template>vanilla|role|repeat|explanation)")
 REFUSE, SKIP, EMPTY = "refuse", "skip", "empty"  # what to do with documents that have no stored answer
-
 _ID_COLUMNS = ("query_id", "id")
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
+class StoredAnswer(NamedTuple):
     """An answer and what is known of the document it was given to; ``None`` where nothing is."""
 
     response: str
@@ -111,7 +106,11 @@ class Replay(DocumentAnswerer):
         logged samples, or the answers themselves name it; else the name of their file or folder."""
         options = options_of(model_args)
         place = Path(str(options.get("path") or "")).expanduser()
-        return str(options.get("name") or options.get("model") or _model_of(place) or _stem_of(place))
+        named = options.get("name") or options.get("model") or _model_of(place)
+        if named:
+            return str(named)
+        place = place.parent if "*" in place.name else place
+        return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
@@ -126,12 +125,15 @@ class Replay(DocumentAnswerer):
             return plain
         options = options_of(model_args)
         sources = answers_from(str(options.pop("path", "")))
-        mine = cls.NAME, sources, options
-        return (
-            plain
-            if all(_made_by(file) == mine for file in earlier)
-            else f"{plain}-{digest_of({**options, 'path': sources})}"
-        )
+        for results in earlier:
+            try:
+                config = read_results(results)["config"]
+            except (OSError, ValueError):
+                config = {}
+            others = {name: value for name, value in options_of(config.get("model_args")).items() if name != "path"}
+            if (config.get("model"), config.get("answers_from"), others) != (cls.NAME, sources, options):
+                return f"{plain}-{digest_of({**options, 'path': sources})}"
+        return plain
 
     def get_model_info(self) -> dict[str, Any]:
         """Goes into the results file: which files the answers were read from."""
@@ -145,15 +147,20 @@ class Replay(DocumentAnswerer):
                 all; or a document has several answers that differ.
         """
         answers = [self._answer(request) for request in requests]
-        if requests and all(answer is None for answer in answers):
-            raise UsageError(self._nothing_fits(requests))
         answered: dict[str, dict[int, bool]] = {}  # task to document to whether it has an answer
         for request, answer in zip(requests, answers, strict=True):
             answered.setdefault(request.task_name, {})[request.doc_id] = answer is not None
+        if requests and all(answer is None for answer in answers):
+            raise UsageError(
+                f"replay: none of the {len(requests)} documents of {', '.join(sorted(answered))} has a stored answer in "
+                f"{self.path} ({sum(map(len, self.answers.values()))} answers to {len(self.answers)} ids, e.g. "
+                f"{next(iter(self.answers))!r}; asked for e.g. {_identity(requests[0].doc)!r}). Do task, language, "
+                f"subset and ids fit?"
+            )
         incomplete = {task: docs for task, docs in sorted(answered.items()) if not all(docs.values())}
         untouched = [task for task, docs in incomplete.items() if not any(docs.values())]
         if incomplete and self.missing == REFUSE:
-            raise UsageError(self._refusal(answered, incomplete, untouched))
+            raise UsageError(self._refusal(incomplete, untouched))
         if untouched and self.missing == SKIP:
             raise UsageError(
                 f"replay: no document of {', '.join(untouched)} has a stored answer in {self.path}, which leaves nothing "
@@ -168,42 +175,18 @@ class Replay(DocumentAnswerer):
         instead = Unanswered() if self.missing == SKIP else ""
         return [instead if answer is None else answer for answer in answers]
 
-    def _nothing_fits(self, requests: Sequence[Any]) -> str:
-        tasks = sorted({request.task_name for request in requests})
-        return (
-            f"replay: none of the {len(requests)} documents of {', '.join(tasks)} has a stored answer in "
-            f"{self.path} ({sum(map(len, self.answers.values()))} answers to {len(self.answers)} ids, e.g. "
-            f"{next(iter(self.answers))!r}; asked for e.g. {_identity(requests[0].doc)!r}). Do task, language, "
-            f"subset and ids fit?"
-        )
-
-    def _refusal(
-        self,
-        answered: Mapping[str, Mapping[int, bool]],
-        incomplete: Mapping[str, Mapping[int, bool]],
-        untouched: Sequence[str],
-    ) -> str:
+    def _refusal(self, incomplete: Mapping[str, Mapping[int, bool]], untouched: Sequence[str]) -> str:
         """Which documents have no answer, and the ways out."""
         counts = [f"{list(docs.values()).count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
         parts = [f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}."]
         if untouched:
             parts.append(f"Leave {', '.join(untouched)} out of --tasks.")
-        limits = {task: first_of(docs) for task, docs in incomplete.items() if task not in untouched}
-        known = {limit for limit in limits.values() if limit}
-        whole = [len(docs) for task, docs in answered.items() if task not in incomplete]
-        if len(known) == 1 and all(limits.values()) and all(number <= min(known) for number in whole):
-            (limit,) = known
-            parts.append(
-                f"Stored are the answers to the first {limit}, as of a run with --limit {limit}: say so here too."
-            )
-        elif known:
-            partial = ", ".join(f"{task} with --limit {limit}" for task, limit in limits.items() if limit)
-            parts.append(
-                f"Stored are the answers to the first documents, as of partial runs: replay {partial}, each alone."
-            )
-        way = "Or, among" if len(parts) > 1 else "Among"
+        limits = {task: first_of(docs) for task, docs in incomplete.items()}
+        partial = [f"{task} with --limit {limit}" for task, limit in limits.items() if limit]
+        if partial:
+            parts.append(f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}.")
         parts.append(
-            f"{way} --model_args: missing=skip scores only what is there, missing=empty takes the empty answer."
+            "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
         )
         return " ".join(parts)
 
@@ -237,23 +220,17 @@ def _identity(doc: dict[str, Any]) -> str | None:
 
 
 def _model_of(place: Path) -> str:
-    """The model that stored answers are of; empty where nothing says it, or there are several."""
-    if not place.is_dir() and dated_task(place) is None:
-        return _model_in(place) if place.is_file() else ""
-    models: set[str] = set()
+    """The model that stored answers are of, by the results beside samples, or by the first line of a file; empty where
+    nothing says it, or there are several."""
     try:
-        for files in find_files(place):
-            for date in files.samples.keys() & files.results.keys():
-                models.add(str(read_results(files.results[date]).get("model_name") or ""))
-    except (OSError, ValueError):
-        return ""
-    return models.pop() if len(models) == 1 else ""
-
-
-def _model_in(file: Path) -> str:
-    """The model that the first line of a file of answers names; empty where it names none, or several."""
-    try:
-        first = json.loads(next((line for _, line in read_lines(file) if line.strip()), "{}"))
+        if place.is_dir() or dated_task(place) is not None:
+            models = {
+                str(read_results(files.results[date]).get("model_name") or "")
+                for files in find_files(place)
+                for date in files.samples.keys() & files.results.keys()
+            }
+            return models.pop() if len(models) == 1 else ""
+        first = json.loads(next((line for _, line in read_lines(place) if line.strip()), "{}"))
     except (OSError, ValueError, RecursionError):  # replay says what is wrong with it
         return ""
     if not isinstance(first, Mapping):
@@ -261,23 +238,6 @@ def _model_in(file: Path) -> str:
     results = first.get("results")
     model = next(iter(results)) if isinstance(results, Mapping) and len(results) == 1 else first.get("model")
     return model if isinstance(model, str) and model.strip() else ""
-
-
-def _stem_of(place: Path) -> str:
-    if "*" in place.name:
-        place = place.parent
-    return place.name.split(".jsonl")[0] or place.resolve().name or "unnamed"
-
-
-def _made_by(results: Path) -> tuple[Any, Any, Any]:
-    """Model, files of answers, and other options behind a results file."""
-    try:
-        config = read_results(results)["config"]
-    except (OSError, ValueError):
-        return None, None, None
-    options = options_of(config.get("model_args"))
-    options.pop("path", None)
-    return config.get("model"), config.get("answers_from"), options
 
 
 def answers_from(path: str) -> list[dict[str, Any]]:
@@ -307,8 +267,7 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
-                stored = list(_stored(record, path, number))
+                stored = list(_stored(json.loads(line), path, number))
             except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
                 broken += 1
                 log.warning("replay: %s, line %d is no stored answer and was passed over (%s)", path, number, error)
@@ -318,55 +277,47 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
                     models.add(name)
                 if model is None or name is None or name == model:
                     answers.setdefault(identity, []).append(answer)
+    files = ", ".join(map(str, paths))
     if model is None and len(models) > 1:
         raise UsageError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
     if model is not None and not models:
         log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
-    if not answers:
-        if broken:
-            raise UsageError(
-                f"replay: none of the {broken} lines of {', '.join(map(str, paths))} is a stored answer. A line is a JSON "
-                f"object with `query_id` or `id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
-                f"and `resps`."
-            )
-        known = f"; they hold those of {sorted(models)}" if models else ""
+    if not answers and broken:
         raise UsageError(
-            f"replay: no answers{f' of model {model!r}' if model else ''} in {', '.join(map(str, paths))}{known}"
+            f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON "
+            f"object with `query_id` or `id`, and `response`, `results` ({{model: answer}}), or the harness's `doc` "
+            f"and `resps`."
         )
+    if not answers:
+        known = f"; they hold those of {sorted(models)}" if models else ""
+        raise UsageError(f"replay: no answers{f' of model {model!r}' if model else ''} in {files}{known}")
     return answers, broken
 
 
 def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[str, str | None, StoredAnswer]]:
     """The answers of a line, each with the id of its document and the name of its model."""
-    source = f"{path.name}:{number}"
     harness = "resps" in record and "doc" in record
     doc = record["doc"] if harness else record
     identity = _identity(doc)
     if identity is None:
         raise KeyError(f"none of {', '.join(_ID_COLUMNS)}{' in doc' if harness else ''}")
-    known = {name: doc.get(name) for name in ("language", "subset")}
+    language, subset, task = doc.get("language"), doc.get("subset"), record.get("task")
+    responses: Mapping[str | None, Any]
     if harness:  # once for every filter that was logged; equal answers are no conflict
         task = task_of(Path(path.name.removesuffix(".gz")))
-        yield identity, None, StoredAnswer(_text(record["resps"][0][0]), source, task, **known)
-        return
-    task = record.get("task")
-    if "results" not in record:
-        name = record.get("model")
-        answer = StoredAnswer(_text(record["response"]), source, task, **known)
-        yield identity, None if name is None else str(name), answer
-        return
-    upstream = _UPSTREAM_FILE.match(path.name)
-    template = record.get("template")
-    if upstream:
-        known["language"] = known["language"] or upstream["language"]
-        template = template or upstream["template"]
-    if path.parent.name in ("relevant", "non_relevant"):
-        known["subset"] = known["subset"] or path.parent.name
-    if template and known["language"] in LANGUAGES:
-        task = f"nomiracl_{known['language']}" + ("" if template == "vanilla" else f"_{template}")
-    for name, response in record["results"].items():
-        yield identity, str(name), StoredAnswer(_text(response), source, task, **known)
-
-
-def _text(response: Any) -> str:
-    return response if isinstance(response, str) else ""
+        responses = {None: record["resps"][0][0]}
+    elif "results" not in record:
+        model = record.get("model")
+        responses = {None if model is None else str(model): record["response"]}
+    else:
+        responses = record["results"]
+        upstream = _UPSTREAM_FILE.match(path.name)
+        language = language or (upstream and upstream["language"])
+        template = record.get("template") or (upstream and upstream["template"])
+        if path.parent.name in ("relevant", "non_relevant"):
+            subset = subset or path.parent.name
+        if template and language in LANGUAGES:
+            task = f"nomiracl_{language}" + ("" if template == "vanilla" else f"_{template}")
+    for name, response in responses.items():
+        text = response if isinstance(response, str) else ""
+        yield identity, name, StoredAnswer(text, f"{path.name}:{number}", task, language, subset)

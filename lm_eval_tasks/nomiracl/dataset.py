@@ -10,11 +10,11 @@ import logging
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage.plain_errors import UsageError
@@ -121,7 +121,7 @@ def load(
         *(task, split, subset, max_samples, seed, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    documents = _documents(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, folder)
+    documents = _documents(_Asked(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer), folder)
     return {"evaluation": documents, split: documents}
 
 
@@ -143,85 +143,83 @@ load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("p
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
+class _Asked(NamedTuple):
+    """The effective options, named as in :func:`load`."""
+
+    language: str
+    split: str
+    subset: str
+    max_samples: int | None
+    seed: int
+    max_passage_tokens: int
+    passage_tokenizer: str | None
+
+    @property
+    def task(self) -> str:
+        return f"nomiracl_{self.language}"
+
+    def locate(self, name: str, mirror: Path | None) -> Path:
+        return sources.locate(REPOSITORY, f"data/{LANGUAGES[self.language]}/{name}", mirror)
+
+
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
-def _documents(
-    language: str,
-    split: str,
-    subset: str,
-    limit: int | None,
-    seed: int,
-    max_tokens: int,
-    tokenizer: str | None,
-    mirror: Path | None,
-) -> Dataset:
-    task = f"nomiracl_{language}"
+def _documents(asked: _Asked, mirror: Path | None) -> Dataset:
     seen: Counter[str] = Counter()
     with sources.recording() as read:
-        chosen, judged, sampled = _chosen(language, split, subset, limit, seed, mirror, seen)
-        wanted = {
-            docid
-            for name, queries in chosen.items()
-            for query_id, _ in queries
-            for docid in judged[name].get(query_id, ())
-        }
-        corpus, passages = _corpus(_path(language, "corpus.jsonl.gz", mirror), wanted, seen)
-    cut = _cutter(max_tokens, tokenizer)
-    rows = {
-        name: list(_rows(language, name, queries, judged[name], corpus, cut, seen)) for name, queries in chosen.items()
-    }
+        chosen, judged, sampled = _chosen(asked, mirror, seen)
+        wanted = {docid for name in chosen for id in chosen[name] for docid in judged[name].get(id, ())}
+        corpus, passages = _corpus(asked.locate("corpus.jsonl.gz", mirror), wanted, seen)
+    cut = _cutter(asked.max_passage_tokens, asked.passage_tokenizer)
+    rows = {name: list(_rows(asked.language, name, chosen[name], judged[name], corpus, cut, seen)) for name in chosen}
     kept = {name: len(found) for name, found in rows.items()}
     documents = [row for pair in zip_longest(*rows.values()) for row in pair if row is not None]
-    _report(task, split, kept, seen)
+    log.info(
+        "%s: %s questions of split %s", asked.task, " + ".join(f"{n} {name}" for name, n in kept.items()), asked.split
+    )
+    noted = [f"{number} {what}" for what, number in seen.items() if number]
+    if noted:
+        log.warning("%s: %s", asked.task, "; ".join(noted))
     if not documents:
-        asked = " or ".join(chosen)
-        raise UsageError(f"{task}: no {asked} question of split {split!r} has {PASSAGES} passages ({dict(seen)})")
+        subsets = " or ".join(chosen)
+        raise UsageError(
+            f"{asked.task}: no {subsets} question of split {asked.split!r} has {PASSAGES} passages ({dict(seen)})"
+        )
     record = provenance.Record.of(
         read,
-        not_comparable=_not_comparable(language, split, limit, seed, max_tokens, tokenizer, kept, sampled),
+        not_comparable=_not_comparable(asked, kept, sampled),
         kept=kept,
         left_out=seen,
         corpus={"passages": passages},
-        split=split,
-        options={
-            "language": language,
-            "split": split,
-            "subset": subset,
-            "max_samples": limit,
-            "seed": seed,
-            "max_passage_tokens": max_tokens,
-            "passage_tokenizer": tokenizer,
-        },
+        split=asked.split,
+        options=asked._asdict(),
     )
     return provenance.documents_of(documents, record)
 
 
-def _path(language: str, name: str, mirror: Path | None) -> Path:
-    return sources.locate(REPOSITORY, f"data/{LANGUAGES[language]}/{name}", mirror)
-
-
 def _chosen(
-    language: str, split: str, subset: str, limit: int | None, seed: int, mirror: Path | None, seen: Counter[str]
-) -> tuple[dict[str, list[tuple[str, str]]], dict[str, dict[str, list[str]]], bool]:
+    asked: _Asked, mirror: Path | None, seen: Counter[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, list[str]]], bool]:
     """The questions of each subset, the passages judged for them, and whether fewer were drawn than there are."""
-    rng = random.Random(seed)  # noqa: S311 (a sample, not a secret)
-    chosen: dict[str, list[tuple[str, str]]] = {}
+    rng = random.Random(asked.seed)  # noqa: S311 (a sample, not a secret)
+    chosen: dict[str, dict[str, str]] = {}
     judged: dict[str, dict[str, list[str]]] = {}
     sampled = False
+    limit = asked.max_samples
     for name in SUBSETS:
         # The relevant sample is drawn even where it is not asked for: the paper drew it first, from the same generator.
-        if subset not in (name, "both") and (name == "non_relevant" or limit is None):
+        if asked.subset not in (name, "both") and (name == "non_relevant" or limit is None):
             continue
-        topics = _topics(_path(language, f"topics/{split}.{name}.tsv", mirror), seen)
+        topics = _topics(asked.locate(f"topics/{asked.split}.{name}.tsv", mirror), seen)
         ids = list(topics)
         if not ids:
             log.warning(
-                "nomiracl_%s: no %s question in split %s; there will be no rates over them", language, name, split
+                "%s: no %s question in split %s; there will be no rates over them", asked.task, name, asked.split
             )
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
-        if subset in (name, "both"):
+        if asked.subset in (name, "both"):
             sampled |= len(sample) < len(ids)
-            chosen[name] = [(query_id, topics[query_id]) for query_id in sample]
-            judged[name] = _judged(_path(language, f"qrels/{split}.{name}.tsv", mirror), seen)
+            chosen[name] = {id: topics[id] for id in sample}
+            judged[name] = _judged(asked.locate(f"qrels/{asked.split}.{name}.tsv", mirror), seen)
             seen["questions without judgements"] += len(topics.keys() - judged[name].keys())
             seen["judged questions that the topics lack"] += len(judged[name].keys() - topics.keys())
     return chosen, judged, sampled
@@ -236,34 +234,25 @@ def published_questions() -> dict[str, dict[str, int]]:
     }
 
 
-def _not_comparable(
-    language: str,
-    split: str,
-    limit: int | None,
-    seed: int,
-    max_tokens: int,
-    tokenizer: str | None,
-    kept: dict[str, int],
-    sampled: bool,
-) -> list[str]:
+def _not_comparable(asked: _Asked, kept: dict[str, int], sampled: bool) -> list[str]:
     reasons = []
-    if split != PAPER_SPLIT:
-        reasons.append(f"split {split}, where the paper has {PAPER_SPLIT}")
+    limit, tokenizer = asked.max_samples, asked.passage_tokenizer
+    if asked.split != PAPER_SPLIT:
+        reasons.append(f"split {asked.split}, where the paper has {PAPER_SPLIT}")
     if limit != PAPER_SAMPLE:
         reasons.append(f"max_samples {'all' if limit is None else limit}, where the paper has {PAPER_SAMPLE} a subset")
-    elif split == PAPER_SPLIT:
-        published = published_questions().get(language, {})
+    elif asked.split == PAPER_SPLIT:
+        published = published_questions().get(asked.language, {})
         reasons += [
             f"{number} of {published[name]} {name.replace('_', '-')} questions"
             for name, number in kept.items()
             if number < published.get(name, 0)
         ]
-    if sampled and seed != PAPER_SEED:
-        reasons.append(f"another sample (seed {seed}, where the paper has {PAPER_SEED})")
-    if tokenizer or max_tokens != PAPER_WORDS:
-        reasons.append(
-            f"passages cut at {max_tokens} {'tokens' if tokenizer else 'words'}, by default at {PAPER_WORDS} words"
-        )
+    if sampled and asked.seed != PAPER_SEED:
+        reasons.append(f"another sample (seed {asked.seed}, where the paper has {PAPER_SEED})")
+    if tokenizer or asked.max_passage_tokens != PAPER_WORDS:
+        unit = "tokens" if tokenizer else "words"
+        reasons.append(f"passages cut at {asked.max_passage_tokens} {unit}, by default at {PAPER_WORDS} words")
     return reasons
 
 
@@ -318,13 +307,13 @@ def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> tuple[dict[str,
 def _rows(
     language: str,
     subset: str,
-    queries: Iterable[tuple[str, str]],
-    judged: dict[str, list[str]],
-    corpus: dict[str, tuple[str, str]],
+    queries: Mapping[str, str],
+    judged: Mapping[str, list[str]],
+    corpus: Mapping[str, tuple[str, str]],
     cut: Callable[[str], str],
     seen: Counter[str],
-) -> Iterable[dict[str, Any]]:
-    for query_id, query in queries:
+) -> Iterator[dict[str, Any]]:
+    for query_id, query in queries.items():
         docids = [docid for docid in judged.get(query_id, ()) if docid in corpus]
         seen["passages missing from the corpus"] += len(judged.get(query_id, ())) - len(docids)
         if len(docids) != PASSAGES:
@@ -365,10 +354,3 @@ def _cutter(limit: int, tokenizer: str | None) -> Callable[[str], str]:
         return text if len(encoded) <= limit else str(encoder.decode(encoded[:limit]))
 
     return cut
-
-
-def _report(task: str, split: str, found: dict[str, int], seen: Counter[str]) -> None:
-    log.info("%s: %s questions of split %s", task, " + ".join(f"{n} {name}" for name, n in found.items()), split)
-    survived: Sequence[str] = [f"{number} {what}" for what, number in seen.items() if number]
-    if survived:
-        log.warning("%s: %s", task, "; ".join(survived))

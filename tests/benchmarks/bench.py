@@ -216,14 +216,14 @@ def _vectors(folder: Path) -> Any:
     """As many vectors as the public corpus has passages: random ones of length 1, stored as the retrievers store theirs."""
     import numpy as np
 
-    from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Vectors
+    from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, open_vectors
 
     def encode(starts: Any) -> Iterator[Any]:
         for start in starts:
             rows = np.random.default_rng(start).standard_normal((min(BLOCK, PUBLIC_PASSAGES - start), 384), np.float32)
             yield rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    return Vectors.open(folder, {}, PUBLIC_PASSAGES, encode, {})
+    return open_vectors(folder, {}, PUBLIC_PASSAGES, encode, {})
 
 
 def _dense_search(folder: Path) -> None:
@@ -232,10 +232,10 @@ def _dense_search(folder: Path) -> None:
     from lm_eval_tasks.clapnq.retrieval.vectors import best_rows
 
     vectors = _vectors(folder)
-    stored = sum(block.nbytes for block in vectors.blocks)
+    stored = sum(block.nbytes for block in vectors)
     questions = np.random.default_rng(1).standard_normal((600, 384), np.float32)
     with timed() as seconds:
-        rows, _ = best_rows(vectors.blocks, questions, 10)
+        rows, _ = best_rows(vectors, questions, 10)
     assert rows.shape == (600, 10)
     report(f"dense search, 600 questions, {PUBLIC_PASSAGES:,} x 384", f"{seconds[0]:.1f} s", "<= 20 s on two cores")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - stored

@@ -34,7 +34,7 @@ from lm_eval_tasks.data.tables import check_readable, read_csv, read_json_lines,
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.language_tags import code_of
 from lm_eval_tasks.making import steps
-from lm_eval_tasks.making.articles import read_rows
+from lm_eval_tasks.making.dataset import read_rows
 from lm_eval_tasks.mfava.detection import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.html_text import read_page

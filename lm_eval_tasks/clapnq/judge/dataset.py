@@ -1,20 +1,23 @@
-"""Documents of ``clapnq_judge`` and ``clapnq_judge_pairs``: what a judge is asked."""
+"""Documents of ``clapnq_judge`` and ``clapnq_judge_pairs``: what a judge is asked, of the answers in logged samples."""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.clapnq.judge.answers import REFERENCE, Answered, System, read_reference, read_systems
 from lm_eval_tasks.data import provenance
+from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition import metadata
 
 if TYPE_CHECKING:
@@ -25,7 +28,9 @@ __all__ = ["load_pairs", "load_ratings", "quote"]
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
+REFERENCE = "reference"  # the system that gives the gold answers
 _OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
+_COLUMNS = ("id", "question", "answerable", "passages", "answers")
 
 
 def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: Any) -> dict[str, Dataset]:
@@ -46,11 +51,11 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, RATINGS)
     metadata.flag("judge_reference", judge_reference, RATINGS)
-    systems = read_systems(_places(samples, RATINGS), RATINGS)
+    systems = _read_systems(samples, RATINGS)
     if len(systems) > 1:
-        files = "\n  ".join(system.file for system in systems)
+        files = "\n  ".join(str(system.file) for system in systems)
         raise UsageError(f"{RATINGS} rates one run; say which of these with --metadata samples=FILE:\n  {files}")
-    system = read_reference(systems) if judge_reference else systems[0]
+    system = _reference(systems) if judge_reference else systems[0]
     if not system.answers:
         raise UsageError(f"{RATINGS}: none of the questions in {systems[0].file} has a gold answer")
     rows = [
@@ -62,15 +67,14 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
             "answer": answered.answer,
             "quoted": {
                 "question": quote(answered.question),
-                "passages": [_passage(passage) for passage in answered.passages],
+                "passages": answered.passages,
                 "answer": quote(answered.answer),
             },
         }
         for answered in system.answers.values()
         for aspect in ASPECTS
     ]
-    record = _record(systems, {"judge_reference": judge_reference}, {"ratings": len(rows)})
-    return {"evaluation": provenance.documents_of(rows, record)}
+    return _documents(rows, systems, {"judge_reference": judge_reference}, {"ratings": len(rows)})
 
 
 def load_pairs(
@@ -85,7 +89,8 @@ def load_pairs(
 
     Args:
         samples: a folder that holds the runs, or a list of files and folders.
-        judge_names: what to call the runs, a list.
+        judge_names: what to call the runs, a list. Default: their folder (the model), or, where two share it, what
+            differs in path and task.
         judge_reference: the gold answers take part as a system of their own.
         judge_orders: 2: every pair is shown in both orders; 1: in one, each order for half of the questions.
         judge_seed: decides the order of questions, and which order of a pair comes first (or at all).
@@ -107,88 +112,221 @@ def load_pairs(
     metadata.flag("judge_reference", judge_reference, PAIRS)
     if judge_names is not None and not isinstance(judge_names, (list, tuple)):
         raise UsageError(f"{PAIRS}: judge_names must be a list, as in judge_names=['one','other'], got {judge_names!r}")
-    systems = read_systems(_places(samples, PAIRS), PAIRS, judge_names)
-    if judge_reference:
-        systems.append(read_reference(systems))
+    runs = _read_systems(samples, PAIRS, judge_names)
+    systems = [*runs, _reference(runs)] if judge_reference else runs
     if len(systems) < 2:
         raise UsageError(
             f"{PAIRS}: only one run in {systems[0].file}; name two or more, samples=['one','other'], or add "
             f"judge_reference=true to compare it with the gold answers"
         )
+    names = [system.name for system in systems]
     common = [id for id in systems[0].answers if all(id in system.answers for system in systems)]
     if not common:
-        raise UsageError(f"{PAIRS}: no question was answered by all of {', '.join(system.name for system in systems)}")
-    every = {id for system in systems for id in system.answers}
-    if len(every) > len(common):
-        log.warning("%s: %d questions that not all runs answered are left out", PAIRS, len(every) - len(common))
-    log.info("%s: %d questions, %s", PAIRS, len(common), " against ".join(system.name for system in systems))
-    rows = list(_pairs(systems, common, judge_orders, judge_seed))
+        raise UsageError(f"{PAIRS}: no question was answered by all of {', '.join(names)}")
+    lacking = len({id for system in systems for id in system.answers}) - len(common)
+    if lacking:
+        log.warning("%s: %d questions that not all runs answered are left out", PAIRS, lacking)
+    log.info("%s: %d questions, %s", PAIRS, len(common), " against ".join(names))
+    rows = [
+        {
+            "id": id,
+            "query_id": f"{id}/{first.name}/{second.name}",
+            "first": first.name,
+            "second": second.name,
+            "systems": names,
+            "quoted": {
+                "question": quote(first.answers[id].question),
+                "passages": list(
+                    dict.fromkeys(
+                        passage
+                        for system in (first, second)
+                        if system.name != REFERENCE
+                        for passage in system.answers[id].passages
+                    )
+                ),
+                "first": quote(first.answers[id].answer),
+                "second": quote(second.answers[id].answer),
+            },
+        }
+        for id, first, second in _shown(systems, common, judge_orders, judge_seed)
+    ]
     options = {
-        "judge_names": [system.name for system in systems if system.name != REFERENCE],
+        "judge_names": [run.name for run in runs],
         "judge_reference": judge_reference,
         "judge_orders": judge_orders,
         "judge_seed": judge_seed,
     }
-    left_out = {"questions that not all runs answered": len(every) - len(common)}
-    record = _record(systems, options, {"questions": len(common), "pairs": len(rows)}, left_out)
+    left_out = {"questions that not all runs answered": lacking} if lacking else {}
+    return _documents(rows, runs, options, {"questions": len(common), "pairs": len(rows)}, left_out)
+
+
+def _documents(
+    rows: list[dict[str, Any]],
+    runs: Sequence[System],
+    options: dict[str, Any],
+    kept: dict[str, int],
+    left_out: dict[str, int] | None = None,
+) -> dict[str, Dataset]:
+    files = [{**provenance.local_file("samples", run.file, run.place), "system": run.name} for run in runs]
+    record = provenance.Record("samples", local_files=files, options=options, kept=kept, left_out=left_out or {})
     return {"evaluation": provenance.documents_of(rows, record)}
 
 
-def _record(
-    systems: Sequence[System], options: dict[str, Any], kept: dict[str, int], left_out: dict[str, int] | None = None
-) -> provenance.Record:
-    """What is judged, and the samples it was read from."""
-    files = [
-        {**provenance.local_file("samples", Path(system.file), Path(system.place)), "system": system.name}
-        for system in systems
-        if system.file
-    ]
-    dropped = {what: number for what, number in (left_out or {}).items() if number}
-    return provenance.Record("samples", local_files=files, options=options, kept=kept, left_out=dropped)
-
-
-def _pairs(systems: Sequence[System], questions: Sequence[str], orders: int, seed: int) -> Iterator[dict[str, Any]]:
-    chance = random.Random(seed)  # noqa: S311 (an order of questions, no secret)
-    shuffled = chance.sample(list(questions), len(questions))
-    names = [system.name for system in systems]
+def _shown(
+    systems: Sequence[System], questions: Sequence[str], orders: int, seed: int
+) -> Iterator[tuple[str, System, System]]:
+    """Question, and which two systems are shown as A and B."""
+    shuffled = random.Random(seed).sample(list(questions), len(questions))  # noqa: S311 (an order, no secret)
     for number, id in enumerate(shuffled):
         # Over the shuffled questions the orders take turns, and with them which pair starts with which.
         for pair_number, (one, other) in enumerate(combinations(systems, 2)):
             shown = (one, other) if (number + pair_number) % 2 == 0 else (other, one)
             for first, second in (shown, shown[::-1])[:orders]:
-                yield _pair(first.name, second.name, first.answers[id], second.answers[id], names)
+                yield id, first, second
 
 
-def _pair(first: str, second: str, one: Answered, other: Answered, systems: list[str]) -> dict[str, Any]:
-    read = [answered.passages for name, answered in ((first, one), (second, other)) if name != REFERENCE]
-    passages = list(dict.fromkeys(_passage(passage) for passages in read for passage in passages))
-    return {
-        "id": one.id,
-        "query_id": f"{one.id}/{first}/{second}",
-        "first": first,
-        "second": second,
-        "systems": systems,
-        "quoted": {
-            "question": quote(one.question),
-            "passages": passages,
-            "first": quote(one.answer),
-            "second": quote(other.answer),
-        },
-    }
+# ----------------------------------------------------------------------------------------------------- the answers to judge
 
 
-def _passage(passage: dict[str, str]) -> str:
-    return quote(f"{passage['title']}\n{passage['text']}")
+class Answered(NamedTuple):
+    """A question as it was asked, with quoted passages, and the answer; ``gold`` is the first gold answer, or empty."""
+
+    id: str
+    question: str
+    passages: list[str]
+    gold: str
+    answer: str
 
 
-def _places(samples: Any, task: str) -> list[str]:
+class System(NamedTuple):
+    """A run whose answers are judged.
+
+    Attributes:
+        name: in metrics and documents.
+        file: where its answers were read.
+        place: what was named, the file or a folder above it.
+        answers: its answers to answerable questions, by question id (the paper rates no others).
+    """
+
+    name: str
+    file: Path
+    place: Path
+    answers: dict[str, Answered]
+
+
+def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -> list[System]:
+    """Every run of a CLAPnq task in samples files or folders; of a folder, the newest file of each task counts."""
     if not samples:
         raise UsageError(
             f"{task} judges the answers of an earlier run: --metadata samples=PATH, what `lm_eval --tasks clapnq_... "
             f"--log_samples --output_path PATH` wrote"
         )
-    return [str(place) for place in samples] if isinstance(samples, (list, tuple)) else [str(samples)]
+    files: list[tuple[Path, str]] = []
+    named: list[Path] = []
+    for place in samples if isinstance(samples, (list, tuple)) else [samples]:
+        path = Path(str(place)).expanduser()
+        if not path.exists():
+            raise MissingSource(
+                f"{task}: {path.resolve()} does not exist (--metadata samples=PATH: a samples file or folder)"
+            )
+        found = [(file, of) for tasks in samples_files(path).values() for of, file in tasks.items()]
+        clapnq = [(file, of) for file, of in found if of.startswith(("clapnq_gold", "clapnq_rag"))]
+        if not clapnq:
+            raise CorruptSource(
+                f"{task}: {path.resolve()} holds samples of {', '.join(sorted({of for _, of in found}))}; what is "
+                f"judged here are answers of clapnq_gold* and clapnq_rag* tasks"
+            )
+        if len(clapnq) < len(found):
+            log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(found) - len(clapnq))
+        files += clapnq
+        named += [path] * len(clapnq)
+    systems = [
+        System(name, file, place, _answers(file, task))
+        for name, (file, _), place in zip(_names(files, names, task), files, named, strict=True)
+    ]
+    for system in systems:
+        log.info("%s: %s: %d answers of %s", task, system.name, len(system.answers), system.file)
+    return systems
 
+
+def _reference(systems: Sequence[System]) -> System:
+    """The gold answers to the questions of some runs, as one more system; questions without one are left out."""
+    asked = [answered for system in systems for answered in system.answers.values() if answered.gold]
+    gold = {answered.id: answered._replace(answer=answered.gold) for answered in asked}
+    return System(REFERENCE, Path(), Path(), gold)
+
+
+def _answers(file: Path, task: str) -> dict[str, Answered]:
+    answers: dict[str, Answered] = {}
+    unanswerable = 0
+    for sample in read_samples(file):
+        doc = sample["doc"]
+        missing = [column for column in _COLUMNS if column not in doc]
+        if missing:
+            raise CorruptSource(
+                f"{task}: {file}: a document has no {', '.join(missing)}; it is none of {task_of(file)}"
+            )
+        id = str(doc["id"])
+        if doc["answerable"] is False:
+            unanswerable += 1
+            continue
+        if id in answers:
+            raise CorruptSource(f"{task}: {file}: two documents have the id {id!r}")
+        try:
+            gold = next(iter(doc["answers"]), "")
+            texts = [doc["question"], gold, *(p[part] for p in doc["passages"] for part in ("title", "text"))]
+            if doc["answerable"] is not True or not all(isinstance(text, str) for text in texts):
+                raise TypeError("answerable must be true or false, questions, passages and answers must be texts")
+        except (KeyError, TypeError) as error:
+            raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document ({error!r})") from error
+        passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
+        answers[id] = Answered(id, doc["question"], passages, gold, final_answer(sample["resps"][0][0]))
+    if not answers:
+        raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
+    if unanswerable:
+        log.info("%s: %s: %d unanswerable questions are not judged", task, file, unanswerable)
+    return answers
+
+
+def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
+    """What the runs of some files and tasks are called in metrics."""
+    listed = ", ".join(str(file) for file, _ in files)
+    candidates = (
+        [list(map(str, given))] if given is not None else [[f.parent.name for f, _ in files], _differing(files)]
+    )
+    for names in candidates:
+        fitting = [re.sub(r"[^\w.-]+", "_", name) for name in names]
+        if len(fitting) == len(files) and _are_usable(fitting):
+            return fitting
+    if given is not None:
+        raise UsageError(
+            f"{task}: judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or "
+            f"ending in _stderr, for {listed}"
+        )
+    raise UsageError(
+        f"{task}: the runs cannot be told apart by folder and task ({listed}); say judge_names=['one','other']"
+    )
+
+
+def _differing(files: Sequence[tuple[Path, str]]) -> list[str]:
+    """The path of each run below the folder that holds all, and its task, without what is the same for all."""
+    folders = [file.parent.resolve() for file, _ in files]
+    above = Path(os.path.commonpath(folders))
+    places = [".".join(folder.relative_to(above).parts) or above.name for folder in folders]
+    tasks = [of for _, of in files]
+    if len(set(places)) == 1:
+        return tasks
+    if len(set(tasks)) == 1 and _are_usable(places):
+        return places
+    return [f"{place}.{of}" for place, of in zip(places, tasks, strict=True)]
+
+
+def _are_usable(names: Sequence[str]) -> bool:
+    """Whether metrics can be named after systems of these names."""
+    return len({*names, REFERENCE}) == len(names) + 1 and not any(name.endswith("_stderr") for name in names)
+
+
+# ----------------------------------------------------------------------------------------------------------------- quoting
 
 # <|im_end|>, </s>, <start_of_turn>, <｜User｜>, ◁think▷, [INST], [gMASK], [|endofturn|], ]~b]: a bracket that touches what
 # follows, also in full width, which some tokenizers make plain. [1] is none.
@@ -207,11 +345,7 @@ def quote(text: str) -> str:
     An empty text is one empty quoted line.
     """
     lines = text.splitlines() or [""]
-    return "\n".join(f"> {_OPENING.sub(_apart, _visible(line))}".rstrip() for line in lines)
-
-
-def _apart(match: re.Match[str]) -> str:
-    return f"{match[0]} "
+    return "\n".join(f"> {_OPENING.sub(lambda match: f'{match[0]} ', _visible(line))}".rstrip() for line in lines)
 
 
 def _visible(line: str) -> str:

@@ -1,40 +1,180 @@
-"""Retrievers of CLAPnq: each ranks the passages of a corpus for questions. One file a retriever."""
+"""Retrievers of CLAPnq: each ranks the passages of a corpus for questions. One file a retriever of ours.
 
-from collections.abc import Mapping
-from typing import Any
+Other packages offer theirs with entry points of the group ``lm_eval_grounded.retrievers``. The README of CLAPnq has the
+contract of such an entry point; what it returns is checked.
+"""
 
-from lm_eval_tasks.clapnq.retrieval.hybrid import halves
-from lm_eval_tasks.clapnq.retrieval.loading import OF_OTHERS, OPTIONS, RETRIEVERS, Option, names, open_retriever
-from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever, check_depth
+from __future__ import annotations
 
-__all__ = [
-    "OPTIONS",
-    "RETRIEVERS",
-    "Option",
-    "Question",
-    "Ranking",
-    "Retriever",
-    "check_depth",
-    "halves",
-    "names",
-    "open_retriever",
-    "refuse_unfitting",
-]
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from custom_metrics.usage import entry_points
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.definition import metadata
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.clapnq.corpus import Corpus
+
+__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "halves", "names", "open_retriever"]
+
+Ranking = list[tuple[str, float]]
+"""Ids of passages with their scores, best first."""
+
+
+class Question(NamedTuple):
+    """A question to search for. A run file knows it by its id."""
+
+    id: str
+    text: str
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Ranks passages."""
+
+    name: str
+
+    def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
+        """For each question the k best passages, k being at most their number; fewer only where a run file holds fewer."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the rankings depend on: parameters, model, revision, file. It goes into the results."""
+        ...
+
+
+RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run", "hybrid")
+"""Ours; each has tasks of its own."""
+_OF_OTHERS = "those of other packages"  # stands for every retriever that another package offers
+_DENSE = ("minilm", "bge", "e5", "dense")
+
+
+class Option(NamedTuple):
+    """An option of retrievers, for ``--metadata`` and the command line: which retrievers have it, and what it means."""
+
+    of: tuple[str, ...]
+    means: str
+
+
+OPTIONS: dict[str, Option] = {
+    "bm25_split": Option(
+        ("bm25",), "true: split passages of over 512 words (stride 256), the best part counts, as in the paper"
+    ),
+    "minilm": Option(("minilm",), "folder of the model's files (default: the Hugging Face hub and its cache)"),
+    "bge": Option(("bge",), "the same"),
+    "e5": Option(("e5",), "the same"),
+    "encoder": Option(("dense",), "a sentence-transformers model, by name or folder"),
+    "encoder_revision": Option(("dense",), "branch, tag or commit of the model"),
+    "query_prefix": Option(("dense",), "what stands before a question (default: what the model's configuration says)"),
+    "passage_prefix": Option(("dense",), "what stands before a passage (default: what the model's configuration says)"),
+    "encoder_device": Option(
+        _DENSE, "cpu, cuda:0, or several: cuda:0+cuda:1 (default: every GPU with 4 GB free, else cpu)"
+    ),
+    "encoder_batch_size": Option(_DENSE, "texts at a time (default 64)"),
+    "run": Option(("run",), "a TREC run file"),
+    "hybrid": Option(("hybrid",), "the two retrievers to fuse, the better one first (default minilm+bm25)"),
+    "retriever_args": Option((_OF_OTHERS,), "options of that retriever: name=value;name=value, or JSON"),
+}
+
+
+def names() -> list[str]:
+    """Every retriever that is installed, sorted."""
+    return entry_points.names(entry_points.RETRIEVERS)
+
+
+def halves(options: Mapping[str, Any]) -> list[str]:
+    """The two retrievers that a hybrid fuses.
+
+    Raises:
+        ValueError: two different ones are not what the option names.
+    """
+    named = str(options.get("hybrid") or "minilm+bm25").split("+")
+    if len(named) != 2 or len(set(named)) != 2 or "hybrid" in named:
+        raise UsageError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(named)!r}")
+    return named
 
 
 def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
     """Refuse options that are none of a retriever's.
 
-    Args:
-        name: of the retriever.
-        options: keys of :data:`OPTIONS`.
-        who: the command or task, for messages.
-
     Raises:
-        ValueError: there is one; the message says whose it is.
+        ValueError: there is one; the message, of the command `who`, says whose it is.
     """
     named = (name, *(halves(options) if name == "hybrid" else ()))
-    owners = {each if each in RETRIEVERS else OF_OTHERS for each in named}
+    owners = {each if each in RETRIEVERS else _OF_OTHERS for each in named}
     for option in options:
         if not owners & {*OPTIONS[option].of}:
             raise ValueError(f"{who}: option {option} is for {', '.join(OPTIONS[option].of)}, not for {name}")
+
+
+def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None = None) -> Retriever:
+    """The retriever of that name over a corpus.
+
+    Args:
+        name: one of :func:`names`.
+        corpus: what is searched.
+        options: keys of :data:`OPTIONS`; those of other retrievers are ignored.
+
+    Raises:
+        ValueError: there is none of that name (the message lists them), its options do not fit, or it is no retriever.
+        MissingSource, CorruptSource: a model or file it needs is not to be had, or damaged.
+    """
+    offer = entry_points.find(entry_points.RETRIEVERS, name)
+    if offer is None:
+        raise UsageError(f"clapnq: unknown retriever {name!r}; known are {', '.join(names())}")
+    opens, given = entry_points.load(offer), options or {}
+    if offer.ours:
+        ours: Retriever = opens(corpus, given)
+        return ours
+    own = metadata.pairs("retriever_args", given.get("retriever_args"), "clapnq")
+    try:
+        made = opens(corpus, own)
+    except (TypeError, ValueError, ImportError, OSError) as error:
+        raise UsageError(f"clapnq: retriever {name}: {error}") from error
+    if not isinstance(made, Retriever):
+        raise UsageError(
+            f"clapnq: retriever {name}: {offer} makes a {type(made).__name__}; a retriever has name, search and "
+            f"describe (lm_eval_tasks.clapnq.retrieval.Retriever)"
+        )
+    return _Checked(made, name, offer.package, corpus)
+
+
+class _Checked:
+    """A retriever of another package whose rankings and description are checked before they are used."""
+
+    def __init__(self, retriever: Retriever, name: str, package: str, corpus: Corpus) -> None:
+        self.name = name
+        self._retriever = retriever
+        self._package = package
+        self._known = frozenset(corpus.ids)
+
+    def describe(self) -> dict[str, Any]:
+        """The retriever's own description, its name and its package."""
+        described = {**self._retriever.describe(), "retriever": self.name, "package": self._package}
+        try:
+            json.dumps(described, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise self._wrong(f"describe() gives what is no JSON ({error})") from error
+        return described
+
+    def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
+        """Its rankings."""
+        rankings = [[(id, float(score)) for id, score in found] for found in self._retriever.search(questions, k)]
+        if len(rankings) != len(questions):
+            raise self._wrong(f"{len(rankings)} rankings for {len(questions)} questions")
+        for question, ranking in zip(questions, rankings, strict=True):
+            ids, scores = [id for id, _ in ranking], [score for _, score in ranking]
+            unknown = [id for id in ids if id not in self._known]
+            if unknown:
+                raise self._wrong(f"question {question.id}: passage {unknown[0]!r} is not in the corpus")
+            if len(ids) > k or len(set(ids)) != len(ids):
+                raise self._wrong(f"question {question.id}: more than k={k} passages, or one of them twice")
+            if not all(map(math.isfinite, scores)) or scores != sorted(scores, reverse=True):
+                raise self._wrong(f"question {question.id}: scores are not finite, or rise")
+        return rankings
+
+    def _wrong(self, what: str) -> UsageError:
+        return UsageError(f"clapnq: retriever {self.name} of {self._package}: {what}")

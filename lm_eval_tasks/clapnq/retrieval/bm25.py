@@ -10,21 +10,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.retrieval.best import best_of
-from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking
+from lm_eval_tasks.clapnq.retrieval.vectors import best_of
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import whole_folder
 from lm_eval_tasks.definition import metadata
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["BM25", "bm25", "parts_of"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -74,19 +70,15 @@ class BM25:
         return {"retriever": self.name, **PARAMETERS, "library": f"bm25s {bm25s.__version__}", "split": split}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """For each question the ids of the k best passages with their scores, best first.
-
-        Raises:
-            ValueError: k is larger than the corpus.
-        """
+        """For each question the ids of the k best passages with their scores, best first."""
         import bm25s
 
-        check_depth(k, len(self._ids))
-        texts = [question.text for question in questions]
-        if not texts:
+        if not questions:
             return []
+        texts = [question.text for question in questions]
         words = bm25s.tokenize(texts, **_TOKENS, return_ids=False, show_progress=False)
-        with ThreadPoolExecutor(_threads()) as pool:  # numpy does the work and lets go of the interpreter
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        with ThreadPoolExecutor(min(processors, 8)) as pool:  # numpy does the work and lets go of the interpreter
             return list(pool.map(partial(self._rank, k=k), words))
 
     def _rank(self, words: list[str], k: int) -> Ranking:
@@ -104,12 +96,6 @@ class BM25:
 def bm25(corpus: Corpus, options: Mapping[str, Any]) -> BM25:
     """BM25 as the options want it."""
     return BM25(corpus, split=metadata.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
-
-
-def _threads() -> int:
-    """Processors that this process may use, at most eight."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(allowed, 8)
 
 
 def _build(corpus: Corpus, folder: Path, split: bool) -> None:
@@ -137,7 +123,7 @@ def _token_ids(corpus: Corpus, tokenizer: Any, split: bool, passage_of: list[int
             end = min(start + _BLOCK, len(corpus))
             block = corpus.contents(start, end)
             if split:
-                numbered = [(start + row, part) for row in range(end - start) for part in parts_of(corpus[start + row])]
+                numbered = [(row, part) for row in range(start, end) for part in parts_of(corpus[row])]
                 passage_of += [row for row, _ in numbered]
                 block = [part for _, part in numbered]
             for passage in tokenizer.tokenize(block, update_vocab=True, return_as="ids", show_progress=False):

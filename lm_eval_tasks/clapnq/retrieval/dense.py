@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking
 from lm_eval_tasks.clapnq.retrieval import encoder as encoders
-from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
-from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, Vectors, best_rows
+from lm_eval_tasks.clapnq.retrieval.vectors import BLOCK, Floats, best_rows, open_vectors
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.definition import metadata
-
-__all__ = ["Dense", "bge", "dense", "e5", "minilm"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -28,7 +27,7 @@ _BATCH = 64
 class Dense:
     """Ranking by the similarity of vectors; see the module."""
 
-    def __init__(self, corpus: Corpus, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, corpus: Corpus, options: Mapping[str, Any]) -> None:
         self.name = name
         encoder = encoders.named(name, options)
         self._batch_size = metadata.positive("encoder_batch_size", options.get("encoder_batch_size", _BATCH), "clapnq")
@@ -36,9 +35,10 @@ class Dense:
         self._devices = _devices(options.get("encoder_device"))
         self._model = encoders.load(encoder, folder, self._devices[0])
         self._normalised = str(self._model.similarity_fn_name) == "cosine"
-        own = self._model.prompts or {}
-        self._query_prefix = _prefix(encoder.query_prefix, own.get("query"))
-        self._passage_prefix = _prefix(encoder.passage_prefix, own.get("document") or own.get("passage"))
+        prompts = self._model.prompts or {}
+        of_passages = prompts.get("document") or prompts.get("passage")
+        self._query_prefix = encoder.query_prefix if encoder.query_prefix is not None else prompts.get("query") or ""
+        self._passage_prefix = encoder.passage_prefix if encoder.passage_prefix is not None else of_passages or ""
         self._ids = corpus.ids
         self._of = {
             "weights": weights,
@@ -50,7 +50,7 @@ class Dense:
         revision = encoder.revision if encoder.folder else folder.name  # the hub's cache: snapshots/<commit>
         self._called = {"model": encoder.repository, "revision": revision}
         log.info("clapnq: %s: %s on %s", name, folder, " and ".join(self._devices))
-        self._vectors = Vectors.open(
+        self._blocks = open_vectors(
             sources.cache_folder() / "vectors",
             self._of,
             len(corpus),
@@ -63,16 +63,11 @@ class Dense:
         return {"retriever": self.name, **self._called, **self._of, "query_prefix": self._query_prefix}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """For each question the ids of the k best passages with their similarities, best first.
-
-        Raises:
-            ValueError: k is larger than the corpus.
-        """
-        check_depth(k, len(self._ids))
+        """For each question the ids of the k best passages with their similarities, best first."""
         if not questions:
             return []
         asked = self._embed([question.text for question in questions], self._query_prefix)
-        rows, scores = best_rows(self._vectors.blocks, asked, k, self._devices[0])
+        rows, scores = best_rows(self._blocks, asked, k, self._devices[0])
         return [
             [(self._ids[row], float(score)) for row, score in zip(*ranked, strict=True)]
             for ranked in zip(rows, scores, strict=True)
@@ -116,28 +111,7 @@ class Dense:
                 self._model.to(self._devices[0])  # the pool has moved the model to the CPU
 
 
-def minilm(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
-    """The paper's MiniLM."""
-    return Dense(corpus, "minilm", options)
-
-
-def bge(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
-    """The paper's BGE."""
-    return Dense(corpus, "bge", options)
-
-
-def e5(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
-    """The paper's E5."""
-    return Dense(corpus, "e5", options)
-
-
-def dense(corpus: Corpus, options: Mapping[str, Any]) -> Dense:
-    """The model that the options name."""
-    return Dense(corpus, "dense", options)
-
-
-def _prefix(said: str | None, of_model: str | None) -> str:
-    return (of_model or "") if said is None else said
+minilm, bge, e5, dense = (partial(Dense, name) for name in ("minilm", "bge", "e5", "dense"))
 
 
 def _devices(named: Any) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.digests import sha256_of
 
-__all__ = ["Encoder", "encoders", "load", "named", "weights_of"]
-
 # What a model is made of, for sentence-transformers: no pickled weights, none for other runtimes.
 _FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _OTHER_RUNTIMES = ("onnx/", "openvino/")
@@ -60,40 +58,33 @@ def named(name: str, options: Mapping[str, Any]) -> Encoder:
         ValueError: ``dense`` without a model.
         MissingSource: a folder was named that does not exist.
     """
-    if name in encoders():
-        known = encoders()[name]
-        place = options.get(name)
-        return known if not place else replace(known, folder=_folder(name, place))
-    place = options.get("encoder")
+    known = encoders().get(name)
+    option = name if known else "encoder"
+    place = str(options.get(option) or "")
     if not place:
+        if known:
+            return known
         raise UsageError(
             f"clapnq: retriever {name} needs a model: encoder=OWNER/NAME (or a folder), and where the model "
             f"wants them query_prefix='...' passage_prefix='...'"
         )
-    folder = Path(str(place)).expanduser()
+    folder = Path(place).expanduser()
+    on_hub = known is None and not folder.is_absolute() and not place.startswith(".") and place.count("/") <= 1
     local = folder.is_dir()
-    if not local and (folder.is_absolute() or str(place).startswith(".") or str(place).count("/") > 1):
-        _folder("encoder", place)  # no name of the hub
+    if not local and not on_hub:
+        raise sources.MissingSource(
+            f"{folder.resolve()}: no such folder ({option}=DIR names the folder of that model's files)"
+        )
+    if known:
+        return replace(known, folder=folder)
+    given = {key: str(value) for key, value in options.items() if value is not None}
     return Encoder(
-        folder.resolve().name if local else str(place),
-        revision=None if local else _text(options.get("encoder_revision")),
-        query_prefix=_text(options.get("query_prefix")),
-        passage_prefix=_text(options.get("passage_prefix")),
+        folder.resolve().name if local else place,
+        revision=None if local else given.get("encoder_revision"),
+        query_prefix=given.get("query_prefix"),
+        passage_prefix=given.get("passage_prefix"),
         folder=folder if local else None,
     )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _folder(name: str, place: Any) -> Path:
-    folder = Path(str(place)).expanduser()
-    if not folder.is_dir():
-        raise sources.MissingSource(
-            f"{folder.resolve()}: no such folder ({name}=DIR names the folder of that model's files)"
-        )
-    return folder
 
 
 def weights_of(encoder: Encoder) -> tuple[Path, str]:
@@ -133,14 +124,10 @@ def weights_of(encoder: Encoder) -> tuple[Path, str]:
 def _from_hub(encoder: Encoder) -> Path:
     from huggingface_hub import snapshot_download
 
+    others = [f"{folder}*" for folder in _OTHER_RUNTIMES]
     try:
-        return Path(
-            snapshot_download(
-                encoder.repository,
-                revision=encoder.revision,
-                allow_patterns=list(_FILES),
-                ignore_patterns=[f"{folder}*" for folder in _OTHER_RUNTIMES],
-            )
+        place = snapshot_download(
+            encoder.repository, revision=encoder.revision, allow_patterns=list(_FILES), ignore_patterns=others
         )
     except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such name
         why = (str(error).splitlines() or [type(error).__name__])[0]
@@ -150,6 +137,7 @@ def _from_hub(encoder: Encoder) -> Path:
             f"With internet, `{_download(encoder)}` fetches it; for a cluster without, copy DIR there and say "
             f"{option}=DIR."
         ) from error
+    return Path(place)
 
 
 def _download(encoder: Encoder) -> str:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.clapnq.retrieval.loading import open_retriever
-from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, Retriever
-
-if TYPE_CHECKING:
-    from lm_eval_tasks.clapnq.corpus import Corpus
-
-__all__ = ["Hybrid", "fuse", "halves", "hybrid"]
+from lm_eval_tasks.clapnq.corpus import Corpus
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking, Retriever, halves, open_retriever
 
 CONSTANT = 1
 """The constant of the fusion, which damps the first ranks. The usual 60 was chosen for many systems and many relevant
@@ -33,18 +27,6 @@ def fuse(first: Sequence[str], second: Sequence[str], constant: int = CONSTANT) 
     return sorted(scores.items(), key=lambda scored: -scored[1])
 
 
-def halves(options: Mapping[str, Any]) -> list[str]:
-    """The two retrievers that a hybrid fuses.
-
-    Raises:
-        ValueError: two different ones are not what the option names.
-    """
-    names = str(options.get("hybrid") or "minilm+bm25").split("+")
-    if len(names) != 2 or len(set(names)) != 2 or "hybrid" in names:
-        raise UsageError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(names)!r}")
-    return names
-
-
 class Hybrid:
     """The fusion of any two retrievers; of equal ranks, the first one's counts."""
 
@@ -56,30 +38,24 @@ class Hybrid:
 
     def describe(self) -> dict[str, Any]:
         """Its halves, the constant and the depth."""
-        halves = [half.describe() for half in self._halves]
-        return {"retriever": self.name, "halves": halves, "constant": CONSTANT, "depth": DEPTH}
+        described = [half.describe() for half in self._halves]
+        return {"retriever": self.name, "halves": described, "constant": CONSTANT, "depth": DEPTH}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """For each question the ids of the k best passages with their fused scores, best first.
-
-        Raises:
-            ValueError: k is larger than the corpus.
-        """
+        """What the two say down to the depth; below it, where more is asked for, what the first has left, then the
+        second."""
         depth = max(k, min(DEPTH, self._passages))
-        first, second = (half.search(questions, depth) for half in self._halves)
-        return [_fused(one, other)[:k] for one, other in zip(first, second, strict=True)]
+        by_half = ([[id for id, _ in found] for found in half.search(questions, depth)] for half in self._halves)
+        rankings = []
+        for first, second in zip(*by_half, strict=True):
+            fused = fuse(first[:DEPTH], second[:DEPTH])
+            ranked = dict(fused)
+            left = [id for id in dict.fromkeys(first + second) if id not in ranked]
+            rankings.append((fused + [(id, 1 / (CONSTANT + DEPTH + place)) for place, id in enumerate(left, 1)])[:k])
+        return rankings
 
 
 def hybrid(corpus: Corpus, options: Mapping[str, Any]) -> Hybrid:
     """The hybrid that the options name."""
     first, second = (open_retriever(name, corpus, options) for name in halves(options))
     return Hybrid(first, second, len(corpus))
-
-
-def _fused(first: Ranking, second: Ranking) -> Ranking:
-    """What the two say down to the depth; below it, where more is asked for, what the first has left, then the second."""
-    one, other = [id for id, _ in first], [id for id, _ in second]
-    fused = fuse(one[:DEPTH], other[:DEPTH])
-    left = list(dict.fromkeys(one + other) - dict(fused).keys())
-    left.sort(key=(one + other).index)
-    return fused + [(id, 1 / (CONSTANT + DEPTH + place)) for place, id in enumerate(left, 1)]

@@ -12,13 +12,11 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
-from lm_eval_tasks.clapnq.retrieval.retriever import Question, Ranking, check_depth
+from lm_eval_tasks.clapnq.retrieval import Question, Ranking
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.data.tables import read_lines
-
-__all__ = ["Run", "read_run", "run", "write_run"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -37,10 +35,8 @@ class Run:
         if not self._path.is_file():
             raise MissingSource(f"{self._path.resolve()}: no such run file (run=FILE)")
         self._rankings = read_run(self._path)
-        self._size = len(corpus)
-        known = set(corpus.ids)
         named = {passage for ranking in self._rankings.values() for passage, _ in ranking}
-        unknown = sorted(named - known)
+        unknown = sorted(named.difference(corpus.ids))
         if unknown:
             raise CorruptSource(
                 f"{self._path}: {len(unknown)} of {len(named)} passages are not in the corpus, such as "
@@ -56,10 +52,8 @@ class Run:
         how many.
 
         Raises:
-            ValueError: k is larger than the corpus.
             CorruptSource: the file has none of the questions.
         """
-        check_depth(k, self._size)
         found = [self._rankings.get(question.id, [])[:k] for question in questions]
         if questions and not any(found):
             raise CorruptSource(
@@ -90,9 +84,9 @@ def read_run(path: Path) -> dict[str, Ranking]:
     ranks: dict[str, int] = {}
     seen: set[tuple[str, str]] = set()
     for number, line in read_lines(path):
-        if not line.strip():
-            continue
         fields = line.split()
+        if not fields:
+            continue
         where = f"{path}, line {number}"
         if len(fields) != _COLUMNS:
             raise CorruptSource(

@@ -16,11 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.clapnq.retrieval.best import best_of
 from lm_eval_tasks.data.atomic import checksum, whole_file
 from lm_eval_tasks.data.sources import CorruptSource
-
-__all__ = ["BLOCK", "Vectors", "best_rows"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -34,59 +31,48 @@ Floats = NDArray[np.float32]
 Halves = NDArray[np.float16]
 
 
-class Vectors:
-    """The vectors of a corpus, mapped into memory.
+def open_vectors(
+    parent: Path,
+    of: Mapping[str, Any],
+    rows: int,
+    encode: Callable[[Sequence[int]], Iterator[Floats]],
+    called: Mapping[str, Any],
+) -> list[Halves]:
+    """The vectors of a model over a corpus, mapped into memory. Blocks that are missing or damaged are made.
 
-    Attributes:
-        blocks: float16 arrays of ``BLOCK`` rows each, the last with what remains.
+    Args:
+        parent: folder of the cache.
+        of: what the vectors depend on: weights, prefix, corpus. They are kept under a hash of it.
+        rows: how many passages there are, at least one.
+        encode: given the first rows of the missing blocks, yields the vectors of each.
+        called: name and revision of the model, written beside them for people.
+
+    Returns:
+        float16 arrays of ``BLOCK`` rows each, the last with what remains.
+
+    Raises:
+        CorruptSource: the folder holds vectors of something else.
+        ValueError: the model gave a number that is not finite in float16.
     """
+    from filelock import FileLock
 
-    def __init__(self, blocks: list[Halves]) -> None:
-        self.blocks = blocks
-
-    @classmethod
-    def open(
-        cls,
-        parent: Path,
-        of: Mapping[str, Any],
-        rows: int,
-        encode: Callable[[Sequence[int]], Iterator[Floats]],
-        called: Mapping[str, Any],
-    ) -> Vectors:
-        """The vectors of a model over a corpus. Blocks that are missing or damaged are made.
-
-        Args:
-            parent: folder of the cache.
-            of: what the vectors depend on: weights, prefix, corpus. They are kept under a hash of it.
-            rows: how many passages there are, at least one.
-            encode: given the first rows of the missing blocks, yields the vectors of each.
-            called: name and revision of the model, written beside them for people.
-
-        Raises:
-            CorruptSource: the folder holds vectors of something else.
-            ValueError: the model gave a number that is not finite in float16.
-        """
-        from filelock import FileLock
-
-        identity = {**of, "rows": rows, "block": BLOCK, "form": _FORM}
-        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
-        folder = parent / key
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")):
-            _check(folder, identity, called)
-            expected = {start: min(BLOCK, rows - start) for start in range(0, rows, BLOCK)}
-            blocks = {start: _load(folder / _file(start), size) for start, size in expected.items()}
-            if len({block.shape[1] for block in blocks.values() if block is not None}) > 1:
-                log.warning("%s: the blocks differ in dimension; all are encoded again", folder)
-                blocks = dict.fromkeys(blocks)
-            missing = [start for start, block in blocks.items() if block is None]
-            if missing:
-                if len(missing) < len(blocks):
-                    log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
-                for start, vectors in zip(missing, encode(missing), strict=True):
-                    _write(folder / _file(start), vectors)
-                    blocks[start] = _load(folder / _file(start), expected[start])
-        return cls([block for block in blocks.values() if block is not None])
+    identity = {**of, "rows": rows, "block": BLOCK, "form": _FORM}
+    folder = parent / hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        _check(folder, identity, called)
+        files = {start: folder / f"{start // BLOCK:05d}.npy" for start in range(0, rows, BLOCK)}
+        blocks = {start: _load(file, min(BLOCK, rows - start)) for start, file in files.items()}
+        if len({block.shape[1] for block in blocks.values() if block is not None}) > 1:
+            log.warning("%s: the blocks differ in dimension; all are encoded again", folder)
+            blocks = dict.fromkeys(blocks)
+        missing = [start for start, block in blocks.items() if block is None]
+        if 0 < len(missing) < len(blocks):
+            log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
+        for start, vectors in zip(missing, encode(missing) if missing else (), strict=True):
+            _write(files[start], vectors)
+            blocks[start] = _load(files[start], min(BLOCK, rows - start))
+    return [block for block in blocks.values() if block is not None]
 
 
 def best_rows(
@@ -163,15 +149,8 @@ def _exact(blocks: Sequence[Halves], rows: NDArray[np.int64], question: Floats) 
     return found
 
 
-def _file(start: int) -> str:
-    return f"{start // BLOCK:05d}.npy"
-
-
 def _check(folder: Path, identity: Mapping[str, Any], called: Mapping[str, Any]) -> None:
-    """Hold what a folder says of itself against what is asked for; write it where nothing can be read.
-
-    Vectors of which nothing says what they are of are removed.
-    """
+    """Refuse a folder that says it holds something else. Where it says nothing, remove what it holds, and write it down."""
     about = folder / _ABOUT
     damage = f"holds vectors and no {_ABOUT}" if any(folder.glob("*.npy")) else ""
     if about.is_file():
@@ -191,9 +170,8 @@ def _check(folder: Path, identity: Mapping[str, Any], called: Mapping[str, Any])
         log.warning("%s %s that says of what; the passages are encoded again", folder, damage)
         for block in folder.glob("*.npy"):
             block.unlink()
-    text = json.dumps({**called, **identity}, indent=1, sort_keys=True)
     with whole_file(about) as partial:
-        partial.write_text(text, "utf-8")
+        partial.write_text(json.dumps({**called, **identity}, indent=1, sort_keys=True), "utf-8")
 
 
 def _load(path: Path, rows: int) -> Halves | None:
@@ -233,3 +211,33 @@ def _write(path: Path, vectors: Floats) -> None:
         crc = checksum(partial)
         with partial.open("ab") as stream:
             stream.write(crc.to_bytes(_CRC_BYTES, "little"))
+
+
+# --------------------------------------------------------------------------------------------------------- the best scores
+
+_ROWS = 64  # whose maximum is taken first: a pass over all scores is much faster than a selection among them
+
+
+def best_of(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
+    """Rows of the k largest scores, the largest first; of equal ones the earlier row.
+
+    Partial sorting leaves the order of equal scores open, and numpy's depends on the processor. This order follows from the
+    data alone.
+
+    Args:
+        scores: (rows,), none of them ``nan``.
+        k: from 1 to the number of rows.
+    """
+    groups = len(scores) // _ROWS
+    least: Any = -np.inf  # a score that k rows reach at least, and mostly few more
+    if k <= groups:
+        least = _kth(scores[: groups * _ROWS].reshape(groups, _ROWS).max(1), k)
+    rows = np.flatnonzero(scores >= least)
+    if k < len(rows):
+        rows = rows[scores[rows] >= _kth(scores[rows], k)]
+    return rows[np.argsort(-scores[rows], kind="stable")][:k]
+
+
+def _kth(scores: NDArray[np.floating[Any]], k: int) -> Any:
+    """The k-th largest: the same whatever order the selection leaves behind."""
+    return np.partition(scores, len(scores) - k)[len(scores) - k]
