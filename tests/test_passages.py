@@ -43,7 +43,7 @@ from lm_eval_tasks.results.compare.measured import compare_measured
 from lm_eval_tasks.results.compare.measuring import measure
 from lm_eval_tasks.results.leaderboard.numbers import MEAN, SHARE, numbers_of
 from lm_eval_tasks.runs import Answers, cluster_of
-from lm_eval_tasks.runs.columns import read_answers
+from lm_eval_tasks.runs.answers import read_answers
 from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
