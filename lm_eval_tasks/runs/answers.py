@@ -108,7 +108,7 @@ class Column:
             numbers = np.array(values, dtype=float)
         else:
             numbers = np.array([_number(value) for value in values])
-        others = [int(at) for at in np.flatnonzero(np.isnan(numbers)) if values[at] is not None]
+        others = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if values[at] is not None]
         blocks = [[values[at] for at in others[start : start + _BLOCK]] for start in range(0, len(others), _BLOCK)]
         packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
         return cls(numbers, np.array(others, dtype=np.int64), packed)

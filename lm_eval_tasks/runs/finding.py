@@ -40,8 +40,8 @@ class RunFiles:
     """
 
     folder: Path
-    results: Mapping[str, Path]
-    samples: Mapping[str, Mapping[str, Path]]
+    results: dict[str, Path]
+    samples: dict[str, dict[str, Path]]
     task: str | None = None
 
 
@@ -151,6 +151,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     record = record_of(config)
     benchmark, language = _benchmarks().get(name, ("", ""))
     described = said_of(config, "benchmark")
+    table: Benchmark | None
     if isinstance(described, Mapping):  # one that lies outside of this package
         benchmark, table = str(described.get("name") or ""), Benchmark.from_json(described)
     else:
