@@ -64,6 +64,7 @@ def task(
         results=results or {},
         samples=None,
         results_file=None,
+        table=table,
     )
 
 

@@ -41,7 +41,7 @@ from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import compare_measured, measure
 from lm_eval_tasks.runs import Answers, cluster_of
-from lm_eval_tasks.runs.columns import read_answers
+from lm_eval_tasks.runs.answers import read_answers
 from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]

@@ -6,6 +6,7 @@ Work in progress has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in t
 
 from __future__ import annotations
 
+import glob
 import json
 import logging
 import os
@@ -19,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
 
 from custom_metrics.usage.plain_errors import UsageError
 
@@ -41,7 +41,7 @@ CACHE_VARIABLE = "LM_EVAL_GROUNDED_CACHE"
 
 _HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
 _NUMBERS = count()  # two threads may write the same file
-_WRITER = re.compile(r"(?:(?P<host>[A-Za-z0-9._]+)-)?(?P<pid>\d+)(?:-\d+)?\.part")
+_WRITER = re.compile(r"(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-\d+\.part")
 _ABANDONED = 24 * 3600  # seconds; whether a process of another machine lives cannot be asked
 _MANIFEST = "manifest.json"
 _BLOCK = 1 << 20
@@ -117,19 +117,14 @@ def cache_folder() -> Path:
 
 
 def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:
-    """A cached folder of files.
+    """A cached folder of the files that `build` writes into an empty one; `what` it is, for the log.
 
     One process at a time builds it, and it is visible only when complete. A manifest holds the size and checksum of every
     file; a folder that does not agree with its manifest is named in the log and built anew.
-
-    Args:
-        folder: where it is, or will be.
-        build: writes the files into an empty folder.
-        what: it is, for the log.
     """
     from filelock import FileLock
 
-    if folder.is_dir() and _damage(folder) is None:
+    if folder.is_dir() and _damage(folder) is None:  # also where no lock can be written
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -175,22 +170,19 @@ def finished(place: Path, *patterns: str) -> list[Path]:
 
 def checksum(path: Path, size: int | None = None) -> int:
     """CRC-32 of a file, or of its first bytes. It finds damage, not tampering."""
+    crc, left = 0, path.stat().st_size if size is None else size
     with path.open("rb") as stream:
-        return _crc(stream, path.stat().st_size if size is None else size)
-
-
-def _crc(stream: BinaryIO, left: int) -> int:
-    crc = 0
-    while left > 0 and (block := stream.read(min(_BLOCK, left))):
-        crc = zlib.crc32(block, crc)
-        left -= len(block)
+        while left > 0 and (block := stream.read(min(_BLOCK, left))):
+            crc = zlib.crc32(block, crc)
+            left -= len(block)
     return crc
 
 
 def _damage(folder: Path) -> str | None:
     """What is wrong with a folder; ``None`` where every file is as it was written."""
     try:
-        sums = {str(name): (int(size), int(crc)) for name, (size, crc) in _manifest(folder).items()}
+        manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
+        sums = {str(name): (int(size), int(crc)) for name, (size, crc) in manifest.items()}
     except FileNotFoundError:
         return f"it has no {_MANIFEST}"
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -206,43 +198,30 @@ def _damage(folder: Path) -> str | None:
     return None
 
 
-def _manifest(folder: Path) -> dict[str, tuple[int, int]]:
-    manifest: dict[str, tuple[int, int]] = json.loads((folder / _MANIFEST).read_text("utf-8"))
-    return manifest
-
-
 def _part_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_NUMBERS)}.part")
 
 
 def _sweep(path: Path, everything: bool = False) -> None:
     """Remove what dead processes left of a file or folder in the making; with a lock held, everything."""
-    for prefix in (f".{path.name}.", f"{path.name}."):
-        for left in path.parent.glob(f"{_literal(prefix)}*.part"):
-            writer = _WRITER.fullmatch(left.name.removeprefix(prefix))
-            if writer and (everything or not _may_live(writer["host"], int(writer["pid"]), left)):
-                log.info("removed what an unfinished run left: %s", left)
-                if left.is_dir():
-                    shutil.rmtree(left, ignore_errors=True)
-                else:
-                    left.unlink(missing_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        writer = _WRITER.fullmatch(left.name.removeprefix(f".{path.name}."))
+        if writer and (everything or not _may_live(writer["host"], int(writer["pid"]), left)):
+            log.info("removed what an unfinished run left: %s", left)
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
-def _literal(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
-
-
-def _may_live(host: str | None, pid: int, left: Path) -> bool:
-    if host not in (None, _HOST) or os.name != "posix":
-        try:
-            return time.time() - left.stat().st_mtime < _ABANDONED
-        except FileNotFoundError:  # its writer has just finished
-            return True
+def _may_live(host: str, pid: int, left: Path) -> bool:
     try:
+        if host != _HOST or os.name != "posix":
+            return time.time() - left.stat().st_mtime < _ABANDONED
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's process
+    except OSError:  # somebody else's process, or its writer has just finished
         return True
     return True
 

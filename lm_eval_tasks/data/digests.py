@@ -62,8 +62,7 @@ def digests_of(path: Path) -> Digests:
         return _read(path)
     place = str(path.resolve())
     identity = [place, before.st_size, before.st_mtime_ns, before.st_ctime_ns]
-    key = hashlib.sha256(place.encode("utf-8", "replace")).hexdigest()[:32]
-    note = cache_folder() / "digests" / f"{key}.json"
+    note = cache_folder() / "digests" / f"{hashlib.sha256(place.encode('utf-8', 'replace')).hexdigest()[:32]}.json"
     try:
         kept = json.loads(note.read_text("utf-8"))
         if kept["of"] == identity:

@@ -19,7 +19,8 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,11 +63,6 @@ LEFT_OUT = "documents_left_out"
 UNTAGGED = "answers that the detector cannot read"
 """The reason that belongs to the scoring, not to the answers: another detector may read them."""
 
-_NEEDED = (PACKAGE, "bm25s", "janome", "jieba", "rouge-score")
-"""Distributions that decide prompts and scores."""
-_WHERE_USED = {"sentence_transformers": "sentence-transformers", "vllm": "vllm"}
-"""Modules that decide numbers where they are imported; of ``lm_eval`` and ``transformers`` the harness has the version."""
-
 COMMAND_LINE = "command_line"
 """Key of ``configs.<task>.metadata``: the command line that was typed."""
 BLANK = "<secret>"
@@ -80,8 +76,6 @@ _SECRET = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _SECRET_VALUE = re.compile(r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,})|(?<=://)[^/\s@]+(?=@)")
-
-_TEMPLATE = ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix")
 
 
 @dataclass(frozen=True)
@@ -145,14 +139,6 @@ class Record:
         left_out = {what: number for what, number in said.pop("left_out", {}).items() if number}
         return cls(" and ".join(origins), files, not_comparable=list(dict.fromkeys(reasons)), left_out=left_out, **said)
 
-    def but(self, **options: Any) -> Record:
-        """A copy with further options."""
-        return replace(self, options={**self.options, **options})
-
-    def to_json(self) -> dict[str, Any]:
-        """The record for results files, without empty entries."""
-        return {name: plain(value) for name, value in asdict(self).items() if value or name == "not_comparable"}
-
 
 def public_file(located: sources.Located) -> dict[str, Any]:
     """A public file that was read, as a record has it."""
@@ -179,7 +165,8 @@ def documents_of(rows: list[dict[str, Any]], record: Record) -> Dataset:
     """The documents of a loader, which carry their record wherever they go."""
     from datasets import Dataset, DatasetInfo
 
-    said = json.dumps({"provenance": record.to_json()}, allow_nan=False)
+    entries = {name: plain(value) for name, value in asdict(record).items() if value or name == "not_comparable"}
+    said = json.dumps({"provenance": entries}, allow_nan=False)
     return Dataset.from_list(rows, info=DatasetInfo(description=said))
 
 
@@ -193,8 +180,9 @@ def of_dataset(documents: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the distributions that decide prompts and scores, by name."""
-    names = [*_NEEDED, *(name for module, name in _WHERE_USED.items() if module in sys.modules)]
+    """Versions of the distributions that decide prompts and scores, by name; the harness has those of the models."""
+    names = [PACKAGE, "bm25s", "janome", "jieba", "rouge-score"]
+    names += [name for name in ("sentence-transformers", "vllm") if name.replace("-", "_") in sys.modules]
     found = {}
     for name in names:
         try:
@@ -225,18 +213,29 @@ def of_task(task: Any) -> dict[str, Any]:
     Args:
         task: a :class:`lm_eval_tasks.harness.task.GroundedTask` that has built its requests.
     """
+    name = str(task.config.task)
     try:
         found = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.asked}
         unscored = dict((task.config.metadata or {}).get(LEFT_OUT) or {})
         if unscored:
             found["left_out"] = {**found.get("left_out", {}), **unscored}
-        reasons = [*found.pop("not_comparable", []), *_limited(task)]
+        reasons = list(found.pop("not_comparable", []))
+        limit, samples, total = task.asked.get("limit"), task.asked.get("samples"), len(task.eval_docs)
+        if samples:
+            reasons.append(f"{len(samples)} of {total} documents were asked for (--samples)")
+        elif limit is not None and limit < total:
+            reasons.append(f"the first {limit} of {total} documents (--limit)")
         reasons += [_left_out(why, number) for why, number in unscored.items()]
-        _say(str(task.config.task), tuple(reasons))
+        if reasons and tuple(reasons) not in _SAID:
+            _SAID.add(tuple(reasons))
+            log.warning("%s: not comparable with the published figures: %s", name, "; ".join(reasons))
         return {**plain(found), "not_comparable": reasons}
     except Exception as error:
-        log.warning("%s: where its numbers come from could not be written down: %r", task.config.task, error)
+        log.warning("%s: where its numbers come from could not be written down: %r", name, error)
         return {"failed": repr(error)}
+
+
+_SAID: set[tuple[str, ...]] = set()  # once a run, for what holds of many tasks; the file has it for each
 
 
 def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
@@ -260,15 +259,12 @@ def of_scored(found: Mapping[str, Any], earlier: Mapping[str, Any], arguments: A
         "versions": made.get("versions", {}),
         "predict_only": is_predicted(earlier),
     }
-    of_answers = {
-        name: value
-        for name, value in made.items()
-        if name not in ("versions", "detector", "calibration", "words", "local_files", "answers")
-    }
-    of_scoring = {name: found[name] for name in ("versions", "detector", "calibration", "words") if name in found}
+    of_scoring = ("versions", "detector", "calibration", "words")
+    of_answers = {name: part for name, part in made.items() if name not in (*of_scoring, "local_files", "answers")}
     earlier_files = [file for file in made.get("local_files") or () if file.get("option") != "samples"]
     local_files = [*earlier_files, *(found.get("local_files") or ())]
-    scored = {**of_answers, **of_scoring, "local_files": local_files, "answers": answers}
+    scored = {**of_answers, **{name: found[name] for name in of_scoring if name in found}}
+    scored |= {"local_files": local_files, "answers": answers}
     before, untagged = (each.get("left_out") or {} for each in (made, found))
     left_out = {why: number for why, number in before.items() if why != UNTAGGED}
     reasons = [why for why in made.get("not_comparable") or () if not str(why).endswith(_left_out(UNTAGGED, ""))]
@@ -322,11 +318,9 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
 
         arguments = simple_parse_args_string(arguments)
     theirs = arguments if isinstance(arguments, Mapping) else {}
-    metadata = config.get("metadata") or {}
+    given = (config.get("metadata") or {}).items()
     return {
-        key: value
-        for key, value in metadata.items()
-        if key not in _NOT_GIVEN and not (key in theirs and theirs[key] == value)
+        key: value for key, value in given if key not in _NOT_GIVEN and not (key in theirs and theirs[key] == value)
     }
 
 
@@ -335,43 +329,21 @@ def is_predicted(config: Mapping[str, Any]) -> bool:
     return [entry.get("metric") for entry in config.get("metric_list") or ()] == ["bypass"]
 
 
-def _limited(task: Any) -> list[str]:
-    asked, total = task.asked, len(task.eval_docs)
-    if asked.get("samples"):
-        return [f"{len(asked['samples'])} of {total} documents were asked for (--samples)"]
-    limit = asked.get("limit")
-    return [f"the first {limit} of {total} documents (--limit)"] if limit is not None and limit < total else []
-
-
-_SAID: set[tuple[str, ...]] = set()
-
-
-def _say(task: str, reasons: tuple[str, ...]) -> None:
-    """Once a run for what holds of many tasks; the file has it for each."""
-    if reasons and reasons not in _SAID:
-        _SAID.add(reasons)
-        log.warning("%s: not comparable with the published figures: %s", task, "; ".join(reasons))
-
-
 def _prompt(task: Any) -> dict[str, Any]:
     """Digests of the template as the YAML has it, and of the first prompt that was sent, in UTF-8.
 
     The latter is what samples files have as ``prompt_hash``.
     """
     config = task.config
-    template = {name: value for name in _TEMPLATE if (value := getattr(config, name, None)) is not None}
-    for name, value in template.items():
-        template[name] = value if isinstance(value, str) else config.serialize_function(value)
-    text = json.dumps(template, sort_keys=True, ensure_ascii=False)
-    digests = {"template_sha256": _sha256(text)}
+    template = {}
+    for name in ("description", "doc_to_text", "doc_to_target", "target_delimiter", "fewshot_delimiter", "gen_prefix"):
+        if (value := getattr(config, name, None)) is not None:
+            template[name] = value if isinstance(value, str) else config.serialize_function(value)
+    texts = {"template_sha256": json.dumps(template, sort_keys=True, ensure_ascii=False)}
     first = min(task.instances or (), key=lambda request: request.doc_id, default=None)
     if first is not None:
-        digests["first_prompt_sha256"] = _sha256(str(first.arguments[0]))
-    return digests
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        texts["first_prompt_sha256"] = str(first.arguments[0])
+    return {name: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for name, text in texts.items()}
 
 
 def plain(value: Any) -> Any:
@@ -385,13 +357,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
-    return Path(text).name if _is_place(text) else text
-
-
-def _is_place(text: str) -> bool:
-    if not os.path.isabs(text) or len(text) > 4096:
-        return False
-    try:
-        return os.path.exists(text)
-    except ValueError:  # a null character
-        return False
+    with suppress(ValueError):  # a null character
+        if os.path.isabs(text) and len(text) <= 4096 and os.path.exists(text):
+            return Path(text).name
+    return text

@@ -31,16 +31,15 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
 
 
-def task_of(path: Path) -> str | None:
-    """The task that a samples file is of; ``None`` for any other file."""
-    match = _NAME.match(path.name)
-    return match["task"] if match else None
-
-
 def dated_task(path: Path) -> tuple[str, str] | None:
     """Task and date in the name of a samples file; ``None`` for any other file."""
     match = _NAME.match(path.name)
     return (match["task"], match["date"]) if match else None
+
+
+def task_of(path: Path) -> str | None:
+    """The task that a samples file is of; ``None`` for any other file."""
+    return (dated_task(path) or (None,))[0]
 
 
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
@@ -51,20 +50,21 @@ def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
     Raises:
         MissingSource: there is none.
     """
-    found = [place] if place.is_file() else finished(place, "samples_*.jsonl")
-    dated = sorted((match["date"], match["task"], path) for path in found if (match := _NAME.match(path.name)))
+    paths = [place] if place.is_file() else finished(place, "samples_*.jsonl")
+    dated = sorted((date, task, path) for path in paths for task, date in [dated_task(path) or ("", "")] if task)
     if not dated:
         raise MissingSource(
             f"{place.resolve()}: no samples file (samples_<task>_<date>.jsonl, as `lm_eval --log_samples` writes them)"
         )
     folders: dict[Path, dict[str, Path]] = {}
+    older = []
     for _, task, path in dated:
-        folders.setdefault(path.parent, {})[task] = path
-    passed_over = len(dated) - sum(map(len, folders.values()))
-    if passed_over:
-        kept = {path for tasks in folders.values() for path in tasks.values()}
-        older = ", ".join(str(path) for _, _, path in dated if path not in kept)
-        log.warning("%s: of each task in a folder the newest samples count; passed over: %s", place, older)
+        tasks = folders.setdefault(path.parent, {})
+        older += [tasks[task]] if task in tasks else []
+        tasks[task] = path
+    if older:
+        names = ", ".join(str(path) for _, _, path in dated if path in older)
+        log.warning("%s: of each task in a folder the newest samples count; passed over: %s", place, names)
     return folders
 
 
@@ -93,15 +93,42 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    return (row for _, row in _read_rows(path, _sample))
+    return (row for _, row in read_placed_rows(path, _sample))
 
 
-def read_placed_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+_Parse = Callable[[bytes], dict[str, Any]]
+_NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+_HALF = re.compile(rb"\\u[dD]")  # how JSON writes halves of surrogate pairs
+_PARSE = json.JSONDecoder().decode  # `json.loads` asks six questions first
+
+
+def _sample(line: bytes) -> dict[str, Any]:
+    """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
+    sample = _PARSE(line.decode())
+    if _HALF.search(line):
+        sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
+    if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
+        raise TypeError("a sample is an object with a doc, which is one too")
+    sample["doc_id"] = int(sample["doc_id"])
+    if not isinstance(sample["resps"][0][0], (str, type(None))):
+        raise TypeError("resps holds lists of answers")
+    return sample
+
+
+def _promptless_sample(line: bytes) -> dict[str, Any]:
+    """As :func:`_sample`, without the prompt, which is most of a line, where that is found. Within a text, the quotes of
+    these keys would have a backslash before them; within another object, the cut would leave a bracket open."""
+    start, end = line.find(b', "arguments": {'), line.rfind(b'}, "resps": [')
+    if 0 < start < end:
+        try:
+            return _sample(line[:start] + line[end + 1 :])
+        except _NO_SAMPLE:
+            pass
+    return _sample(line)
+
+
+def read_placed_rows(path: Path, parse: _Parse = _promptless_sample) -> Iterator[tuple[int, dict[str, Any]]]:
     """As :func:`read_rows`, without the prompts, and with the byte at which each row begins, for :func:`read_row_at`."""
-    return _read_rows(path, _promptless_sample)
-
-
-def _read_rows(path: Path, parse: Callable[[bytes], dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
     read = place = after = 0
     broken: tuple[int, str] | None = None
     with path.open("rb") as stream:
@@ -134,36 +161,6 @@ def read_row_at(stream: BinaryIO, place: int) -> dict[str, Any]:
         return _sample(stream.readline())
     except _NO_SAMPLE as error:
         raise CorruptSource(f"{stream.name} has changed while it was read, or is damaged at byte {place}") from error
-
-
-_NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
-_HALF = re.compile(rb"\\u[dD]")  # how JSON writes halves of surrogate pairs
-_PARSE = json.JSONDecoder().decode  # `json.loads` asks six questions first
-
-
-def _sample(line: bytes) -> dict[str, Any]:
-    """A line as a sample; halves of surrogate pairs, which no file can hold, are replaced."""
-    sample = _PARSE(line.decode())
-    if _HALF.search(line):
-        sample = json.loads(without_surrogates(json.dumps(sample, ensure_ascii=False)))
-    if not isinstance(sample, dict) or not isinstance(sample["doc"], dict):
-        raise TypeError("a sample is an object with a doc, which is one too")
-    sample["doc_id"] = int(sample["doc_id"])
-    if not isinstance(sample["resps"][0][0], (str, type(None))):
-        raise TypeError("resps holds lists of answers")
-    return sample
-
-
-def _promptless_sample(line: bytes) -> dict[str, Any]:
-    """As :func:`_sample`, without the prompt, which is most of a line, where that is found. Within a text, the quotes of
-    these keys would have a backslash before them; within another object, the cut would leave a bracket open."""
-    start, end = line.find(b', "arguments": {'), line.rfind(b'}, "resps": [')
-    if 0 < start < end:
-        try:
-            return _sample(line[:start] + line[end + 1 :])
-        except _NO_SAMPLE:
-            pass
-    return _sample(line)
 
 
 def documents_of_samples(place: Path, task: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:

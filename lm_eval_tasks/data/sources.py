@@ -1,28 +1,33 @@
 """Public data: from (repository, pinned revision, path) to a local file.
 
+The ``source_files.tsv`` of each benchmark lists the public files that its tasks may read (:class:`SourceFile`).
+
 A *mirror* is a folder that holds copies: ``<owner>/<name>/<path>`` for Hugging Face datasets,
 ``github/<owner>/<name>/<path>`` for GitHub. ``LM_EVAL_GROUNDED_MIRROR`` or ``--metadata mirror=DIR`` names it. A mirror is
 authoritative: a file that it lacks is an error, and nothing is downloaded. ``mirror=sample`` is the
 miniature that ships with this package. Without a mirror, files come from the Hugging Face hub (its cache, its offline
-switch) or from GitHub at a pinned commit, and are checked against the checksum in the ``source_files.tsv`` of the benchmark
-that reads them.
+switch) or from GitHub at a pinned commit, and are checked against their pinned checksum.
 """
 
 from __future__ import annotations
 
+import csv
+import logging
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib import resources
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from custom_metrics.usage.plain_errors import PlainError
+from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data.atomic import CACHE_VARIABLE, cache_folder, whole_file
 from lm_eval_tasks.data.digests import has_checksum
-from lm_eval_tasks.data.downloads import MIRROR_VARIABLE, downloaded, fetch, fetch_command, is_offline
-from lm_eval_tasks.data.source_files import CorruptSource, MissingSource, SourceFile, files, find, know
-from lm_eval_tasks.data.tables import check_end, check_readable
+from lm_eval_tasks.data.tables import CorruptSource, check_end, check_readable
 
 __all__ = [
     "CACHE_VARIABLE",
@@ -47,7 +52,94 @@ __all__ = [
     "state",
 ]
 
+MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 SAMPLE = "sample"
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_OURS = Path(__file__).resolve().parents[1]
+_TABLE = "source_files.tsv"
+_ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
+
+
+class MissingSource(PlainError, FileNotFoundError):
+    """A public file that is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded.
+
+    Attributes:
+        files: the ``SourceFile`` of each, where they are known to be several.
+    """
+
+    files: Sequence[SourceFile] = ()
+
+
+# ----------------------------------------------------------------------------------------------------- the files there are
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One public file.
+
+    Attributes:
+        host: ``"hub"`` (a Hugging Face dataset) or ``"github"``.
+        repository: ``owner/name``.
+        revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
+        path: inside the repository.
+        checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
+        also_at: where else a mirror may hold it, for what was published twice: a path below the mirror, or empty.
+    """
+
+    host: str
+    repository: str
+    revision: str
+    path: str
+    checksum: str
+    also_at: str = ""
+
+    @property
+    def mirror_path(self) -> str:
+        """The file's path in a mirror."""
+        prefix = "github/" if self.host == "github" else ""
+        return f"{prefix}{self.repository}/{self.path}"
+
+    @property
+    def url(self) -> str:
+        if self.host == "github":
+            return f"https://raw.githubusercontent.com/{self.repository}/{self.revision}/{self.path}"
+        return f"https://huggingface.co/datasets/{self.repository}/resolve/{self.revision}/{self.path}"
+
+    def __str__(self) -> str:
+        return f"{self.path} of {self.host} repository {self.repository} at revision {self.revision}"
+
+
+def know(folder: Path) -> None:
+    """Add the ``source_files.tsv`` of a benchmark's folder to :func:`files`. A folder without one changes nothing."""
+    table = folder.resolve() / _TABLE
+    if table.is_file() and table.parents[1] != _OURS and table not in _ELSEWHERE:
+        _ELSEWHERE.append(table)
+        files.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def files() -> tuple[SourceFile, ...]:
+    """Every file that the tasks may read: of each benchmark by name, in the order of its ``source_files.tsv``."""
+    tables = [table.read_text("utf-8") for table in (*sorted(_OURS.glob(f"*/{_TABLE}")), *_ELSEWHERE)]
+    rows = (row for table in tables for row in csv.DictReader(table.splitlines(), delimiter="\t"))
+    return tuple(SourceFile(**row) for row in rows)
+
+
+def find(repository: str, path: str) -> SourceFile:
+    """The file of that repository and path.
+
+    Raises:
+        KeyError: it is in no ``source_files.tsv``.
+    """
+    for file in files():
+        if file.repository == repository and file.path == path:
+            return file
+    raise KeyError(f"{repository}: {path} is in no {_TABLE} of a benchmark")
+
+
+# ---------------------------------------------------------------------------------------------------------- local copies
 
 
 class Located(NamedTuple):
@@ -85,7 +177,7 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
     named = mirror or os.environ.get(MIRROR_VARIABLE)
     if not named:
         return None
-    folder = _sample() if str(named) == SAMPLE else Path(named).expanduser()
+    folder = _OURS / SAMPLE if str(named) == SAMPLE else Path(named).expanduser()
     if not folder.is_dir():
         how = "named as `mirror`" if mirror else f"named by {MIRROR_VARIABLE}"
         raise MissingSource(
@@ -93,10 +185,6 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
             f"`{SAMPLE}` for the bundled miniature, or none to download."
         )
     return folder
-
-
-def _sample() -> Path:
-    return Path(str(resources.files("lm_eval_tasks"))) / SAMPLE
 
 
 def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
@@ -113,13 +201,17 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     """
     file = find(repository, path)
     folder = mirror_folder(mirror)
-    local = fetch(file) if folder is None else _in_mirror(file, folder)
-    if local is None:
-        looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
-        raise MissingSource(
-            f"{file} is not in the mirror {Path(folder or '').resolve()} (looked for {looked}). "
-            f"On a machine with internet, `{fetch_command([file], folder)}` puts it there."
-        )
+    if folder is None:
+        local, origin = fetch(file), file.host
+    else:
+        copy = local_copy(file, folder)
+        if copy is None:
+            looked = " and ".join(filter(None, (file.mirror_path, file.also_at)))
+            raise MissingSource(
+                f"{file} is not in the mirror {folder.resolve()} (looked for {looked}). "
+                f"On a machine with internet, `{fetch_command([file], folder)}` puts it there."
+            )
+        local, origin = copy, SAMPLE if folder.resolve() == _OURS / SAMPLE else "mirror"
     try:
         check_end(local)
     except CorruptSource:
@@ -127,8 +219,102 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
             raise
     record = _RECORD.get()
     if record is not None:
-        origin = file.host if folder is None else SAMPLE if folder.resolve() == _sample().resolve() else "mirror"
         record.append(Located(file, local, origin))
+    return local
+
+
+def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
+    """The path of a file in a mirror, or in the caches of downloads if there is no mirror; ``None`` where it is missing."""
+    if folder is not None:
+        places = [folder / place for place in (file.mirror_path, file.also_at) if place]
+    elif file.host == "github":
+        places = [_github_cache(file)]
+    else:
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(file.repository, file.path, repo_type="dataset", revision=file.revision)
+        places = [Path(cached)] if isinstance(cached, str) else []
+    return next((place for place in places if place.is_file()), None)
+
+
+def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
+    """The state of a local copy, without downloading.
+
+    Returns:
+        One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
+        subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
+    """
+    local = local_copy(file, mirror_folder(mirror))
+    if local is None:
+        return "missing", None
+    if file.checksum:
+        return ("verified" if has_checksum(local, file.checksum) else "differs"), local
+    try:
+        check_readable(local)
+    except (OSError, CorruptSource):
+        return "unreadable", local
+    return "readable", local
+
+
+# ------------------------------------------------------------------------------------------------------------- downloads
+
+
+def is_offline() -> bool:
+    """Whether the user has forbidden downloads (`HF_HUB_OFFLINE`)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def fetch(file: SourceFile) -> Path:
+    """A file from its own host or from the cache of earlier downloads, whatever mirror is set.
+
+    Raises:
+        MissingSource: it is in no cache, and could not be downloaded.
+        CorruptSource: it does not have the pinned checksum.
+    """
+    if file.host == "github":
+        return _from_github(file)
+    from huggingface_hub import hf_hub_download
+
+    try:
+        local = Path(hf_hub_download(file.repository, file.path, repo_type="dataset", revision=file.revision))
+    except Exception as error:  # the hub raises a dozen kinds: offline, timeout, gone, no such file, no space
+        raise _missing(file, "the Hugging Face cache", error) from error
+    if file.checksum and not has_checksum(local, file.checksum):
+        raise CorruptSource(
+            f"{_corrupt(file)} It lies in {local}; delete it there to fetch it again, or, to use it all the same, put it "
+            f"into a mirror folder as {file.mirror_path} and set {MIRROR_VARIABLE}."
+        )
+    return local
+
+
+def _github_cache(file: SourceFile) -> Path:
+    return cache_folder() / "github" / file.repository / file.revision / file.path
+
+
+def _from_github(file: SourceFile) -> Path:
+    import pooch
+    from filelock import FileLock
+
+    local = _github_cache(file)
+    if local.is_file():
+        if has_checksum(local, file.checksum):
+            return local
+        log.warning("%s is damaged (not %s); it is fetched again", local, file.checksum)
+    if is_offline():
+        raise _missing(file, str(local.parent), "HF_HUB_OFFLINE is set")
+    local.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{local}.lock"):
+        if local.is_file() and has_checksum(local, file.checksum):
+            return local
+        try:
+            with whole_file(local) as partial:
+                pooch.HTTPDownloader(progressbar=True, timeout=60)(file.url, str(partial), None)
+                if not has_checksum(partial, file.checksum):
+                    raise CorruptSource(f"{_corrupt(file)} It was not kept.")
+        except CorruptSource:
+            raise
+        except Exception as error:
+            raise _missing(file, str(local.parent), error) from error
     return local
 
 
@@ -139,8 +325,6 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
         CorruptSource: the one that is there, or the one that came, does not have the pinned checksum; or, where none is
             known, cannot be read as what its name says it is.
     """
-    import shutil
-
     target = folder / file.mirror_path
     if target.is_file():
         if file.checksum and not has_checksum(target, file.checksum):
@@ -162,35 +346,26 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     return target
 
 
-def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
-    """The state of a local copy, without downloading.
-
-    Returns:
-        One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
-        subset), ``readable`` (no checksum is known, but it can be read to its end), ``unreadable``; and its path.
-    """
-    local = local_copy(file, mirror_folder(mirror))
-    if local is None:
-        return "missing", None
-    if file.checksum:
-        return ("verified" if has_checksum(local, file.checksum) else "differs"), local
-    return ("readable" if _is_readable(local) else "unreadable"), local
+def fetch_command(missing: Sequence[SourceFile], folder: Path | None = None) -> str:
+    """The one command that downloads some files, into a mirror folder or the caches."""
+    names = [f"{file.repository}/{file.path}" for file in missing]
+    named = " ".join(
+        f"'{name}'" if shell_word(name) == name else shell_word(name) for name in names
+    )  # they look alike so
+    into = f" --into {shell_word(str(folder))}" if folder else ""
+    return f"lm-eval-grounded sources --fetch {named}{into}"
 
 
-def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
-    """The path of a file in a mirror, or in the caches of downloads if there is no mirror; ``None`` where it is missing."""
-    local = _in_mirror(file, folder) if folder is not None else downloaded(file)
-    return local if local is not None and local.is_file() else None
+def _missing(file: SourceFile, looked: str, why: object) -> MissingSource:
+    return MissingSource(
+        f"{file} is not here and could not be downloaded: {why}. No mirror is set ({MIRROR_VARIABLE} or "
+        f"--metadata mirror=DIR); looked in {looked}. With internet, `{fetch_command([file])}` fetches it; for a cluster "
+        f"without, `{fetch_command([file], Path('DIR'))}` puts it into a folder to copy there."
+    )
 
 
-def _in_mirror(file: SourceFile, folder: Path) -> Path | None:
-    places = (folder / place for place in (file.mirror_path, file.also_at) if place)
-    return next((place for place in places if place.is_file()), None)
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        check_readable(path)
-    except (OSError, CorruptSource):
-        return False
-    return True
+def _corrupt(file: SourceFile) -> str:
+    return (
+        f"{file} from {file.url} does not have the pinned checksum {file.checksum}: it has changed upstream or was "
+        f"damaged on the way."
+    )

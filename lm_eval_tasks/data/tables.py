@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from lm_eval_tasks.data.source_files import CorruptSource
+from custom_metrics.usage.plain_errors import PlainError
 
 __all__ = [
+    "CorruptSource",
     "check_end",
     "check_readable",
     "read_csv",
@@ -27,16 +28,14 @@ __all__ = [
 ]
 
 
+class CorruptSource(PlainError, ValueError):
+    """A public file whose content is not what it should be: a wrong checksum, a cut archive, a broken row."""
+
+
 def shipped_rows(package: str, name: str) -> list[dict[str, str]]:
     """The rows of a TSV file with a header that lies beside the modules of a package."""
     text = resources.files(package).joinpath(name).read_text("utf-8")
     return list(csv.DictReader(text.splitlines(), delimiter="\t"))
-
-
-def _open(path: Path, gzipped: bool) -> IO[str]:
-    if gzipped:
-        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
-    return path.open(encoding="utf-8", newline="\n")
 
 
 def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
@@ -49,9 +48,10 @@ def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, s
     Raises:
         CorruptSource: the file is cut, or is not text.
     """
+    gzipped = path.suffix == ".gz" if gzipped is None else gzipped
     number = 0
     try:
-        with _open(path, path.suffix == ".gz" if gzipped is None else gzipped) as stream:
+        with (gzip.open if gzipped else open)(path, "rt", encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
                 yield number, line.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -63,9 +63,13 @@ def read_lines(path: Path, gzipped: bool | None = None) -> Iterator[tuple[int, s
         raise CorruptSource(f"{path} is no UTF-8 text after line {number}: {error}") from error
 
 
-def _count_blank(seen: Counter[str] | None) -> None:
-    if seen is not None:
-        seen["blank lines"] += 1
+def _filled_lines(path: Path, seen: Counter[str] | None, gzipped: bool | None = None) -> Iterator[tuple[int, str]]:
+    """Lines that are not blank; those that are, are counted in `seen`."""
+    for number, line in read_lines(path, gzipped):
+        if line.strip():
+            yield number, line
+        elif seen is not None:
+            seen["blank lines"] += 1
 
 
 def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
@@ -74,15 +78,12 @@ def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iter
     Raises:
         CorruptSource: a row with fewer columns, a file cut in the middle, or one whose lines end with CR alone.
     """
-    for number, line in read_lines(path):
+    for number, line in _filled_lines(path, seen):
         if "\r" in line:
             raise CorruptSource(
                 f"{path}, line {number}: a CR in the middle of a line; a program has changed the line ends, fetch the file "
                 f"again"
             )
-        if not line.strip():
-            _count_blank(seen)
-            continue
         row = line.split("\t")
         if len(row) < columns:
             raise CorruptSource(f"{path}, line {number}: {len(row)} of {columns} columns in {line[:80]!r}")
@@ -146,10 +147,7 @@ def read_json_lines(
     Raises:
         CorruptSource: a line that is no JSON object, or a file cut in the middle.
     """
-    for number, line in read_lines(path, gzipped):
-        if not line.strip():
-            _count_blank(seen)
-            continue
+    for number, line in _filled_lines(path, seen, gzipped):
         try:
             value = json.loads(line.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
@@ -174,11 +172,9 @@ def check_readable(path: Path, called: str = "") -> None:
     name = Path(called or path.name)
     kind, gzipped = name.name.removesuffix(".gz").rpartition(".")[2], name.suffix == ".gz"
     check_end(path, called)
-    if kind == "jsonl":
-        for _ in read_json_lines(path, gzipped=gzipped):
-            pass
-    elif kind == "csv":
-        for _ in read_csv(path):
+    if kind in ("jsonl", "csv"):
+        rows: Iterator[Any] = read_csv(path) if kind == "csv" else read_json_lines(path, gzipped=gzipped)
+        for _ in rows:
             pass
     elif kind == "json":
         content = "\n".join(line for _, line in read_lines(path, gzipped))
@@ -203,17 +199,10 @@ def check_readable(path: Path, called: str = "") -> None:
 
 
 def check_end(path: Path, called: str = "") -> None:
-    """Refuse a table whose last line has no end: it was cut on the way. (Of JSON, every reader sees that it is cut.)
-
-    Raises:
-        CorruptSource: it has none.
-    """
-    kind = Path(called or path.name).suffix
-    if kind not in (".tsv", ".csv"):
+    """Refuse a table whose last line has no end: it was cut on the way. (Of JSON, every reader sees that it is cut.)"""
+    if Path(called or path.name).suffix not in (".tsv", ".csv") or path.stat().st_size == 0:
         return
     with path.open("rb") as stream:
-        if stream.seek(0, 2) == 0:
-            return
         stream.seek(-1, 2)
         if stream.read() not in (b"\n", b"\r"):
             raise CorruptSource(

@@ -13,7 +13,7 @@ from typing import Any
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
-from lm_eval_tasks.harness.harness_results import NotDefined, ordered, reports
+from lm_eval_tasks.harness.harness_results import NotDefined, ordered
 
 __all__ = ["Finer", "RunFigures", "reported"]
 
@@ -85,18 +85,18 @@ def reported(task: str, metrics: Mapping[str, Any], names: Sequence[str]) -> dic
         metrics: ``metric,filter`` and ``metric_stderr,filter`` to numbers.
         names: of the task's metrics, in their order.
     """
-    undefined = [key for key, value in metrics.items() if _is_nan(value) and key.partition(",")[0] in names]
+    undefined = [key for key, value in metrics.items() if _is_undefined(value) and key.partition(",")[0] in names]
     if undefined:
         log.warning(
             "%s: left out of the results, because no document is in their denominator or nothing corrects them: %s",
             *(task, ", ".join(undefined)),
         )
     gone = {*undefined, *(key.replace(",", "_stderr,", 1) for key in undefined)}
-    return ordered({k: "N/A" if _is_nan(v) else v for k, v in metrics.items() if k not in gone}, names)
+    return ordered({k: "N/A" if _is_undefined(v) else v for k, v in metrics.items() if k not in gone}, names)
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def _is_undefined(value: Any) -> bool:
+    return isinstance(value, NotDefined) or (isinstance(value, float) and math.isnan(value))
 
 
 class _Remembering(Aggregation):
@@ -109,7 +109,7 @@ class _Remembering(Aggregation):
     def __call__(self, values: Sequence[Any]) -> Any:
         found = self.figure(values)
         self._seen.append((values, found))
-        return NotDefined() if math.isnan(found.value) and not reports() else float(found.value)
+        return NotDefined() if math.isnan(found.value) else float(found.value)
 
     def standard_error(self, values: Sequence[Any]) -> float:
         known = next((found for seen, found in self._seen if seen is values), None)

@@ -5,12 +5,12 @@
 
 - ``stderr_for_metric`` asks an :class:`~custom_metrics.scores.aggregations.Aggregation` for its own standard error. The
   harness knows those of its own aggregations only.
-- ``_compute_task_aggregations`` hands the metrics of a :class:`SelfReporting` task to it, which all of ours are: rates that
+- ``_compute_task_aggregations`` hands the metrics of a :class:`~lm_eval_tasks.harness.task.GroundedTask` to it: rates that
   are not defined go, and the headline comes first.
 - ``aggregate_groups`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks have passages in
   common, a group's standard error is over passages. The harness takes its tasks for independent.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models
-  (:class:`NamesItsResults`). The harness finds no name in their arguments, and invents one.
+  (:class:`~lm_eval_tasks.models.answering.DocumentAnswerer`): the harness finds no name in their arguments.
 - ``EvaluationTracker`` says where it will write, so that our tasks try that folder before the first request
   (:func:`try_output`). The harness tries it after the last one, and loses the results where it cannot write.
 
@@ -26,54 +26,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import Rows
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 
 __all__ = [
-    "NamesItsResults",
     "NotDefined",
     "Row",
-    "SelfReporting",
     "as_written",
     "extend",
     "name_models",
     "ordered",
     "output_folder",
-    "reports",
     "try_output",
 ]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _MARK = "_lm_eval_grounded"
-
-
-@runtime_checkable
-class SelfReporting(Protocol):
-    """A task that says itself how its metrics are reported."""
-
-    def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """The metrics that the harness computed, as the results file has them."""
-
-    def rows_of(self, metric: str, filter_name: str) -> Rows | None:
-        """The linearised values of a metric; ``None`` where there are none."""
-
-
-class NamesItsResults(Protocol):
-    """A model class of :data:`~lm_eval_tasks.harness.WEIGHTLESS`. The harness finds no name in its arguments."""
-
-    @classmethod
-    def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
-        """The model's name in the results file."""
-
-    @classmethod
-    def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-        """The folder of the results, below `output`; `plain` is the name as the harness would write it."""
 
 
 class Row(str):
@@ -90,18 +63,15 @@ class Row(str):
         return row
 
     def __lt__(self, other: str) -> bool:
-        return (
-            self.place < other.place
-            if isinstance(other, Row) and self.place != other.place
-            else str.__lt__(self, other)
-        )
+        placed = isinstance(other, Row) and self.place != other.place
+        return self.place < other.place if placed else str.__lt__(self, other)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
 
 
 def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Metrics of a task or group: named ones first, in the order of their names. Others keep their key.
+    """Metrics of a task or group: named ones in the order of their names, behind others, which keep their key.
 
     Args:
         metrics: ``metric,filter`` and ``metric_stderr,filter`` to what they are; filters stand in the order of the keys.
@@ -124,16 +94,17 @@ def ordered(metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def as_written(results: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a results file, whose metrics the harness's table then leaves in the file's order."""
-    sections: dict[str, dict[str, Any]] = {}
-    for section in ("results", "groups"):
-        for name, metrics in results.get(section, {}).items():
-            names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
-            sections.setdefault(section, {})[name] = ordered(metrics, list(names))
-    return {**results, **sections}
+
+    def in_order(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        names = dict.fromkeys(key.partition(",")[0] for key in metrics if "," in key and "_stderr," not in key)
+        return ordered(metrics, list(names))
+
+    sections = [section for section in ("results", "groups") if results.get(section)]
+    return {**results, **{at: {name: in_order(each) for name, each in results[at].items()} for at in sections}}
 
 
 def _errors_across(
-    metrics: Mapping[str, Any], means: Sequence[str], tasks: Sequence[SelfReporting]
+    metrics: Mapping[str, Any], means: Sequence[str], tasks: Sequence[Any]
 ) -> Iterator[tuple[str, float]]:
     """The standard errors of a group's metrics that are means over its tasks, where these have clusters in common."""
     for metric in means:
@@ -159,13 +130,6 @@ class NotDefined:
         return "N/A"
 
 
-def reports() -> bool:
-    """Whether the harness hands our tasks their metrics before it writes them."""
-    from lm_eval import evaluator_utils
-
-    return hasattr(getattr(evaluator_utils, "_compute_task_aggregations", None), _MARK)
-
-
 def extend(evaluator_utils: ModuleType) -> None:
     """Extend ``lm_eval.evaluator_utils``; again does nothing.
 
@@ -184,11 +148,8 @@ def extend(evaluator_utils: ModuleType) -> None:
 
     @wraps(compute)
     def _compute_task_aggregations(task: Any, *args: Any, **kwargs: Any) -> Any:
-        found = compute(task, *args, **kwargs)
-        if not isinstance(task, SelfReporting):
-            return found
-        metrics, number = found
-        return task.reported(metrics), number
+        metrics, number = compute(task, *args, **kwargs)
+        return (task.reported(metrics) if hasattr(task, "rows_of") else metrics), number
 
     aggregate = evaluator_utils.aggregate_groups
 
@@ -197,7 +158,7 @@ def extend(evaluator_utils: ModuleType) -> None:
         found = aggregate(results)
         for group in found.groups.values():
             tasks = group.get_all_tasks()
-            if all(isinstance(task, SelfReporting) for task in tasks):
+            if all(hasattr(task, "rows_of") for task in tasks):
                 listed = [entry.metric for entry in group.aggregate_metric_list or ()]
                 means = [entry.metric for entry in group.aggregate_metric_list or () if not entry.weight_by_size]
                 metrics = found.metrics[group.name]
@@ -232,7 +193,7 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         source, model_args = kwargs.get("model_source"), kwargs.get("model_args")
         if source not in WEIGHTLESS:
             return
-        model: type[NamesItsResults] = get_model(source)
+        model: Any = get_model(source)
         name = model.results_name(model_args)
         # Leaderboards file results under developer and model; the folder has the model's name alone.
         self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))

@@ -7,8 +7,18 @@ those of a task, in columns.
 
 from __future__ import annotations
 
-from lm_eval_tasks.runs.answers import Answer, Reading, cluster_of, differing_columns
-from lm_eval_tasks.runs.columns import Answers, Column, Derive, Readings, digest_of, read_answers
+from lm_eval_tasks.runs.answers import (
+    Answer,
+    Answers,
+    Column,
+    Derive,
+    Reading,
+    Readings,
+    cluster_of,
+    differing_columns,
+    digest_of,
+    read_answers,
+)
 from lm_eval_tasks.runs.finding import read_runs
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun, headline_filter, labels
 

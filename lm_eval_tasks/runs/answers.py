@@ -1,31 +1,49 @@
-"""What a model said to one document, with what every filter and metric made of it."""
+"""What a model said to documents, with what every filter and metric made of it: one by one, and in columns.
+
+A run of 100,000 documents is a gigabyte of prompts and answers. :func:`read_answers` parses each row of a samples file once
+and keeps of a document its name, digests of what was asked, and the values of the metrics: a few hundred bytes.
+:class:`Answers` reads an answer again from its place in the file when it is asked for.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import math
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lm_eval_tasks.data.samples import read_placed_rows, read_row_at
 from lm_eval_tasks.definition.metadata import OF_DETECTION
 
 __all__ = [
     "Answer",
+    "Answers",
+    "Column",
+    "Derive",
     "Reading",
-    "answer_of",
+    "Readings",
     "cluster_of",
     "content_of",
     "differing_columns",
-    "filter_of",
+    "digest_of",
     "key_of",
-    "reading_of",
-    "response_of",
+    "read_answers",
 ]
 
-_IDS = ("query_id", "id")
-_APART = ("subset",)  # where one question stands in two subsets
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
+_DIGEST = 16  # bytes
+_BLOCK = 1024  # values that are packed together
 
 
 class Reading(NamedTuple):
@@ -64,55 +82,276 @@ class Answer(NamedTuple):
     readings: Mapping[str, Reading]
 
 
-def answer_of(row: Mapping[str, Any]) -> Answer:
-    """The answer in a row of a samples file, with the reading of the row's filter."""
-    doc = row["doc"]
-    content = content_of(doc)
-    return Answer(
-        key=key_of(doc) or content,
-        content=content,
-        doc=doc,
-        prompt=_prompt(row.get("arguments")),
-        prompt_hash=str(row.get("prompt_hash") or ""),
-        response=response_of(row),
-        readings={filter_of(row): reading_of(row)},
+Derive = Callable[[Answer, str, bool], Mapping[str, Any]]
+"""What else to keep: gets an answer with one filter's reading, without its prompt and key; the filter; and whether it is
+the document's first row."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A value for every document.
+
+    Attributes:
+        numbers: (documents,) floats; ``nan`` where the value is ``None``, is absent or is no number.
+        others: in order, the documents whose value is something else.
+        _packed: those values as JSON, in blocks.
+    """
+
+    numbers: NDArray[np.float64]
+    others: NDArray[np.int64]
+    _packed: Sequence[bytes]
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Column:
+        """The column of all documents' values, which JSON can hold."""
+        if {*map(type, values)} <= {float, type(None)}:  # of what most columns hold
+            numbers = np.array(values, dtype=float)
+        else:
+            numbers = np.array([_number(value) for value in values])
+        others = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if values[at] is not None]
+        blocks = [[values[at] for at in others[start : start + _BLOCK]] for start in range(0, len(others), _BLOCK)]
+        packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
+        return cls(numbers, np.array(others, dtype=np.int64), packed)
+
+    def __getitem__(self, document: int) -> Any:
+        """A document's value as the file has it; whole numbers and booleans as floats."""
+        at = int(np.searchsorted(self.others, document))
+        if at < len(self.others) and self.others[at] == document:
+            return _unpacked(self._packed[at // _BLOCK])[at % _BLOCK]
+        number = float(self.numbers[document])
+        return None if number != number else number
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """(documents,): whether a document has a value."""
+        found = ~np.isnan(self.numbers)
+        found[self.others] = True
+        return np.asarray(found)
+
+    def other_values(self) -> Iterator[tuple[int, Any]]:
+        """The documents of :attr:`others` with their values."""
+        return zip(self.others.tolist(), chain.from_iterable(map(_unpacked, self._packed)), strict=True)
+
+    def values(self) -> list[Any]:
+        """All documents' values, in order."""
+        values = [None if number != number else number for number in self.numbers.tolist()]
+        for document, value in self.other_values():
+            values[document] = value
+        return values
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:  # of 400 digits
+        return math.nan
+
+
+@lru_cache(maxsize=1)
+def _unpacked(block: bytes) -> list[Any]:
+    values: list[Any] = json.loads(zlib.decompress(block))
+    return values
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What a filter made of the answers.
+
+    Attributes:
+        places: (documents,) bytes at which the rows begin; negative for a document that the filter has not read.
+        columns: metric to the values, in the order of the file.
+        derived: what was asked to be kept beside.
+    """
+
+    places: NDArray[np.int64]
+    columns: Mapping[str, Column]
+    derived: Mapping[str, Column]
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """(documents,): whether the filter has read the answer."""
+        return np.asarray(self.places >= 0)
+
+
+@dataclass(frozen=True)
+class Answers(Sequence[Answer]):
+    """What a model said to the documents of a task, in their order. An answer that is asked for is read again.
+
+    Attributes:
+        path: of the samples file.
+        contents: (documents,) digests, of 16 bytes: :attr:`Answer.content`.
+        prompts: (documents,) digests of :attr:`Answer.prompt_hash`; empty where there is none.
+        responses: (documents,) :func:`digest_of` :attr:`Answer.response`.
+        readings: filter to what it made of the answers.
+        keys: :attr:`Answer.key` of each document.
+        articles: that each document is about, its key where it names none; ``None`` where no document does.
+        passages: :func:`cluster_of` each document; ``None`` where all are empty.
+        ids: document to its ``id``, where that is not its key.
+    """
+
+    path: Path
+    contents: NDArray[np.bytes_]
+    prompts: NDArray[np.bytes_]
+    responses: NDArray[np.float64]
+    readings: Mapping[str, Readings]
+    keys: Sequence[str]
+    articles: Sequence[str] | None
+    passages: Sequence[str] | None
+    ids: Mapping[int, str]
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    @overload
+    def __getitem__(self, at: int) -> Answer: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Answer]: ...
+    def __getitem__(self, at: int | slice) -> Answer | list[Answer]:
+        chosen = range(len(self))[at]
+        return [*self.select(chosen)] if isinstance(chosen, range) else next(self.select([chosen]))
+
+    def __iter__(self) -> Iterator[Answer]:
+        return self.select(range(len(self)))
+
+    def select(self, documents: Iterable[int]) -> Iterator[Answer]:
+        """The answers to documents, read again.
+
+        Raises:
+            CorruptSource: the file has changed.
+        """
+        with self.path.open("rb") as stream:
+            for document in documents:
+                places = (int(readings.places[document]) for readings in self.readings.values())
+                rows = [read_row_at(stream, place) for place in sorted(places) if place >= 0]
+                doc, arguments = rows[0]["doc"], rows[0].get("arguments")
+                # The harness's form of a request's arguments: {"gen_args_0": {"arg_0": prompt, ...}}.
+                first = next(iter(arguments.values()), None) if isinstance(arguments, Mapping) else None
+                prompt = first.get("arg_0") if isinstance(first, Mapping) else None
+                yield Answer(
+                    key=self.keys[document],
+                    content=self.content(document),
+                    doc=doc,
+                    prompt=prompt if isinstance(prompt, str) else "",
+                    prompt_hash=str(rows[0].get("prompt_hash") or ""),
+                    response=_response_of(rows[0]),
+                    readings={_filter_of(row): _reading_of(row) for row in rows},
+                )
+
+    def content(self, document: int) -> str:
+        """:attr:`Answer.content` of a document."""
+        return bytes(self.contents[document]).ljust(_DIGEST, b"\0").hex()
+
+
+def read_answers(path: Path, derive: Derive | None = None) -> Answers:
+    """The answers of a samples file.
+
+    A document that comes twice counts once: ranks of a distributed run are padded so. A last line that was cut is left out,
+    and the log says so.
+
+    Args:
+        path: of the file.
+        derive: called once for each document and filter. Its values are kept in :attr:`Readings.derived`.
+
+    Raises:
+        CorruptSource: a line in the middle is no sample.
+    """
+    asked: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
+    read: dict[str, _Rows] = {}
+    for place, row in read_placed_rows(path):
+        document, doc, name = row["doc_id"], row["doc"], _filter_of(row)
+        is_first = document not in asked
+        if is_first:
+            content = content_of(doc)
+            key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
+            asked[document] = (
+                bytes.fromhex(content),
+                _digest(str(row.get("prompt_hash") or "")),
+                digest_of(_response_of(row)),
+                key,
+                sys.intern(str(doc["article"])) if "article" in doc else None,
+                sys.intern(cluster_of(doc)),
+                str(doc.get("id", key)),
+            )
+        rows = read.get(name) or read.setdefault(name, _Rows())
+        if document not in rows.numbers:
+            reading = _reading_of(row)
+            answer = Answer("", "", doc, "", "", _response_of(row), {name: reading})
+            rows.append(document, place, reading.values, derive(answer, name, is_first) if derive is not None else {})
+    order = sorted(asked)
+    found = [asked[document] for document in order]
+    contents, prompts, responses, keys, articles, passages, ids = (
+        map(list, zip(*found, strict=True)) if found else [[]] * 7
+    )
+    return Answers(
+        path,
+        np.array(contents, dtype=f"S{_DIGEST}"),
+        np.array(prompts, dtype=f"S{_DIGEST}"),
+        np.array(responses, dtype=float),
+        {name: rows.readings(order) for name, rows in read.items()},
+        keys,
+        [key if article is None else article for article, key in zip(articles, keys, strict=True)]
+        if any(article is not None for article in articles)
+        else None,
+        passages if any(passages) else None,
+        {at: identity for at, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
     )
 
 
-def filter_of(row: Mapping[str, Any]) -> str:
-    """The filter that a row of a samples file is of."""
+class _Rows:
+    """The rows of a filter as they come: each value in the list of its column, which the garbage collector passes over."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}  # doc_id to the number of its row
+        self._places: list[int] = []
+        self._columns: tuple[dict[str, list[Any]], ...] = ({}, {})
+
+    def append(self, document: int, place: int, values: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
+        number = self.numbers[document] = len(self._places)
+        self._places.append(place)
+        for columns, found in zip(self._columns, (values, derived), strict=True):
+            for name, value in found.items():
+                column = columns.setdefault(name, [])
+                if len(column) < number:
+                    column += [None] * (number - len(column))
+                column.append(value)
+
+    def readings(self, order: Sequence[int]) -> Readings:
+        """The readings of documents in their order, also of those that have no row."""
+        numbers = [self.numbers.get(document, -1) for document in order]
+        for column in (*self._columns[0].values(), *self._columns[1].values()):
+            column += [None] * (len(self._places) + 1 - len(column))  # the last is of no row
+        columns, derived = (
+            {name: Column.of([column[number] for number in numbers]) for name, column in each.items()}
+            for each in self._columns
+        )
+        return Readings(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
+
+
+def _filter_of(row: Mapping[str, Any]) -> str:
     return str(row.get("filter", "none"))
 
 
-def response_of(row: Mapping[str, Any]) -> str:
+def _response_of(row: Mapping[str, Any]) -> str:
     response = row["resps"][0][0]
     return response if isinstance(response, str) else ""
 
 
-def reading_of(row: Mapping[str, Any]) -> Reading:
-    """What the filter of a row made of the answer."""
-    filtered = row.get("filtered_resps")
-    metrics = row.get("metrics")
+def _reading_of(row: Mapping[str, Any]) -> Reading:
+    filtered, metrics = row.get("filtered_resps"), row.get("metrics")
     return Reading(
         answer=filtered[0] if isinstance(filtered, list) and filtered else None,
         values={name: row.get(name) for name in metrics if isinstance(name, str)} if isinstance(metrics, list) else {},
     )
 
 
-def _prompt(arguments: Any) -> str:
-    """The prompt in the harness's form of a request's arguments: ``{"gen_args_0": {"arg_0": prompt, ...}}``."""
-    first = next(iter(arguments.values()), None) if isinstance(arguments, Mapping) else None
-    prompt = first.get("arg_0") if isinstance(first, Mapping) else None
-    return prompt if isinstance(prompt, str) else ""
-
-
 def key_of(doc: Mapping[str, Any]) -> str:
     """What a document's question is called; empty where it has no name."""
-    name = next((doc[column] for column in _IDS if isinstance(doc.get(column), (str, int))), None)
+    names = (doc[column] for column in ("query_id", "id") if isinstance(doc.get(column), (str, int)))
+    name = next(names, None)
     if name is None:
         return ""
-    apart = (doc[column] for column in _APART if isinstance(doc.get(column), str))
-    return "/".join([*apart, str(name)])
+    subset = doc.get("subset")  # one question may stand in two
+    return f"{subset}/{name}" if isinstance(subset, str) else str(name)
 
 
 def cluster_of(doc: Mapping[str, Any]) -> str:
@@ -127,11 +366,22 @@ def cluster_of(doc: Mapping[str, Any]) -> str:
 def content_of(doc: Mapping[str, Any]) -> str:
     """Digest of what a document asks: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
     asked = {column: value for column, value in doc.items() if column not in _NOT_ASKED}
-    text = _ENCODE(asked)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(_ENCODE(asked).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def differing_columns(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """The columns in which two documents differ, without those of the detector and passage, in order."""
     columns = {*first, *second} - _NOT_ASKED
     return sorted(column for column in columns if first.get(column) != second.get(column))
+
+
+@lru_cache(maxsize=128)  # models repeat themselves
+def digest_of(text: str) -> float:
+    """A number that equal texts share, and next to no others (48 bits): to keep in a column in place of a text."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
+    return float(int.from_bytes(digest, "little"))
+
+
+def _digest(text: str) -> bytes:
+    """16 bytes; none of an empty text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest() if text else b""

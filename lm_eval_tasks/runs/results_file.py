@@ -7,14 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["leaves_of", "read_results", "record_of", "said_of"]
+__all__ = ["leaves_of", "mapping", "read_results", "record_of", "said_of"]
 
-
-_BY_TASK = ("n-samples", "n-shot", "versions", "groups", "group_subtasks")  # objects, where they are there
+_ENTRIES = {  # what objects of a results file hold
+    "configs": "configuration of a task",
+    "results": "list of metrics",
+    "groups": "list of metrics",
+    "group_subtasks": "list of tasks",
+}
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """The content of a results file."""
+    """The content of a results file.
+
+    Raises:
+        ValueError: it is none, or a damaged one.
+    """
     if path.is_dir():
         known = sorted(found.name for found in path.rglob("results_*.json"))
         raise ValueError(f"{path} is a folder; name a results file" + (f", such as {known[-1]}" if known else ""))
@@ -29,34 +37,35 @@ def read_results(path: Path) -> dict[str, Any]:
             f"{path} is no results file of `lm_eval` or `lm-eval-grounded score` (results_*.json: an object with results, "
             f"configs and config)"
         )
-    if not all(isinstance(config, dict) for config in results["configs"].values()):
-        raise ValueError(f"{path} is damaged: configs holds something that is no configuration of a task")
-    if not all(isinstance(scores, dict) for scores in results["results"].values()):
-        raise ValueError(f"{path} is damaged: results holds something that is no list of metrics")
-    for key in _BY_TASK:
-        if not isinstance(results.get(key) or {}, dict):
-            raise ValueError(f"{path} is damaged: {key} is {type(results[key]).__name__}, not an object")
-    if not all(isinstance(scores, dict) for scores in (results.get("groups") or {}).values()):
-        raise ValueError(f"{path} is damaged: groups holds something that is no list of metrics")
-    groups = results.get("group_subtasks") or {}
-    if not all(
-        isinstance(members, list) and all(isinstance(name, str) for name in members) for members in groups.values()
-    ):
-        raise ValueError(f"{path} is damaged: group_subtasks holds something that is no list of tasks")
+    for key in (*_ENTRIES, "n-samples", "n-shot", "versions"):
+        entries = results.get(key) or {}
+        if not isinstance(entries, dict):
+            raise ValueError(f"{path} is damaged: {key} is {type(entries).__name__}, not an object")
+        if key == "group_subtasks":
+            whole = all(
+                isinstance(tasks, list) and all(isinstance(x, str) for x in tasks) for tasks in entries.values()
+            )
+        else:
+            whole = key not in _ENTRIES or all(isinstance(entry, dict) for entry in entries.values())
+        if not whole:
+            raise ValueError(f"{path} is damaged: {key} holds something that is no {_ENTRIES[key]}")
     return results
 
 
-def record_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance of a task; empty where there is none."""
-    metadata = config.get("metadata")
-    record = metadata.get("provenance") if isinstance(metadata, Mapping) else None
-    return dict(record) if isinstance(record, Mapping) and "failed" not in record else {}
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A value that should be a mapping; an empty one where it is none."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def said_of(config: Mapping[str, Any], key: str) -> Any:
     """The value of `key` in a task's metadata; ``None`` where there is none."""
-    metadata = config.get("metadata")
-    return metadata.get(key) if isinstance(metadata, Mapping) else None
+    return mapping(config.get("metadata")).get(key)
+
+
+def record_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance of a task; empty where there is none."""
+    record = mapping(said_of(config, "provenance"))
+    return {} if "failed" in record else dict(record)
 
 
 def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -65,9 +74,8 @@ def leaves_of(name: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
     waiting = [name]
     while waiting:
         one = waiting.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if one not in groups:
-            yield one
-        waiting += reversed(groups.get(one, ()))
+        if one not in seen:
+            seen.add(one)
+            if one not in groups:
+                yield one
+            waiting += reversed(groups.get(one, ()))

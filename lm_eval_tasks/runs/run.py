@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +15,8 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
-from lm_eval_tasks.runs.columns import Answers, Derive, read_answers
+from lm_eval_tasks.runs.answers import Answers, Derive, read_answers
+from lm_eval_tasks.runs.results_file import mapping
 
 __all__ = ["Run", "Settings", "TaskRun", "headline_filter", "labels"]
 
@@ -61,7 +61,8 @@ class TaskRun:
         results: its metrics as the results file has them: ``metric,filter`` to value.
         samples: file of its answers; ``None`` where they were not logged.
         results_file: ``None`` where the samples have none.
-        table_elsewhere: what the results file says of a benchmark that lies outside of this package; ``None`` for ours.
+        table: of its benchmark; what the results file says of it where that lies outside of this package. ``None`` for a
+            task that is in no table.
     """
 
     task: str
@@ -76,24 +77,21 @@ class TaskRun:
     results: Mapping[str, Any]
     samples: Path | None
     results_file: Path | None
-    table_elsewhere: Benchmark | None = None
+    table: Benchmark | None = None
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
         """The names of the task's filters, in their order."""
         said = self.config.get("filter_list")
-        listed = (
-            [str(entry.get("name")) for entry in said if isinstance(entry, Mapping)] if isinstance(said, list) else []
-        )
-        return tuple(
-            listed or self.figures or dict.fromkeys(key.partition(",")[2] for key in self.results if "," in key)
-        )
+        entries = said if isinstance(said, list) else []
+        listed = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
+        in_results = dict.fromkeys(key.partition(",")[2] for key in self.results if "," in key)
+        return tuple(listed or self.figures or in_results)
 
     @property
     def detector(self) -> Mapping[str, Any]:
         """The detector that tagged the answers: ``name``, ``version`` and so on; empty where none did."""
-        found = self.provenance.get("detector")
-        return found if isinstance(found, Mapping) else {}
+        return mapping(self.provenance.get("detector"))
 
     @property
     def not_comparable(self) -> list[str]:
@@ -105,11 +103,6 @@ class TaskRun:
     def family(self) -> str:
         """What the task is called without its language: ``nomiracl_role`` for ``nomiracl_de_role``."""
         return re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
-
-    @property
-    def table(self) -> Benchmark | None:
-        """The table of its benchmark; ``None`` for a task that is in none."""
-        return self.table_elsewhere or catalogue.table_named(self.benchmark)
 
     def metric(self, name: str) -> Metric:
         """A metric as its results list it; of other figures what :func:`lm_eval_tasks.definition.catalogue.metric_of`
@@ -139,10 +132,7 @@ class TaskRun:
         return Figure(value, standard_error=_number(self.results.get(f"{metric}_stderr,{filter_name}")))
 
     def answers(self, derive: Derive | None = None) -> Answers:
-        """The answers, in the order of the documents. They are read anew at each call, and not kept.
-
-        Args:
-            derive: see :func:`lm_eval_tasks.runs.columns.read_answers`.
+        """The answers, as :func:`lm_eval_tasks.runs.answers.read_answers` reads them, anew at each call.
 
         Raises:
             MissingSource: they were not logged.
@@ -206,17 +196,8 @@ class Run:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """A short name for each run, all different: its model's, with its folder, date or number where models are equal."""
-    for name in (
-        lambda run: run.model,
-        lambda run: f"{run.model} ({run.folder.name})",
-        lambda run: f"{run.model} ({run.folder.name}, {run.date})",
-    ):
-        found = [name(run) for run in runs]
-        if len(set(found)) == len(found):
-            return found
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name_of_run in found:
-        seen[name_of_run] += 1
-        numbered.append(f"{name_of_run} #{seen[name_of_run]}")
-    return numbered
+    for form in ("{0.model}", "{0.model} ({0.folder.name})", "{0.model} ({0.folder.name}, {0.date})"):
+        names = [form.format(run) for run in runs]
+        if len({*names}) == len(names):
+            return names
+    return [f"{name} #{names[: at + 1].count(name)}" for at, name in enumerate(names)]

@@ -1,0 +1,306 @@
+"""All of an `lm_eval` run but the answers: files, prompts, detector, calibration.
+
+Takes the options of `lm_eval` (see `lm_eval run --help`) and does everything but generate: looks for every file (one
+command fetches those that are missing), makes the documents and prompts, counts them by the model's tokenizer where that is
+on this machine, loads detector and calibration, and shows a prompt. Nothing is downloaded. Exit status 0: the run can
+start; 1: it cannot; 2: it is not a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from custom_metrics.usage.plain_errors import PlainError, UsageError
+from custom_metrics.usage.printable import on_one_line, printable
+from lm_eval_tasks.commands import say
+
+if TYPE_CHECKING:
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from lm_eval.tasks import TaskManager
+
+    from lm_eval_tasks.data.sources import SourceFile
+
+_TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name one, the surest first
+_WINDOWS = ("max_length", "max_model_len", "context_length")  # of hf, vllm, sglang
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own: what is not known here is the harness's."""
+    parser.usage = "lm-eval-grounded check --tasks TASK[,TASK...] [any option of lm_eval]"
+    parser.allow_abbrev = False
+    parser.set_defaults(unknown=[])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    # Both are read once, when the libraries are imported.
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    from lm_eval._cli.harness import HarnessCLI
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+
+    logging.getLogger("lm_eval").setLevel(logging.WARNING)
+    logging.getLogger("lm_eval.api.task").setLevel(logging.ERROR)  # a hint about --metadata for every task
+    no_task = UsageError("check: say what would be run, e.g. --tasks nomiracl_de,clapnq_rag")
+    if not arguments.unknown:  # the harness would print its help
+        raise no_task
+    before = sys.argv
+    sys.argv = [before[0], "run", *arguments.unknown]
+    try:
+        typed = HarnessCLI().parse_args()
+    finally:
+        sys.argv = before
+    config = EvaluatorConfig.from_cli(typed)
+    if not config.tasks:
+        raise no_task
+    # Few-shot examples have files of their own: so the tasks know before they read any.
+    shots = {"num_fewshot": config.num_fewshot} if config.num_fewshot else {}
+    manager = config.process_tasks({**config.metadata, **shots})
+    dry_run = _DryRun(config)
+    dry_run.find_model(named=bool(typed.model))
+    requests = [request for spec in _leaves(manager, config.tasks) for request in dry_run.ask(manager, spec)]
+    dry_run.answer(requests)
+    say(*dry_run.report())
+    return 0 if dry_run.ready else 1
+
+
+def _leaves(manager: TaskManager, specs: Sequence[Any]) -> Iterator[Any]:
+    """The tasks of groups and tags one by one, so that an error of one hides no other."""
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    for spec in specs:
+        entry = manager.task_index.get(spec) if isinstance(spec, str) else None
+        members: Any = None
+        if entry is not None and entry.kind.name == "TAG":
+            members = sorted(entry.tags)
+        elif entry is not None and entry.kind.name == "GROUP" and entry.yaml_path:
+            members = load_yaml(entry.yaml_path, resolve_func=False).get("task")
+        if isinstance(members, list) and all(isinstance(member, str) and member != spec for member in members):
+            yield from _leaves(manager, members)
+        else:
+            yield spec
+
+
+class _DryRun:
+    """A run without answers, and the findings about it. It loads no model with weights, and no code of a repository."""
+
+    def __init__(self, config: EvaluatorConfig) -> None:
+        self.config = config
+        self.model: Any = None  # without weights; any other is only looked up
+        self.tokenizer: Any = None  # without one, prompts are counted in characters
+        self.window: int | None = None  # tokens of prompt and answer together that the model can take
+        self.lines: list[str] = []
+        self.examples: dict[str, tuple[str, str]] = {}  # template to the first task that has it, and its first prompt
+        self.notes: list[str] = []
+        self.problems: list[str] = []
+        self.problems_of_tasks: dict[str, list[str]] = {}  # problem to the tasks that have it
+        self.missing: dict[SourceFile, None] = {}
+
+    @property
+    def ready(self) -> bool:
+        return not (self.missing or self.problems or self.problems_of_tasks)
+
+    def find_model(self, named: bool) -> None:
+        """Make a model without weights, and look for the tokenizer of any other; and try the folder of the results."""
+        from lm_eval.api.registry import get_model
+
+        from lm_eval_tasks.data.atomic import check_writable
+        from lm_eval_tasks.harness.harness_results import output_folder
+        from lm_eval_tasks.models.answering import DocumentAnswerer
+
+        config = self.config
+        if config.output_path:
+            try:
+                check_writable(output_folder(config.output_path))
+            except UsageError as error:
+                self.problems.append(f"--output_path: {error}")
+        try:
+            kind = get_model(config.model) if named else None
+            if isinstance(kind, type) and issubclass(kind, DocumentAnswerer):
+                options = {name: getattr(config, name) for name in ("batch_size", "max_batch_size", "device")}
+                self.model = kind.create_from_arg_obj(config.model_args, options)
+                return
+        except Exception as error:  # an unknown name, a library that is not installed, an argument that is none
+            self.problems.append(f"model {config.model}: {_in_one_line(error)}")
+        if why := self._find_tokenizer(config.model_args):
+            self.notes.append(f"prompts are counted in characters: {why}")
+        elif config.apply_chat_template and not self.tokenizer.chat_template:
+            self.problems.append("--apply_chat_template: the tokenizer has no chat template")
+
+    def _find_tokenizer(self, model_args: Any) -> str:
+        """Why there is none: nothing is downloaded. Empty where it is here."""
+        name = next((str(model_args[key]) for key in _TOKENIZERS if model_args.get(key)), None)
+        if name is None:
+            return "no tokenizer is named (--model_args pretrained=NAME or tokenizer=NAME)"
+        try:
+            from transformers import AutoConfig, AutoTokenizer
+        except ImportError:
+            return f"the tokenizer of {name} needs transformers: pip install 'lm-eval-grounded[hf]'"
+        here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        if model_args.get("revision"):
+            here["revision"] = str(model_args["revision"])
+        try:
+            settings = AutoConfig.from_pretrained(str(model_args.get("pretrained") or name), **here)
+        except Exception:  # a folder of a tokenizer alone, a server's model, or not here
+            settings = None
+        architecture = next(iter(getattr(settings, "architectures", None) or ()), "")
+        if architecture.endswith("ForTokenClassification"):
+            self.problems.append(
+                f"{model_args.get('pretrained')} is a {architecture}: it marks words and writes no answers. Name it as a "
+                f"detector: --metadata detector=NAME, or --model hallucination-detector on detection tasks"
+            )
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(name, **here)
+        except Exception as error:  # transformers raises OSError, ValueError, ImportError and those of its parsers
+            said = next(iter(str(error).splitlines()), type(error).__name__)
+            return f"the tokenizer of {name} cannot be loaded on this machine: {said}"
+        windows = [
+            *(model_args.get(key) for key in _WINDOWS),
+            getattr(settings, "max_position_embeddings", None),
+            getattr(getattr(settings, "text_config", None), "max_position_embeddings", None),
+            getattr(self.tokenizer, "model_max_length", None),  # 10**30 for "not known"
+        ]
+        self.window = next((size for size in windows if isinstance(size, int) and 0 < size < 10**9), None)
+        return ""
+
+    def ask(self, manager: TaskManager, spec: Any) -> list[Any]:
+        """The requests of a task, as far as they can be made."""
+        from lm_eval_tasks.data.sources import MissingSource
+
+        name = spec if isinstance(spec, str) else str(spec.get("task") or spec.get("group"))
+        described = len(self.lines)
+        requests: list[Any] = []
+        try:
+            for task in manager.load([spec])["tasks"].values():
+                requests += self._requests(task)
+                self._describe(name, task, requests)
+        except MissingSource as error:
+            self.missing |= dict.fromkeys(error.files)
+            if not error.files:
+                self._task_problem(name, _in_one_line(error))
+        except Exception as error:  # of ours, of the harness, or of another task: all of them would end the run
+            self._task_problem(name, _in_one_line(error))
+        if len(self.lines) == described:
+            self.lines.append(f"{name}: not ready")
+        return requests
+
+    def _task_problem(self, task: str, problem: str) -> None:
+        self.problems_of_tasks.setdefault(problem.removeprefix(f"{task}: "), []).append(task)
+
+    def _requests(self, task: Any) -> list[Any]:
+        """The requests of a task as ``simple_evaluate`` would have them built."""
+        from lm_eval.evaluator_utils import get_sample_size
+
+        config = self.config
+        if config.predict_only:
+            task.override_metric(metric_name="bypass")
+        if config.gen_kwargs and task.get_config("output_type") == "generate_until":
+            task.set_config(key="generation_kwargs", value=config.gen_kwargs, update=True)
+        if task.get_config("num_fewshot") != 0 and config.num_fewshot is not None:
+            task.set_config(key="num_fewshot", value=config.num_fewshot)
+        elif task.get_config("num_fewshot") is None:
+            task.set_config(key="num_fewshot", value=0)
+        task.set_fewshot_seed(seed=config.seed[-1] if isinstance(config.seed, list) else None)
+        task.build_all_requests(
+            limit=get_sample_size(task, config.limit),
+            samples=config.samples.get(task.config.task) if isinstance(config.samples, dict) else None,
+            system_instruction=config.system_instruction,
+            apply_chat_template=bool(config.apply_chat_template),
+            fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
+            chat_template=self._templated if config.apply_chat_template else None,
+        )
+        return list(task.instances)
+
+    def _templated(self, turns: Any, add_generation_prompt: bool = True) -> str:
+        """A prompt from turns, as the model has it."""
+        if self.model is not None:
+            return str(self.model.apply_chat_template(turns, add_generation_prompt=add_generation_prompt))
+        if self.tokenizer is None or not self.tokenizer.chat_template:  # a server's: its turns one after another
+            return "\n\n".join(turn["content"] for turn in turns)
+        options = dict(self.config.model_args.get("chat_template_args") or {})
+        if isinstance(self.config.apply_chat_template, str):
+            options["chat_template"] = self.config.apply_chat_template
+        continuing = {"continue_final_message": not add_generation_prompt, **options}
+        prompt = self.tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=add_generation_prompt, **continuing
+        )
+        return str(prompt)
+
+    def _describe(self, name: str, task: Any, requests: Sequence[Any]) -> None:
+        """Add the number of questions, the lengths of their prompts, and what tags and corrects the answers."""
+        tagging = []
+        if getattr(task, "tags_answers", False):
+            from detector_plugin.detector import describe
+            from detector_plugin.filters import shared_detector
+            from lm_eval_tasks.detection.calibrated import described
+
+            doc = next(iter(task.eval_docs))
+            detector = describe(shared_detector(doc["detector"], doc["detector_args"]))
+            calibration = described(doc)
+            corrected = f"{calibration['file']} ({calibration['annotations']})" if calibration else "none"
+            tagging = [f"  detector {detector['name']}, version {detector['version']}; calibration {corrected}"]
+        prompts = [str(request.args[0]) for request in requests]
+        if not prompts:
+            return
+        counts = [len(prompt) for prompt in prompts]
+        if self.tokenizer is not None:
+            counts = [len(ids) for ids in self.tokenizer(prompts, add_special_tokens=False)["input_ids"]]
+        unit = "characters" if self.tokenizer is None else "tokens"
+        answer = (task.config.generation_kwargs or {}).get("max_gen_toks") or self.config.model_args.get("max_gen_toks")
+        questions = len({(request.task_name, request.doc_id) for request in requests})
+        lengths = f"{min(counts)} to {max(counts)} {unit}, median {round(median(counts))}"
+        limit = f"; answers of up to {answer} tokens" if answer else ""
+        self.lines += [f"{name}: {questions} questions; prompts of {lengths}{limit}", *tagging]
+        self.examples.setdefault(str(task.config.doc_to_text), (name, prompts[0]))
+        over = sum(count + (answer or 0) > self.window for count in counts) if self.window is not None else 0
+        if over:
+            self._task_problem(
+                name,
+                f"{over} of {len(counts)} prompts do not fit: the longest has {max(counts)} tokens, an answer up to "
+                f"{answer or 0}, and the model takes {self.window} in all; what is over would be cut",
+            )
+
+    def answer(self, requests: Sequence[Any]) -> None:
+        """Ask a model without weights: ``replay`` for every answer, any other for one a task."""
+        from lm_eval_tasks.models.replay import Replay
+
+        if self.model is None or not requests:
+            return
+        one_a_task = {request.task_name: request for request in requests}
+        try:
+            self.model.respond(requests if isinstance(self.model, Replay) else [*one_a_task.values()], True)
+        except PlainError as error:
+            self.problems.append(_in_one_line(error))
+
+    def report(self) -> Iterator[str]:
+        """The findings, for a person."""
+        from lm_eval_tasks.data import sources
+
+        yield from self.lines
+        for task, prompt in self.examples.values():
+            yield f"\nThe first prompt of {task}:"
+            yield from (f"  | {printable(line)}" for line in prompt.splitlines())
+        yield ""
+        yield from (f"note: {on_one_line(note)}" for note in self.notes)
+        for problem, tasks in self.problems_of_tasks.items():
+            others = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+            yield on_one_line(f"problem: {tasks[0]}{others}: {problem}")
+        yield from (f"problem: {on_one_line(problem)}" for problem in self.problems)
+        if self.missing:
+            yield f"problem: {len(self.missing)} public files are missing:"
+            yield from (f"  {file.repository}/{file.path}" for file in self.missing)
+            folder = sources.mirror_folder(self.config.metadata.get("mirror"))
+            command = sources.fetch_command([*self.missing], folder)
+            yield f"On a machine with internet, this fetches them:\n  {command}"
+        yield "ready: every file is here, every prompt could be made" if self.ready else "not ready"
+
+
+def _in_one_line(error: BaseException) -> str:
+    """The message of an error in one line; its class too where it is not meant for users."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, PlainError) else f"{type(error).__name__}: {text}"
