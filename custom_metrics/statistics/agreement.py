@@ -8,6 +8,7 @@ only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple, TypeAlias
