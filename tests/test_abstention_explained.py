@@ -51,7 +51,7 @@ def english() -> Lexicon:
                     "abstains",
                     "{not} ... able ... {to_say}",
                     "never quite able here to tells",
-                    (("not", "never"), ("to_say", "to {say}"), ("say", "tell*")),
+                    (("not", "never"), ("say", "tell*"), ("to_say", "to {say}")),
                 ),
                 Match(
                     "silent", "{not} ... {say}", "never quite able here to tells", (("not", "never"), ("say", "tell*"))

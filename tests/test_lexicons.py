@@ -1,6 +1,6 @@
 """What is compiled from phrase tables beside their patterns: folding, words, answer markers, and the guess of a language.
 
-All on small tables of made-up languages, so that each rule stands alone.
+Most on small tables of made-up languages, so that each rule stands alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from custom_metrics.abstention import LANGUAGES, is_abstention
 from custom_metrics.abstention import phrases as of_tables
 from custom_metrics.abstention.phrases import build_lexicon, likely_languages
+from tests.table_use import Example, examples
 
 
 def table(**changed: Any) -> dict[str, Any]:
@@ -104,9 +106,6 @@ def test_an_answer_marker_is_a_word_before_a_colon(text: str, introduced: str | 
     assert (text[found.end() :] if found else None) == introduced
 
 
-# the words of a table, by which a language is known
-
-
 # the guess of a language
 
 Guess = Callable[..., tuple[str, ...]]
@@ -193,3 +192,39 @@ def test_part_of_a_word_counts_from_four_characters(guess: Guess, text: str, cou
 )
 def test_marks_count_where_a_table_does_not_ignore_them(guess: Guess, text: str, likely: tuple[str, ...]) -> None:
     assert guess(text, AA=["ọjọ́"], bb=["día", "casa"]) == likely
+
+
+# the tables themselves
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Neznámo.", "cs"),  # the table holds the stem
+        ("Bilinmiyor.", "tr"),
+        ("Desconocido.", "es"),
+        ("Неизвестно.", "ru"),
+        ("根据文章，无法回答", "zh"),
+        ("Das steht nicht im Text.", "de"),
+    ],
+)
+def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: str) -> None:
+    assert language in likely_languages(text)
+
+
+@pytest.mark.parametrize("text", ["42", "42?", "42 ?", "(42) | ..."])
+def test_a_text_without_words_of_any_table_is_read_in_english(text: str) -> None:
+    assert likely_languages(text) == ("en",)
+
+
+@pytest.mark.one_python("how good the tables are")
+def test_answers_are_read_without_a_language_nearly_as_well_as_with_it() -> None:
+    tuning = [(language, example) for language in LANGUAGES for example in examples(language, ("tuning",))]
+    told = _f1([(example, is_abstention(example.text, language)) for language, example in tuning])
+    found = _f1([(example, is_abstention(example.text)) for _, example in tuning])
+    assert found > told - 0.006
+
+
+def _f1(read: list[tuple[Example, bool]]) -> float:
+    both = sum(example.abstains and abstains for example, abstains in read)
+    return 2 * both / (2 * both + sum(example.abstains is not abstains for example, abstains in read))

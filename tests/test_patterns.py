@@ -1,124 +1,262 @@
-"""What a phrase of a table is read as: elements, their joints, and the part of the table that each word comes from."""
+"""The notation of phrase tables, rule by rule, and the search for its patterns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from custom_metrics.abstention.patterns import GAP, JOINED, MOST, SPACE, Element, Pattern, Word, WordClasses, parse
+from custom_metrics.abstention.explained import matches
+from custom_metrics.abstention.folding import fold
+from custom_metrics.abstention.patterns import LONGEST, Found, Hits
+from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
+from tests.test_abstention import HOSTILE
 
-PARTS: Mapping[str, Sequence[str]] = {
-    "yes": ["yes"],
+PARTS = {
     "not": ["not", "never", "kein*"],
+    "say": ["say", "says", "tell*"],
+    "softly": ["really", "quite so"],
+    "to_say": ["to {say}", "in order to say"],
+    "stem": ["bil", "gör"],
+    "ending": ["miyor", "mez"],
     "mixed": ["a", "b ... c", "d"],
-    "far": ["b ... c"],
-    "soft": ["(so)? (very)?"],
-    "none": [],
 }
+FILL = "y" * 25
 
 
-def read(written: str, kind: str = "abstains") -> list[Pattern]:
-    return parse(kind, written, PARTS, str.casefold, {})
+def table(**changed: Any) -> dict[str, Any]:
+    return {"language": "xx", "name": "X", "parts": PARTS, **changed}
 
 
-def words(*literals: str, part: str = "") -> frozenset[Word]:
-    """Closed words, which an item of a part says as they are."""
-    return frozenset(Word(word, False, False, ((part, word),) if part else ()) for word in literals)
+def hits(text: str, **changed: Any) -> Hits:
+    """What a table finds in a folded text."""
+    return build_lexicon([table(**changed)]).search(text)
 
 
-def rows(written: str) -> list[tuple[Element, ...]]:
-    return [pattern.elements for pattern in read(written)]
+def traced(text: str, **changed: Any) -> list[tuple[str, str]]:
+    """The patterns that an explanation names."""
+    trace: list[Found] = []
+    build_lexicon([table(**changed)]).search(text, trace)
+    return sorted((pattern.kind, pattern.written) for pattern, _ in trace)
+
+
+def found(phrase: str, text: str, **changed: Any) -> list[str]:
+    """What a phrase reads in a text."""
+    lexicon = build_lexicon([table(abstains=[phrase], **changed)])
+    folded = lexicon.fold(text)
+    return [folded[start:end] for start, end in lexicon.search(folded).get("abstains", [])]
 
 
 @pytest.mark.parametrize(
-    ("written", "word"),
+    ("phrase", "text", "reads"),
     [
-        ("No idea", Word("no idea", False, False)),
-        ("*no idea", Word("no idea", True, False)),
-        ("no idea*", Word("no idea", False, True)),
-        ("un-*", Word("un-", False, True)),
-        ("X-ray*", Word("x-ray", False, True)),
-        ("{yes} sir", Word("yes sir", False, False, (("yes", "yes"),))),
-        ("oh {yes}", Word("oh yes", False, False, (("yes", "yes"),))),
-        ("{yes}*", Word("yes", False, True, (("yes", "yes"),))),
+        ("no idea", "i have no idea at all", ["no idea"]),
+        ("no idea", "i have no ideas", []),
+        ("no idea", "casino idea", []),
+        ("no idea", "No Idea!", ["no idea"]),
+        ("no idea*", "i have no ideas", ["no ideas"]),
+        ("*idea", "noidea", ["noidea"]),
+        ("*idea", "ideas", []),
+        ("passag* text", "passages text", ["passages text"]),
+        ("passag* text", "passages of text", []),
+        ("do not ... say", "they do not clearly say", ["do not clearly say"]),
+        ("do not ... say", "they say they do not", []),
+        ("do not ... say", "they do not " + "very " * 12 + "clearly say", []),
+        ("do not ... say", "do not" + "x" * 0 + " " * 1 + "say", ["do not say"]),
+        ("neque ... neque", "neque hoc neque illud", ["neque hoc neque"]),
+        ("^no sé", "no sé", ["no sé"]),
+        ("^no sé", "juan no sé", []),
+        ("^no sé", "bueno, no sé", ["no sé"]),
+        ("{say} {not}", "it says not", ["says not"]),
+        ("{say} {not}", "it says: not", []),
+        ("{say} {not}", "it telleth not", ["telleth not"]),
+        ("{say} {not}", "it says keinesfalls", ["says keinesfalls"]),
+        ("{say} {softly}? {not}", "it says not", ["says not"]),
+        ("{say} {softly}? {not}", "it says really not", ["says really not"]),
+        ("{say} {softly}? {not}", "it says quite so not", ["says quite so not"]),
+        ("{say} {softly}? {not}", "it says hardly not", []),
+        ("{say} ... {softly}? ... {not}", "it says all of it not", ["says all of it not"]),
+        ("{say|stem} {not}", "bil never", ["bil never"]),
+        ("(will|shall) {not}", "we shall never", ["shall never"]),
+        ("(we)? (will|shall)", "we shall", ["we shall", "shall"]),
+        ("{not} {to_say}", "never to tell it", ["never to tell"]),
+        ("{not} {to_say}", "never in order to say", ["never in order to say"]),
+        ("{stem}{ending}", "bilmiyor", ["bilmiyor"]),
+        ("{stem}{ending}", "bil miyor", []),
+        ("{stem}{ending}", "bilmiyorum", []),
+        ("{stem}{ending}*", "bilmiyorum", ["bilmiyorum"]),
+        ("un{say}", "unsay", ["unsay"]),
+        (", not", "here, not there", [", not"]),
+        ("it, {not}", "it, never", ["it, never"]),
+        ("({say|stem}|ask) {not}", "gör not", ["gör not"]),
+        ("({say|stem}|ask) {not}", "ask not", ["ask not"]),
+        # a mark at the end of a phrase stands beside any word
+        ("say:", "say:not now", ["say:"]),
+        ("'tis so", "o'tis so", ["'tis so"]),
+        ("not ... ,", "not, here", ["not,"]),
+        # an open end goes to the end of the word, not into another script
+        ("idea*", "idea我的", ["idea"]),
+        ("*idea", ",noidea", ["noidea"]),
+        ("*idea ... not", "noidea is not", ["noidea is not"]),
+        ("not ... tell*", "not to telleth it", ["not to telleth"]),
+        # the parts of one word: an open end beside another part takes nothing
+        ("{stem}(*miyor)", "bilmiyor", ["bilmiyor"]),
+        ("{stem}(*miyor)", "bilxmiyor", []),
+        ("(bil*){ending}", "bilmiyor", ["bilmiyor"]),
+        ("(bil*){ending}", "bilxmiyor", []),
+        # a space is a space
+        ("passag* text", "passages-text", []),
+        ("passag* *text", "passages-text", []),
+        ("passag* *text", "passages context", ["passages context"]),
+        # the phrase's own words inside its last one
+        ("not ... be not here", "not to be not here", ["not to be not here"]),
+        # what is left out leaves the wider of the joints around it
+        ("a (b|c)? ... d", "a x d", ["a x d"]),
+        ("a (b|c)? ... d", "a b x d", ["a b x d"]),
+        ("a ... (b|c)? d", "a x d", ["a x d"]),
+        ("a ... (b|c)? d", "a x b d", ["a x b d"]),
+        ("(b|c)? (e)?  d", "c d", ["c d", "d"]),
+        # a part of phrases with gaps
+        ("{mixed} x", "b y c x", ["b y c x"]),
+        ("{mixed} x", "d x", ["d x"]),
+        # behind a gap a word that nothing leads to hides none before it
+        ("{stem}(*miyor) ... not", "bilmiyor bilxmiyor not", ["bilmiyor bilxmiyor not"]),
+        (
+            "passag* *text ... not",
+            f"passages text {FILL} passag x text not",
+            [f"passages text {FILL} passag x text not"],
+        ),
+        (
+            "*passag* *text ... not",
+            f"passages text {FILL} xpassag y text not",
+            [f"passages text {FILL} xpassag y text not"],
+        ),
     ],
 )
-def test_neighbours_of_one_word_each_are_one_word(written: str, word: Word) -> None:
-    assert rows(written) == [(Element(JOINED, frozenset((word,))),)]
+def test_a_phrase_reads_what_the_notation_says(phrase: str, text: str, reads: list[str]) -> None:
+    assert sorted(set(found(phrase, text))) == sorted(reads)
+
+
+@pytest.mark.parametrize(("spaces", "gap"), [(True, GAP), (False, GAP_WITHOUT_SPACES)])
+def test_a_gap_has_a_width(spaces: bool, gap: int) -> None:
+    wide = f"not{'-' * gap}say"
+    assert found("not ... say", wide, spaces=spaces) == [wide]
+    assert found("not ... say", f"not{'-' * (gap + 1)}say", spaces=spaces) == []
+
+
+def test_a_second_spelling_is_read_as_the_first() -> None:
+    assert found("ne znam, ljudi", "Не знам, људи", same="нn еe зz нn аa мm љlj уu дd иi") == ["ne znam, ljudi"]
+
+
+def test_an_exception_spares_what_lies_within_it() -> None:
+    phrases = {"abstains": ["don't know"], "except": ["don't know how to thank"]}
+    assert "abstains" not in hits("i don't know how to thank you", **phrases)
+    assert hits("i don't know. i don't know how to thank you", **phrases)["abstains"] == [(2, 12)]
+
+
+def test_what_was_found_names_the_parts() -> None:
+    lexicon = build_lexicon([table(abstains=["{say} ... {not} {to_say}"])])
+    (match,) = matches("it tells us never to say", lexicon)
+    assert match.pattern == "{say} ... {not} {to_say}"
+    assert match.text == "tells us never to say"
+    assert set(match.words) == {("say", "tell*"), ("not", "never"), ("say", "say"), ("to_say", "to {say}")}
+
+
+WORDS = ["not", "never", "say", "tells", "keine", "really", "bil", "bilmiyor", "to", "in order to say", ".", ",", "我"]
+
+
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+def test_what_is_found_is_what_a_regular_expression_finds(text: str) -> None:
+    """The same patterns, written out for `re`, on texts of the patterns' own words."""
+    import re
+
+    word = r"(?<![^\W_])(?:{})(?![^\W_])"
+    says, nots = word.format(r"say|says|tell\w*"), word.format(r"not|never|kein\w*")
+    expected = {
+        "{say} {not}": re.search(rf"{says} {nots}", text),
+        "{not} ... {say}": re.search(rf"{nots}(?=(.{{0,{GAP}}}?)({says}))", text),
+        "{stem}{ending}": re.search(word.format("(?:bil|gör)(?:miyor|mez)"), text),
+    }
+    for pattern, match in expected.items():
+        assert bool(found(pattern, text)) is bool(match), (pattern, text)
+
+
+def operations(text: str) -> int:
+    """How many lines of Python the search runs through: what time depends on, whatever else the machine does."""
+    lexicon = lexicon_of("de")
+    lexicon.search(text)  # states are made at first need
+    count = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        lexicon.search(text)
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize("unit", [*HOSTILE, "nicht sagt nennt der text ", "sag" * 30, "nichtnicht"])
+def test_the_search_is_linear(unit: str) -> None:
+    """Four times the text takes no more than some four times the steps."""
+    short, long = (operations(fold(unit * (length // len(unit)))) for length in (2_000, 8_000))
+    assert long < 5 * short + 500
+
+
+def test_an_open_end_is_no_longer_than_a_word() -> None:
+    assert found("{say}", "tell" + "x" * 100) == ["tell" + "x" * LONGEST]
 
 
 @pytest.mark.parametrize(
-    ("written", "joint"), [("no *idea", SPACE), ("no* idea", SPACE), ("no ... idea", GAP), ("no*{yes}", JOINED)]
+    ("phrase", "text", "reads"),
+    [
+        ("ok", "xokx", ["ok"]),
+        ("ok*", "okay", ["ok"]),
+        ("没*", "没有", ["没"]),
+        ("没有 ... 信息", "没有信息", ["没有信息"]),
+        ("没有{info}", "文章没有信息吗", ["没有信息"]),
+    ],
 )
-def test_an_open_end_or_a_gap_keeps_them_apart(written: str, joint: str) -> None:
-    ((first, second),) = rows(written)
-    assert (first.joint, second.joint) == (JOINED, joint)
+def test_where_no_spaces_are_written_words_have_no_borders(phrase: str, text: str, reads: list[str]) -> None:
+    assert found(phrase, text, spaces=False, parts={"info": ["信息"]}) == reads
 
 
-def test_what_is_left_out_leaves_the_wider_joint() -> None:
-    assert rows("a (b|c)? ... d") == [
-        (Element(JOINED, words("a")), Element(SPACE, words("b", "c")), Element(GAP, words("d"))),
-        (Element(JOINED, words("a")), Element(GAP, words("d"))),
-    ]
-    assert rows("a ... (b|c)? d") == [
-        (Element(JOINED, words("a")), Element(GAP, words("b", "c")), Element(SPACE, words("d"))),
-        (Element(JOINED, words("a")), Element(GAP, words("d"))),
-    ]
-    assert rows("(b|c)? d") == [
-        (Element(JOINED, words("b", "c")), Element(SPACE, words("d"))),
-        (Element(JOINED, words("d")),),
-    ]
+def test_a_turn_that_is_the_end_of_a_word_is_that_end_alone() -> None:
+    """The word before it may be the abstention ("없지만")."""
+    found = hits("eopjiman", but=["*jiman"], abstains=["*jiman"])
+    assert found == {"abstains": [(0, 8)], "but": [(3, 8)]}
 
 
-def test_alternatives_of_one_element_are_one_element() -> None:
-    x = Element(SPACE, words("x"))
-    (b, c), (ad,) = rows("{mixed}")
-    assert {word.literal for word in ad.words} == {"a", "d"}
-    assert (b.joint, c.joint) == (JOINED, GAP)
-    assert rows("{mixed} x") == [(b, c._replace(words=words_of(c, "c x"))), (ad, x)]
-    assert rows("{far}") == [(b._replace(words=sourced(b, "far")), c._replace(words=sourced(c, "far")))]
-
-
-def words_of(element: Element, literal: str) -> frozenset[Word]:
-    (word,) = element.words
-    return frozenset((word._replace(literal=literal),))
-
-
-def sourced(element: Element, part: str) -> frozenset[Word]:
-    (word,) = element.words
-    return frozenset((word._replace(sources=((part, "b ... c"),)),))
-
-
-@pytest.mark.parametrize("written", ["", "^", "{none}", "x {none}"])
-def test_an_empty_phrase_is_named(written: str) -> None:
-    with pytest.raises(ValueError, match=r"the phrase '.*' of 'silent' is empty"):
-        read(written, "silent")
-
-
-def pattern(*sizes: int, joint: str = SPACE) -> Pattern:
-    """A pattern whose elements have so many words."""
-    elements = tuple(
-        Element(joint if place else JOINED, words(*(f"w{place}n{number}" for number in range(size))))
-        for place, size in enumerate(sizes)
-    )
-    return Pattern("abstains", "", elements, False)
+def test_before_a_gap_the_nearest_place_counts() -> None:
+    assert hits("not not say", bare=["not ... say"]) == {"bare": [(4, 11)]}
 
 
 @pytest.mark.parametrize(
-    ("sizes", "places"),
-    [((10, MOST // 10), 1), ((3, MOST // 3 + 1), 2), ((10, 10, 2), 1), ((10, 10, 3), 2), ((1, 1), 1)],
+    ("text", "read"),
+    [
+        ("well no", True),
+        ("well  no", True),
+        ("well, no", True),
+        ("well hm no", False),
+        ("well " + "x " * 30 + "no", False),
+        ("x no", False),
+    ],
 )
-def test_small_neighbours_are_multiplied(sizes: tuple[int, ...], places: int) -> None:
-    (row,) = WordClasses().rows(pattern(*sizes))
-    assert len(row) == places
-    (gapped,) = WordClasses().rows(pattern(*sizes, joint=GAP))
-    assert len(gapped) == len(sizes)
+def test_a_clause_starts_behind_a_mark_or_an_opener(text: str, read: bool) -> None:
+    assert ("abstains" in hits(text, abstains=["^no"], openers=["well"])) is read
 
 
-def test_equal_classes_are_one_object() -> None:
-    """So that patterns share the steps of the trie."""
-    classes = WordClasses()
-    for sizes in ((3, 2), (3, MOST)):
-        (first,), (second,) = classes.rows(pattern(*sizes)), classes.rows(pattern(*sizes))
-        assert [words for _, words in first] == [words for _, words in second]  # they compare by identity
+def test_a_trace_holds_every_pattern() -> None:
+    both = {"abstains": ["not", "{not} {say}"], "silent": ["not say"]}
+    assert traced("not say", **both) == [("abstains", "not"), ("abstains", "{not} {say}"), ("silent", "not say")]
+    clauses = {"abstains": ["^no sé", "sé"]}
+    assert traced("juan no sé", **clauses) == [("abstains", "sé")]
+    assert traced("no sé", **clauses) == [("abstains", "^no sé"), ("abstains", "sé")]

@@ -79,6 +79,9 @@ def table(**changed: object) -> dict[str, object]:
         ({"abstains": ["{who} knows"]}, r"xx: 'abstains': no part is named 'who'; there are abstains, not"),
         ({"abstains": ["{not"]}, r"xx: 'abstains': '\{not' has a bracket that is not closed, or not opened"),
         ({"abstains": ["not)"]}, r"xx: 'abstains': 'not\)' has a bracket that is not closed, or not opened"),
+        ({"silent": [""]}, "xx: 'silent': the phrase '' of 'silent' is empty"),
+        ({"silent": ["^"]}, r"the phrase '\^' of 'silent' is empty"),
+        ({"parts": {"none": []}, "silent": ["x {none}"]}, r"the phrase 'x \{none\}' of 'silent' is empty"),
         ({"parts": {"not": ["{not} ever"]}, "abstains": ["{not}"]}, r"xx: 'abstains': the part 'not' contains itself"),
     ],
 )

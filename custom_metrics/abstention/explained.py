@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
-from custom_metrics.abstention.matching import Found, sources
+from custom_metrics.abstention.patterns import Found, sources
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import BARE
 from custom_metrics.abstention.sentence_splitting import mask_titles, sentences_of, split, stated
@@ -79,8 +79,8 @@ def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
     trace: list[Found] = []
     hits = lexicon.search(sentence, trace)
     for found in dict.fromkeys(trace):
-        pattern, places, _ = found
-        start, end = places[0].start, places[-1].end
+        pattern, places = found
+        start, end = places[0][0], places[-1][1]
         if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception
             yield Match(pattern.kind, pattern.written, sentence[start:end], tuple(dict.fromkeys(sources(found))))
 

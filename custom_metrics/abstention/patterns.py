@@ -1,53 +1,44 @@
-"""Patterns over words, as a phrase table writes them: ``{material} ... {tell} {not}``.
+"""Patterns over words, as a phrase table writes them (``{material} ... {tell} {not}``), and where they stand in a text.
 
-``tables/README.md`` describes the notation. A pattern is a row of elements. An element is a set of words, one
-of which must stand there; most often it is a part of the table. :func:`parse` reads a pattern; `matching.py` finds
-patterns in a text, class by class. A *class* is the words that fit at one place. The fewer classes a pattern has, the less
-there is to follow, so small neighbouring ones are multiplied: ``{i_know} {not}`` becomes one class of "weiß ich nicht",
-"ich weiß nichts" and so on.
+``tables/README.md`` describes the notation. A pattern is a row of *elements*. An element is a set of words, one of which
+must stand there; most often it is a part of the table. :class:`PhraseReader` reads patterns and :class:`Matcher` finds
+them. The words of all patterns are in one Aho-Corasick automaton, so a text is read once whatever the number of patterns.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = [
-    "GAP",
-    "JOINED",
-    "MOST",
-    "SPACE",
-    "ClassRow",
-    "Element",
-    "Pattern",
-    "Row",
-    "Word",
-    "WordClass",
-    "WordClasses",
-    "parse",
-]
+from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, is_word
 
-JOINED, SPACE, GAP = "", " ", "..."
+__all__ = ["LONGEST", "Found", "Hits", "Matcher", "Pattern", "PhraseReader", "sources"]
+
+CLAUSE, JOINED, SPACE = -1, 0, 1
+"""Joints: characters between an element and the one before; a gap has more. ``CLAUSE`` is the start of a clause."""
+CLOSED, OPEN, FREE = range(3)
+"""Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
+Free: anything may stand beside it, as another element does, or as the script has no spaces."""
+MOST = 50
+"""Most words of two neighbours that are multiplied to one element: more are faster to find, but slower to compile."""
+LONGEST = 40
+"""Characters that an open end of a word may have; this bounds the time for each word of a text."""
 
 _TOKENS = re.compile(
-    r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)|\{(?P<parts>[^{}]*)\}(?P<longer>\*)?(?P<maybe>\?)?"
-    r"|\((?P<words>[^()]*)\)(?P<perhaps>\?)?|(?P<text>(?:(?!\.\.\.)[^\s{}()])+)"
+    r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)"
+    r"|(?:\{(?P<parts>[^{}]*)\}(?P<longer>\*)?|\((?P<listed>[^()]*)\))(?P<maybe>\?)?"
+    r"|(?P<text>(?:(?!\.\.\.)[^\s{}()])+)"
 )
-
 _ALTERNATIVES = re.compile(r"\|(?![^{]*\})")  # not within braces
+_CLAUSE_STARTS = frozenset(".,:;!?¿¡\"'([-،、。؛।\n")
+_KEPT = frozenset(("bare", "openers", "except"))  # an exception does not spare these
 
 
 class Word(NamedTuple):
-    """A word or phrase of a pattern.
-
-    An end is open where a word of the text may go on beyond it: ``erwähn*`` is open at the right.
-    """
+    """A word or phrase of a pattern, folded."""
 
     literal: str
-    open_left: bool
-    open_right: bool
     sources: tuple[tuple[str, str], ...] = ()
     """The parts that it comes from: name, and item as the table writes it."""
 
@@ -55,8 +46,13 @@ class Word(NamedTuple):
 class Element(NamedTuple):
     """One place of a pattern."""
 
-    joint: str  # to the element before: JOINED, SPACE or GAP
     words: frozenset[Word]  # that fit; none where an optional element was left out
+    left: int = CLOSED
+    right: int = CLOSED
+    joint: int = SPACE
+
+
+Row = tuple[Element, ...]
 
 
 class Pattern(NamedTuple):
@@ -64,227 +60,308 @@ class Pattern(NamedTuple):
 
     kind: str  # the key of the table
     written: str  # the phrase under that key
-    elements: tuple[Element, ...]
-    starts_clause: bool  # written with "^"
+    elements: Row
 
 
-Row = tuple[Element, ...]
-Fold = Callable[[str], str]
-
-
-def parse(
-    kind: str, written: str, parts: Mapping[str, Sequence[str]], folded: Fold, read: dict[str, list[Row]]
-) -> list[Pattern]:
-    """Read a phrase of a table. Optional elements and parts that hold patterns make several patterns of it.
+class PhraseReader:
+    """Reads the phrases of one table.
 
     Args:
-        kind: the key of the table.
-        written: the phrase.
         parts: the table's parts, by name.
         folded: folds a word.
-        read: the parts that were read already, by name; those that the phrase needs are added.
-
-    Raises:
-        ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
+        spaces: whether the table's language writes spaces between words.
+        gap: characters that " ... " may stand for.
     """
-    starts_clause = written.startswith("^")
-    rows = _Reader(parts, folded, read).rows(written[starts_clause:])
-    if not rows:
-        raise ValueError(f"the phrase {written!r} of {kind!r} is empty")
-    return [Pattern(kind, written, row, starts_clause) for row in rows]
 
+    def __init__(
+        self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
+    ) -> None:
+        self._parts, self._folded, self._spaces, self._gap = parts, folded, spaces, gap
+        self._within: list[str] = []  # the parts that are being read
+        self._seen: dict[tuple[str | None, ...], list[Row]] = {}
+        self._products: dict[tuple[Element, int, Element], Element] = {}
 
-@dataclass
-class _Reader:
-    """Reads phrases with the parts of one table. `within` names the parts that are being read, to find circles."""
+    def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
+        """Read a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
 
-    parts: Mapping[str, Sequence[str]]
-    folded: Fold
-    read: dict[str, list[Row]]
-    within: tuple[str, ...] = ()
+        Raises:
+            ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
+        """
+        rows = self._rows(written.removeprefix("^"))
+        if not rows:
+            raise ValueError(f"the phrase {written!r} of {kind!r} is empty")
+        for first, *rest in rows:
+            row = (first._replace(joint=CLAUSE) if written.startswith("^") else first, *rest)
+            if not self._spaces:
+                row = tuple(element._replace(left=FREE, right=FREE) for element in row)
+            yield Pattern(kind, written, row)
 
-    def rows(self, written: str) -> list[Row]:
+    def _rows(self, written: str) -> list[Row]:
         rows: list[Row] = [()]
-        for joint, alternatives, optional in self._pieces(written):
-            grown = [_joined(row, joint, alternative) for row in rows for alternative in alternatives]
-            # an element that is left out leaves the wider of the joints around it
-            rows = grown + [(*row, Element(joint, frozenset())) for row in rows if optional]
-        return list(dict.fromkeys(merged for row in rows if (merged := _merged(row))))
-
-    def _pieces(self, written: str) -> Iterator[tuple[str, list[Row], bool]]:
         joint, at = JOINED, 0
         for token in _TOKENS.finditer(written):
             if token.start() != at:
                 break
             at = token.end()
             if token["gap"] or token["space"]:
-                joint = GAP if token["gap"] else SPACE
+                joint = self._gap if token["gap"] else SPACE
                 continue
-            if token["parts"] is not None:
-                rows = [row for name in token["parts"].split("|") for row in self._part(name.strip())]
-                if token["longer"]:
-                    rows = [_opened(row) for row in rows]
-            elif token["words"] is not None:
-                rows = [row for word in _ALTERNATIVES.split(token["words"]) for row in self.rows(word.strip())]
-            elif (word := _word(token["text"], self.folded)) is not None:
-                rows = [(Element(JOINED, frozenset((word,))),)]
-            else:
-                raise ValueError(f"{written!r} has a `*` beside no word")
-            yield joint, _classed(rows), bool(token["maybe"] or token["perhaps"])
+            key = token.group("parts", "longer", "listed", "text")
+            if key not in self._seen:
+                self._seen[key] = self._alternatives(token)
+            left_out = [(*row, Element(frozenset(), joint=joint)) for row in rows if token["maybe"]]
+            rows = [self._joined(row, joint, other) for row in rows for other in self._seen[key]] + left_out
             joint = JOINED
         if at != len(written):
             raise ValueError(f"{written!r} has a bracket that is not closed, or not opened")
+        whole = (row[: 1 + max((at for at, element in enumerate(row) if element.words), default=-1)] for row in rows)
+        return list(dict.fromkeys(filter(None, whole)))
 
-    def _part(self, name: str) -> list[Row]:
-        if name not in self.read:
-            if name in self.within:
-                raise ValueError(f"the part {name!r} contains itself")
-            if name not in self.parts:
-                raise ValueError(f"no part is named {name!r}; there are {', '.join(sorted(self.parts))}")
-            inner = _Reader(self.parts, self.folded, self.read, (*self.within, name))
-            self.read[name] = _classed(
-                _sourced(row, (name, written)) for written in self.parts[name] for row in inner.rows(written)
-            )
-        return self.read[name]
-
-
-def _opened(row: Row) -> Row:
-    """A row whose last word takes any ending."""
-    joint, words = row[-1]
-    return (*row[:-1], Element(joint, frozenset(word._replace(open_right=True) for word in words)))
-
-
-def _sourced(row: Row, source: tuple[str, str]) -> Row:
-    return tuple(
-        Element(joint, frozenset(word._replace(sources=(*word.sources, source)) for word in words))
-        for joint, words in row
-    )
-
-
-def _joined(row: Row, joint: str, alternative: Row) -> Row:
-    return (*row, alternative[0]._replace(joint=joint), *alternative[1:])
-
-
-def _merged(row: Row) -> Row:
-    """Drop the elements that were left out, and join neighbours of one word each into one literal."""
-    kept: list[Element] = []
-    joint = JOINED
-    for element in row:
-        joint = max(joint, element.joint)  # the wider one is also the greater string
-        if not element.words:
-            continue
-        if kept and joint != GAP and len(element.words) == len(kept[-1].words) == 1:
-            ((before, word),) = zip(kept[-1].words, element.words, strict=True)
-            if not before.open_right and not word.open_left:
-                literal = before.literal + joint + word.literal
-                sources = before.sources + word.sources
-                merged = Word(literal, before.open_left, word.open_right, sources)
-                kept[-1] = Element(kept[-1].joint, frozenset((merged,)))
-                joint = JOINED
-                continue
-        kept.append(Element(joint if kept else JOINED, element.words))
-        joint = JOINED
-    return tuple(kept)
-
-
-def _classed(rows: Iterable[Row]) -> list[Row]:
-    """Merge the alternatives of one element each into one alternative."""
-    words: set[Word] = set()
-    longer: list[Row] = []
-    for row in rows:
-        if len(row) == 1:
-            words |= row[0].words
+    def _alternatives(self, token: re.Match[str]) -> list[Row]:
+        """The rows that a token stands for. Words alone that have the same ends are one element."""
+        if token["parts"] is not None:
+            rows = [row for name in token["parts"].split("|") for row in self._part(name.strip())]
+            if token["longer"]:
+                rows = [(*row, last._replace(right=OPEN)) for *row, last in rows]
+        elif token["listed"] is not None:
+            rows = [row for listed in _ALTERNATIVES.split(token["listed"]) for row in self._rows(listed.strip())]
         else:
-            longer.append(row)
-    return [*longer, (Element(JOINED, frozenset(words)),)] if words else longer
+            text = token["text"]
+            literal = self._folded(text.strip("*")).strip()
+            if not literal:
+                raise ValueError(f"{token.string!r} has a `*` beside no word")
+            left, right = (OPEN if end else CLOSED for end in (text.startswith("*"), text.endswith("*")))
+            rows = [(Element(frozenset((Word(literal),)), left, right),)]
+        words: dict[tuple[int, int], set[Word]] = {}
+        for row in rows:
+            if len(row) == 1:
+                words.setdefault((row[0].left, row[0].right), set()).update(row[0].words)
+        return [row for row in rows if len(row) > 1] + [(Element(frozenset(words[ends]), *ends),) for ends in words]
+
+    def _part(self, name: str) -> Iterator[Row]:
+        if name in self._within:
+            raise ValueError(f"the part {name!r} contains itself")
+        if name not in self._parts:
+            raise ValueError(f"no part is named {name!r}; there are {', '.join(sorted(self._parts))}")
+        self._within.append(name)
+        for written in self._parts[name]:
+            source = (name, written)
+            for row in self._rows(written):
+                yield tuple(
+                    element._replace(words=frozenset(Word(word, (*of, source)) for word, of in element.words))
+                    for element in row
+                )
+        self._within.pop()
+
+    def _joined(self, row: Row, joint: int, other: Row) -> Row:
+        """One row behind another. Small neighbours without a gap become one element, their product."""
+        while row and not row[-1].words:  # what is left out leaves the wider of the joints around it
+            joint, row = max(joint, row[-1].joint), row[:-1]
+        if not row:
+            return other
+        last, first = row[-1], other[0]
+        if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MOST:
+            key = last, joint, first
+            if key not in self._products:
+                products = (
+                    Word(a + " " * joint + b, (*of_a, *of_b)) for a, of_a in last.words for b, of_b in first.words
+                )
+                self._products[key] = last._replace(words=frozenset(products), right=first.right)
+            return (*row[:-1], self._products[key], *other[1:])
+        if joint == JOINED:
+            last, first = last._replace(right=FREE), first._replace(left=FREE)
+        return (*row[:-1], last, first._replace(joint=joint), *other[1:])
 
 
-def _word(text: str, folded: Fold) -> Word | None:
-    literal = folded(text.strip("*")).strip()
-    return Word(literal, text.startswith("*"), text.endswith("*")) if literal else None
+# ------------------------------------------------------------------------------------------------------------ matching
+
+Hits = dict[str, list[tuple[int, int]]]
+"""Kind of phrase to the (start, end) of those found, in order of their ends."""
 
 
-MOST = 200
-"""Most literals of a product. More would make patterns faster to follow, but each costs a microsecond to compile."""
+Place = tuple[int, int, str]
+"""Where a literal stands in a text (start, end), with the rest of its word where that counts; and the literal."""
+
+Found = tuple[Pattern, tuple[Place, ...]]
+"""A pattern, and the place of each of its elements."""
 
 
-@dataclass(slots=True, eq=False)
-class WordClass:
-    """The literals that fit at one place of a pattern: words of a part, or the product of two neighbouring classes.
+class _Node:
+    """A node of the trie: all patterns that share their first elements."""
 
-    All have the same ends: closed, or open where a word of a text may go on beyond the literal.
-    """
-
-    literals: set[str]
-    open_left: bool
-    open_right: bool
-    words: dict[str, list[Word]] = field(default_factory=dict)
-    """Of a part: the words of each literal."""
-    factors: tuple[WordClass, str, WordClass] | None = None
-    """Of a product: the first class, what stands between, and the second."""
-
-    def sources(self, literal: str) -> Iterator[tuple[str, str]]:
-        """The part of the table, and the item in it, of each word that makes a literal."""
-        if self.factors is None:
-            for word in self.words[literal]:
-                yield from word.sources
-            return
-        first, joint, second = self.factors
-        for before in first.literals:
-            behind = literal.removeprefix(before + joint)
-            if literal == before + joint + behind and behind in second.literals:
-                yield from first.sources(before)
-                yield from second.sources(behind)
-
-
-ClassRow = tuple[tuple[str, WordClass], ...]
-"""The joint of each place of a pattern to the place before, and its class."""
-
-
-class WordClasses:
-    """The classes of a set of patterns. Equal classes are one object, so that patterns share the trie's steps."""
+    __slots__ = ("steps", "whole")
 
     def __init__(self) -> None:
-        self._parts: dict[frozenset[Word], tuple[WordClass, ...]] = {}
-        self._products: dict[tuple[WordClass, str, WordClass], WordClass] = {}
+        self.steps: dict[Element, _Node] = {}
+        self.whole: list[Pattern] = []
+        """Patterns that end here."""
 
-    def rows(self, pattern: Pattern) -> list[ClassRow]:
-        """A pattern as rows of joints and classes: one row for each combination of its words' kinds of ends.
 
-        Neighbours without a gap become one class, their product, where it has at most :data:`MOST` literals. Words that are
-        open to each other's side cannot be multiplied, since what they go on with is not known.
+class _Step(NamedTuple):
+    """Where a literal leads from a node."""
+
+    joint: int
+    grows_left: bool  # the literal stands inside a word of the text, all of which counts, from its beginning
+    grows_right: bool  # to its end
+    kinds: tuple[str, ...]  # of the patterns that are whole with it
+    inner: tuple[_Node, ...]  # from which there are further steps
+    reached: tuple[_Node, ...]
+
+
+_Way = tuple[_Step, tuple[Place, ...]]
+"""A step, and the places before it."""
+_Plan = tuple[tuple[_Way, ...], dict[_Node, tuple[_Step, ...]]]
+"""The steps of a literal that begins a pattern, and those from each other node."""
+
+
+class Matcher:
+    """A compiled set of patterns.
+
+    Plans are made when a text first needs them, so compiling costs little more than listing the literals.
+    """
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        import ahocorasick
+
+        self._root = _Node()
+        self._elements: dict[str, list[Element]] = {}  # of each literal
+        self._edges: dict[Element, list[tuple[_Node, _Node]]] = {}
+        for pattern in patterns:
+            node = self._root
+            for element in pattern.elements:
+                if element not in node.steps:
+                    if element not in self._edges:
+                        self._edges[element] = []
+                        for literal in {word.literal for word in element.words}:
+                            self._elements.setdefault(literal, []).append(element)
+                    node.steps[element] = _Node()
+                    self._edges[element].append((node, node.steps[element]))
+                node = node.steps[element]
+            node.whole.append(pattern)
+        self._automaton = ahocorasick.Automaton()
+        for literal in self._elements:
+            self._automaton.add_word(literal, (len(literal), *boundaries(literal), [None] * 4))
+        self._automaton.make_automaton()
+
+    def _plan(self, literal: str, borders: int) -> _Plan:
+        """What a literal does, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
+        left, right = borders & BEGINS, borders & ENDS
+        leads: dict[_Node, dict[tuple[int, bool, bool], list[_Node]]] = {}
+        for element in self._elements[literal]:
+            if element.left == CLOSED and not left and is_word(literal[0]):
+                continue  # a mark at the end of a phrase stands beside any word
+            if element.right == CLOSED and not right and is_word(literal[-1]):
+                continue
+            how = element.joint, element.left == OPEN and not left, element.right == OPEN and not right
+            for node, after in self._edges[element]:
+                leads.setdefault(node, {}).setdefault(how, []).append(after)
+        steps: dict[_Node, tuple[_Step, ...]] = {}
+        for node, ways in leads.items():
+            steps[node] = tuple(
+                _Step(
+                    *how,
+                    kinds=tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.whole)),
+                    inner=tuple(after for after in reached if after.steps),
+                    reached=tuple(reached),
+                )
+                for how, reached in ways.items()
+            )
+        return tuple((step, ()) for step in steps.pop(self._root, ())), steps
+
+    def search(self, text: str, trace: list[Found] | None = None) -> Hits:
+        """Find the patterns in a folded text.
+
+        Before a gap the nearest place of an element counts, so the time is linear in the text's length.
+
+        Args:
+            text: folded as the patterns are.
+            trace: filled with every pattern found and its places, for explanations.
+
+        Returns:
+            The places of each kind of pattern, without those that an exception spares.
         """
-        rows: list[ClassRow] = [()]
-        for joint, words in pattern.elements:
-            rows = [self._grown(row, joint, part) for row in rows for part in self._part(words)]
-        return rows
+        hits: Hits = {}
+        begun: dict[_Node, list[tuple[Place, ...]]] = {}  # the places that lead to each inner node
+        nodes = begun.keys()
+        padded = text + " "  # so that there is a character at both ends
+        for last, (size, lefts, rights, plans) in self._automaton.iter(text):
+            start, end = last + 1 - size, last + 1
+            borders = lefts[padded[start - 1]] + rights[padded[end]]
+            plan: _Plan | None = plans[borders]
+            if plan is None:
+                plan = plans[borders] = self._plan(text[start:end], borders)
+            ways, later = plan
+            if later and not later.keys().isdisjoint(nodes):
+                led = [(step, node) for node in begun if node in later for step in later[node]]
+                ways += tuple(
+                    (step, places) for step, node in led for places in _before(text, start, step, begun[node])
+                )
+            for step, before in ways:
+                if step.joint == CLAUSE and not _starts_clause(text, start, hits):
+                    continue
+                begin = _word_start(text, start) if step.grows_left else start
+                stop = _word_end(text, end) if step.grows_right else end
+                places = (*before, (begin, stop, text[start:end]))
+                for kind in step.kinds:
+                    # of a turn that is the end of a word ("없지만"), the word itself may abstain
+                    at = start if kind == "but" and not before else places[0][0]
+                    hits.setdefault(kind, []).append((at, stop))
+                for node in step.inner:
+                    begun.setdefault(node, []).append(places)
+                if trace is not None:
+                    trace += [(pattern, places) for node in step.reached for pattern in node.whole]
+        for kind in hits.keys() - _KEPT if "except" in hits else ():
+            kept = [hit for hit in hits[kind] if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]
+            hits[kind] = kept
+            if not kept:
+                del hits[kind]
+        return hits
 
-    def _grown(self, row: ClassRow, joint: str, part: WordClass) -> ClassRow:
-        if not row or joint == GAP or part.open_left:
-            return (*row, (joint, part))
-        before, last = row[-1]
-        if last.open_right or len(last.literals) * len(part.literals) > MOST:
-            return (*row, (joint, part))
-        return (*row[:-1], (before, self._product(last, joint, part)))
 
-    def _part(self, words: frozenset[Word]) -> tuple[WordClass, ...]:
-        """The words of an element, a class for each kind of ends."""
-        found = self._parts.get(words)
-        if found is None:
-            classes: dict[tuple[bool, bool], WordClass] = {}
-            for word in words:
-                ends = word.open_left, word.open_right
-                if ends not in classes:
-                    classes[ends] = WordClass(set(), *ends)
-                classes[ends].literals.add(word.literal)
-                classes[ends].words.setdefault(word.literal, []).append(word)
-            found = self._parts[words] = tuple(classes.values())
-        return found
+def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...]]) -> Iterator[tuple[Place, ...]]:
+    """Those of the places found so far that end where a step wants them."""
+    begin = _word_start(text, start) if step.grows_left else start
+    nearest = -1
+    for places in reversed(begun):
+        end = places[-1][1]
+        if end < max(nearest, begin - step.joint - LONGEST):
+            return  # earlier ones end earlier: only the rest of a word can put them out of order
+        if step.joint <= SPACE:
+            if begin - end == step.joint and (not step.joint or text[end] == " "):
+                yield places
+        elif max(nearest, begin - step.joint) <= end <= begin:
+            nearest = end
+            yield places
 
-    def _product(self, first: WordClass, joint: str, second: WordClass) -> WordClass:
-        found = self._products.get((first, joint, second))
-        if found is None:
-            literals = {a + joint + b for a in first.literals for b in second.literals}
-            found = WordClass(literals, first.open_left, second.open_right, factors=(first, joint, second))
-            self._products[first, joint, second] = found
-        return found
+
+def sources(found: Found) -> Iterator[tuple[str, str]]:
+    """The part of the table, and the item in it, of every word that a pattern was found by."""
+    pattern, places = found
+    for element, (_, _, literal) in zip(pattern.elements, places, strict=True):
+        for word in sorted(word for word in element.words if word.literal == literal):
+            yield from word.sources
+
+
+def _word_end(text: str, end: int) -> int:
+    """Where the word of the text ends that goes on at a place, at most :data:`LONGEST` characters behind it."""
+    most = min(len(text), end + LONGEST)
+    return next((at for at in range(end, most) if not is_word(text[at])), most)
+
+
+def _word_start(text: str, start: int) -> int:
+    """Where the word of the text begins that goes on at a place, at most :data:`LONGEST` characters before it."""
+    least = max(0, start - LONGEST)
+    return next((at for at in range(start, least, -1) if not is_word(text[at - 1])), least)
+
+
+def _starts_clause(text: str, start: int, hits: Hits) -> bool:
+    """Whether a clause starts there: behind a mark, or behind an opener."""
+    end = len(text[:start].rstrip(" "))
+    if not end or text[end - 1] in _CLAUSE_STARTS:
+        return True
+    for _, stop in reversed(hits.get("openers", ())):
+        if stop == end:
+            return True
+        if stop < end - LONGEST:  # earlier ones end earlier: only the rest of a word can put them out of order
+            return False
+    return False

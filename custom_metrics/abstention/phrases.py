@@ -18,8 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 from custom_metrics.abstention.folding import BEGINS, EDGE, ENDS, boundaries, fold
-from custom_metrics.abstention.matching import Found, Hits, Matcher, Script, search
-from custom_metrics.abstention.patterns import Pattern, Row, parse
+from custom_metrics.abstention.patterns import Found, Hits, Matcher, Pattern, PhraseReader
 
 __all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "likely_languages", "phrases"]
 
@@ -64,8 +63,8 @@ class Lexicon:
         return folded.translate(self.same) if self.respelt and self.respelt.search(folded) else folded
 
     def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
-        """The phrases in a folded text; see :func:`custom_metrics.abstention.matching.search`."""
-        return search(folded, self.matcher, trace)
+        """The phrases in a folded text; see :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
+        return self.matcher.search(folded, trace)
 
 
 @cache
@@ -139,19 +138,13 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
             words[key].update(dict.fromkeys(filter(None, (folded(word).strip(EDGE) for word in table.get(key, [])))))
     markers = "|".join(map(re.escape, words["answer_marker"]))
     return Lexicon(
-        matcher=Matcher((pattern, script(table)) for table in tables for pattern in patterns(table, folded)),
+        matcher=Matcher(pattern for table in tables for pattern in patterns(table, folded)),
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
         fold_marks=marks,
         same=same,
     )
-
-
-def script(table: dict[str, Any]) -> Script:
-    """How a table's language is written."""
-    spaces = bool(table.get("spaces", True))
-    return Script(spaces, GAP if spaces else GAP_WITHOUT_SPACES)
 
 
 def patterns(table: dict[str, Any], folded: Callable[[str], str]) -> Iterator[Pattern]:
@@ -161,11 +154,12 @@ def patterns(table: dict[str, Any], folded: Callable[[str], str]) -> Iterator[Pa
         ValueError: a phrase that cannot be read; it names the language, the key and the phrase.
     """
     parts = {**{key: table[key] for key in PATTERN_KEYS if key in table}, **table.get("parts", {})}
-    read: dict[str, list[Row]] = {}
+    spaces = bool(table.get("spaces", True))
+    reader = PhraseReader(parts, folded, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
     for kind in PATTERN_KEYS:
         for written in table.get(kind, []):
             try:
-                yield from parse(kind, written, parts, folded, read)
+                yield from reader.patterns(kind, written)
             except ValueError as error:
                 raise ValueError(f"{table['language']}: {kind!r}: {error}") from None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
-from custom_metrics.abstention.matching import Hits, search
+from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
 
 __all__ = [
@@ -103,7 +103,7 @@ class Sentence:
 
 def analyse(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
     """Find the phrases of a sentence, as :func:`custom_metrics.abstention.sentence_splitting.split` gives it."""
-    hits = search(text, lexicon.matcher)
+    hits = lexicon.search(text)
     bare = "bare" in hits and is_bare(text, hits)
     if not bare and "bare" in hits and "reported" not in hits:
         bare = _ends_bare(text, lexicon)
