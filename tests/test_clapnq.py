@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,6 @@ from custom_metrics.scores.grounding import (
     process_results,
     process_results_with_retrieval,
     retrieval_figures,
-    score_answer,
 )
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.dataset import load, load_task
@@ -73,35 +71,6 @@ def test_both_settings_have_the_same_metrics_and_retrieval_adds_its_own() -> Non
         assert set(process_results_with_retrieval(doc, ["x"])) == {m["metric"] for m in rag}
 
 
-@pytest.mark.parametrize(
-    ("gold_ids", "gold_ranks", "answerable", "retrieved", "missed", "share"),
-    [
-        (["p"], [2], True, 1.0, math.nan, 1.0),
-        (["p"], [], True, math.nan, 1.0, 0.0),
-        (["p", "q"], [1, 3], True, 1.0, math.nan, 1.0),
-        ([], [], True, math.nan, math.nan, None),
-        ([], [], False, math.nan, math.nan, None),
-    ],
-    ids=["among those given", "not among them", "two gold passages", "gold passage unknown", "unanswerable"],
-)
-def test_answers_are_split_by_whether_retrieval_found_the_gold_passage(
-    gold_ids: list[str], gold_ranks: list[int], answerable: bool, retrieved: float, missed: float, share: float | None
-) -> None:
-    doc = {"answerable": answerable, "answers": ["a b"] if answerable else [], "groundings": ["a b"]}
-    values = process_results_with_retrieval(
-        doc | {"gold_ids": gold_ids, "retrieved_ids": ["x", "p"], "gold_ranks": gold_ranks}, ["a b"]
-    )
-    figures = {name: figure for name, figure, _ in retrieval_figures({name: [v] for name, v in values.items()})}
-    for metric in ("rougeL", "recall", "rougeLp"):
-        assert figures[f"{metric}_retrieved"].value == pytest.approx(retrieved, nan_ok=True)
-        assert figures[f"{metric}_missed"].low == pytest.approx(missed, nan_ok=True)
-    assert figures["length_retrieved"].value == pytest.approx(3 * retrieved, nan_ok=True)
-    assert figures["answerable_abstention_rate_missed"].value == pytest.approx(0 * missed, nan_ok=True)
-    assert values["gold_retrieved"] == share
-    first = next(value for value in values.values() if value is not None)  # the document's own score
-    assert first == (1.0 if answerable else 0.0)
-
-
 def test_documents_say_which_passage_is_the_gold_one(hub: str) -> None:
     documents = load_rag_bm25(mirror=hub)["evaluation"]
     for doc in documents:
@@ -111,23 +80,6 @@ def test_documents_say_which_passage_is_the_gold_one(hub: str) -> None:
     answerable = [doc for doc in documents if doc["answerable"]]
     assert sum(bool(doc["gold_ranks"]) for doc in answerable) == 268
     assert len(answerable) == 300
-
-
-def test_an_answer_is_scored_against_its_best_reference() -> None:
-    references = ["the moon pulls the water", "", "  ", "gravity"]
-    scores = score_answer("the moon pulls", references, ["the moon pulls the water of the sea", "nothing"])
-    assert scores == {
-        "rougeL": pytest.approx(2 * 1.0 * 0.6 / 1.6),
-        "recall": pytest.approx(3 / 5),
-        "rougeLp": pytest.approx(2 * 1.0 * (3 / 8) / (1 + 3 / 8)),
-        "length": 14.0,
-    }
-
-
-def test_what_has_no_reference_is_nan_and_an_empty_answer_is_zero() -> None:
-    assert math.isnan(score_answer("x", ["", " "], ["x"])["rougeL"])
-    assert math.isnan(score_answer("x", ["x"], [])["rougeLp"])
-    assert score_answer("", ["x"], ["x"]) == {"rougeL": 0.0, "recall": 0.0, "rougeLp": 0.0, "length": 0.0}
 
 
 @pytest.mark.parametrize(

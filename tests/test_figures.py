@@ -1,18 +1,28 @@
-"""Intervals, aggregations, ROUGE and ranking: exact numbers, and the values of the reference libraries."""
+"""Figures and their bounds in exact numbers: Wilson's formula, percentiles of resamples that anybody can draw, and when
+there are none."""
 
 from __future__ import annotations
 
 import math
+import random
+import warnings
+from copy import deepcopy
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from rouge_score.rouge_scorer import RougeScorer
+from scipy import stats
 
+from custom_metrics.hallucination import estimate
+from custom_metrics.scores import detection, judging
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
-from custom_metrics.scores.grounding import ndcg, recall, rouge1, rouge_l, tokens
+from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.intervals import bootstrap_mean, wilson
+from custom_metrics.statistics.intervals import bootstrap_mean, percentile_bounds, resampled_sums, spread, wilson
+from detector_plugin.calibration import load
+from lm_eval_tasks.mfava import estimation
 
 NAN = math.nan
 
@@ -35,7 +45,6 @@ def test_wilson_bounds(successes: int, trials: int, low: float, high: float) -> 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 1), (1, 1), (3, 7), (220, 250), (1, 10_000)])
 def test_wilson_bounds_equal_scipys(successes: int, trials: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
     bounds = stats.binomtest(successes, trials).proportion_ci(0.95, method="wilson")
     assert wilson(successes, trials) == pytest.approx((bounds.low, bounds.high), abs=1e-12)
 
@@ -82,73 +91,138 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
     assert Figure(0.5, 0.1, 0.9, 0.2, 7).as_json("all questions") == {
         **{"value": 0.5, "low": 0.1, "high": 0.9, "standard_error": 0.2, "n": 7, "denominator": "all questions"},
     }
-    assert Figure(1.0, n=1).as_json()["standard_error"] is None
+    nothing = dict.fromkeys(("low", "high", "standard_error"))
+    assert Figure(0.5).as_json() == {**nothing, "value": 0.5, "n": 0, "denominator": ""}
 
 
 def test_an_aggregation_is_known_by_its_name() -> None:
     """The harness writes it into the results file, and copies it with the task's configuration."""
-    from copy import deepcopy
-
     aggregation = Aggregation("name", lambda values: Figure(float(len(values))))
     assert str(aggregation) == "name"
     assert deepcopy(aggregation) is aggregation
 
 
-def test_bootstrap_bounds_are_seeded_and_hold_the_mean() -> None:
-    values = [0.1, 0.9, None, 0.4, 0.6, 0.5] * 20
-    found = defined_mean.figure(values)
-    assert (found.low, found.high) == bootstrap_mean([value for value in values if value is not None])
-    assert found.low < 0.5 < found.high
-    # normal theory: 1.96 * sd / sqrt(n)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.2608 / 10, rel=0.05)
+# -------------------------------------------------------------------------------------------------------------- resamples
+
+VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
+
+
+def test_a_sum_is_drawn_as_often_as_the_multinomial_says() -> None:
+    clusters = np.array([[3.0, 1.0], [1.0, 2.0], [2.0, 5.0]])
+    by_content = clusters[[0, 1, 2]]  # in order of the last quantity
+    counts = np.random.default_rng(5).multinomial(3, [1 / 3] * 3, size=40)
+    np.testing.assert_array_equal(resampled_sums(clusters, 40, 5), counts @ by_content)
+    np.testing.assert_array_equal(resampled_sums(clusters[::-1].tolist(), 40, 5), counts @ by_content)
+    assert resampled_sums(clusters.astype(int), 40, 5).dtype == float
+
+
+@pytest.mark.parametrize("block", [1, 15, 7 * 40])
+def test_the_size_of_a_block_changes_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters = np.array(VALUES)[:, None]
+    whole = resampled_sums(clusters, 40, 3)
+    monkeypatch.setattr(intervals, "_BLOCK", block)
+    assert whole.shape == (40, 1)
+    np.testing.assert_array_equal(resampled_sums(clusters, 40, 3), whole)
+
+
+def test_bounds_of_a_mean_are_of_2000_resamples_with_the_projects_seed() -> None:
+    low, high = np.percentile(resampled_sums(np.array(VALUES)[:, None], 2000, 1234)[:, 0] / 7, [2.5, 97.5])
+    assert bootstrap_mean([*VALUES[:3], NAN, *VALUES[3:], NAN]) == (low, high)
+    assert defined_mean.figure([*VALUES, None])[1:3] == (low, high)
     assert bootstrap_mean([0.7]) == (0.7, 0.7)
-    assert all(map(math.isnan, bootstrap_mean([NAN])))
-
-
-def reference(target: str, prediction: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    scores = RougeScorer(["rouge1", "rougeL"], use_stemmer=False).score(target, prediction)
-    return tuple(scores["rouge1"]), tuple(scores["rougeL"])
-
-
-WORDS = st.text(alphabet="ab cdAB.,-'é1 2\n", max_size=120)
-
-
-@given(WORDS, WORDS)
-def test_rouge_has_the_values_of_rouge_score(target: str, prediction: str) -> None:
-    assert (tuple(rouge1([target], prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
-
-
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_rouge_has_the_values_of_rouge_score_on_any_text(target: str, prediction: str) -> None:
-    assert (tuple(rouge1([target], prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
-
-
-def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
-    assert tokens("The `` S.S. Émile-7 '' ") == ("the", "s", "s", "mile", "7")
+    assert np.isnan([bootstrap_mean([]), bootstrap_mean([NAN, NAN])]).all()
+    found = defined_mean.figure([0.1, 0.9, None, 0.4, 0.6, 0.5] * 20)
+    assert found.high - found.low == pytest.approx(
+        2 * 1.96 * 0.2608 / 10, rel=0.05
+    )  # normal theory: 1.96 * sd / sqrt(n)
 
 
 @pytest.mark.parametrize(
-    ("ranked", "relevant", "k", "gain", "found"),
+    ("resampled", "expected"),
     [
-        (["a", "b", "c"], ["a"], 1, 1.0, 1.0),
-        (["b", "a", "c"], ["a"], 1, 0.0, 0.0),
-        (["b", "a", "c"], ["a"], 3, 1 / math.log2(3), 1.0),
-        (["a", "x", "b"], ["a", "b"], 3, (1 + 0.5) / (1 + 1 / math.log2(3)), 1.0),
-        (["a"], ["a", "b", "c"], 1, 1.0, 1 / 3),
-        ([], ["a"], 10, 0.0, 0.0),
-        (["a"], [], 10, NAN, NAN),
-        (["b", "a", "a"], ["a", "a"], 3, 1 / math.log2(3), 1.0),
+        (np.arange(41.0), (1.0, 39.0, math.sqrt(41 * 42 / 12))),
+        ([*np.arange(19.0), NAN], (0.45, 17.55, math.sqrt(19 * 20 / 12))),  # one in twenty may be undefined
+        ([*np.arange(18.0), NAN, NAN], (NAN, NAN, NAN)),
+        ([3.0], (3.0, 3.0, NAN)),
+        ([1.0, 2.0], (1.025, 1.975, math.sqrt(0.5))),
+        ([], (NAN, NAN, NAN)),
+        ([NAN], (NAN, NAN, NAN)),
     ],
 )
-def test_ndcg_and_recall(ranked: list[str], relevant: list[str], k: int, gain: float, found: float) -> None:
-    assert ndcg(ranked, relevant, k) == pytest.approx(gain, nan_ok=True)
-    assert recall(ranked, relevant, k) == pytest.approx(found, nan_ok=True)
+def test_a_spread_has_percentiles_and_the_standard_deviation(
+    resampled: Any, expected: tuple[float, float, float]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = spread(np.array(resampled, dtype=float))
+    assert found == pytest.approx(expected, nan_ok=True, abs=1e-12)
+    assert all(type(part) is float for part in found)
+    assert percentile_bounds(np.array(resampled, dtype=float)) == pytest.approx(expected[:2], nan_ok=True, abs=1e-12)
 
 
-def test_a_figure_says_what_its_denominator_is_only_where_that_is_named() -> None:
-    assert Figure(0.5).as_json() == {
-        **dict.fromkeys(("low", "high", "standard_error")),
-        "value": 0.5,
-        "n": 0,
-        "denominator": "",
-    }
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.randoms())
+def test_bounds_of_a_mean_are_those_of_its_values_in_any_order(values: list[float], chance: random.Random) -> None:
+    shuffled = chance.sample(values, len(values))
+    assert bootstrap_mean(shuffled) == bootstrap_mean(values)
+    for aggregation in (defined_mean, defined_share):
+        if aggregation is defined_mean or set(values) <= {0.0, 1.0}:
+            found, again = aggregation.figure(values), aggregation.figure(shuffled)
+            assert found[:3] == again[:3]
+            assert found[3:] == pytest.approx(again[3:], nan_ok=True)
+
+
+def tagged(flagged: float, words: int, article: int, subset: int = 0) -> estimation.TaggedAnswer:
+    identity = load("lexical").identity
+    return estimation.TaggedAnswer(flagged, words, article, subset, f"{identity}|de||lexical|any")
+
+
+def test_ranks_bring_answers_in_another_order_and_nothing_changes() -> None:
+    """Two processes concatenate every second document behind the others (0.8889 became 0.8980)."""
+    chance = random.Random(3)
+    answers = [tagged(chance.randrange(20), 20 + chance.randrange(9), n // 2, n % 5) for n in range(41)]
+    for rate in estimation.RATES:
+        figure = getattr(estimation, rate).figure
+        assert figure([*answers[::2], *answers[1::2]]) == figure(answers)
+    subsets = estimation.spread_over_subsets
+    assert subsets([*answers[::2], *answers[1::2]]).keys() == subsets(answers).keys()
+    assert [f[0] for f in subsets([*answers[::2], *answers[1::2]]).values()] == [
+        f[0] for f in subsets(answers).values()
+    ]
+    counts = [[chance.randrange(9) for _ in range(4)] for _ in range(41)]
+    ratings = [(str(n % 9), judging.ASPECTS[n % 2], float(1 + chance.randrange(4))) for n in range(41)]
+    shares = [(str(n % 9), chance.randrange(2), 1) for n in range(41)]
+    wins = [(str(n % 9), float(chance.randrange(2))) for n in range(41)]
+    aggregated: list[tuple[str, Any, list[Any]]] = [
+        *((name, detection, counts) for name in ("precision", "recall", "f1")),
+        ("f_plus_a", judging, ratings),
+        ("share", judging, shares),
+        ("win_rate", judging, wins),
+    ]
+    for name, module, values in aggregated:
+        figure = getattr(module, name).figure
+        found = figure(values)
+        assert not any(map(math.isnan, found))
+        assert figure([*values[::2], *values[1::2]]) == pytest.approx(found, rel=1e-12), name
+
+
+def test_answers_and_calibration_are_drawn_apart() -> None:
+    """Drawn by one seed, document for document, their errors would cancel: every resample would say exactly one half."""
+    flagged = np.arange(10, 50)
+    total = 100 + flagged
+    # Half of each document's words are hallucinated; how many are flagged differs, and so do the documents' sizes.
+    calibration = np.stack([flagged // 2, flagged - flagged // 2, total // 2 - flagged // 2, total], axis=1)
+    calibration[:, 3] = total - calibration[:, :3].sum(axis=1)
+    got = estimate(np.stack([flagged, total], axis=1), calibration)
+    assert got.estimated.value == pytest.approx(0.5, abs=0.01)
+    assert got.estimated.high - got.estimated.low > 0.1
+
+
+def test_answers_about_one_article_are_drawn_together() -> None:
+    """Both answers of an article are all hallucinated or not at all: forty answers say no more than twenty articles."""
+    answers = [tagged(10.0 * (article % 2), 10, article) for article in range(20) for _ in range(2)]
+    articles = np.array([[20.0 * (article % 2), 20] for article in range(20)])
+    expected = estimate(articles).detected
+    assert estimation.detected_rate.figure(answers) == expected._replace(n=40)
+    apart = estimate(np.array([[answer.flagged, answer.words] for answer in answers])).detected
+    assert expected.high - expected.low > 1.25 * (apart.high - apart.low)

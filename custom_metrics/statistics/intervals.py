@@ -85,13 +85,11 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     return share - other, share - other - below, share - other + above
 
 
-def bootstrap_mean(values: Sequence[float], iterations: int = RESAMPLES, seed: int = SEED) -> tuple[float, float]:
+def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
     """95 % percentile bootstrap interval of the mean over documents.
 
     Args:
         values: one value per document, in any order; ``nan`` values are left out.
-        iterations: resamples.
-        seed: of the generator; the same values and seed give the same bounds.
 
     Returns:
         Lower and upper bound; ``(nan, nan)`` without values.
@@ -100,7 +98,7 @@ def bootstrap_mean(values: Sequence[float], iterations: int = RESAMPLES, seed: i
     array = array[~np.isnan(array)]
     if array.size == 0:
         return math.nan, math.nan
-    return percentile_bounds(resampled_sums(array[:, None], iterations, seed)[:, 0] / array.size)
+    return percentile_bounds(resampled_sums(array[:, None])[:, 0] / array.size)
 
 
 def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:

@@ -1,0 +1,327 @@
+"""CLAPnq's scores of answers and rankings: ROUGE, values of a document, figures by retrieval, and K-Precision (the share of
+an answer's tokens that are in the passages given), in exact numbers and those of `rouge_score`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from custom_metrics.scores.aggregations import defined_mean
+from custom_metrics.scores.grounding import (
+    k_precision,
+    ndcg,
+    process_results,
+    process_results_with_retrieval,
+    recall,
+    retrieval_figures,
+    retrieval_quality,
+    rouge1,
+    rouge_l,
+    score_answer,
+    tokens,
+)
+from custom_metrics.statistics.figures import FloatWithCounts, mean_figure, share_figure
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.clapnq.benchmark import BENCHMARK
+from lm_eval_tasks.clapnq.dataset import load
+from lm_eval_tasks.models.baseline import GroundedBaseline
+from tests.conftest import figures_of
+
+Harness = Callable[..., dict[str, Any]]
+SCORER = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
+NAN = math.nan
+
+
+def reference(target: str, prediction: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    scores = SCORER.score(target, prediction)
+    return tuple(scores["rouge1"]), tuple(scores["rougeL"])
+
+
+WORDS = st.text(alphabet="ab cdAB.,-'é1 2\n", max_size=120)
+
+
+@given(WORDS, WORDS)
+def test_rouge_has_the_values_of_rouge_score(target: str, prediction: str) -> None:
+    assert (tuple(rouge1([target], prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_rouge_has_the_values_of_rouge_score_on_any_text(target: str, prediction: str) -> None:
+    assert (tuple(rouge1([target], prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
+
+
+def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
+    assert tokens("The `` S.S. Émile-7 '' ") == ("the", "s", "s", "mile", "7")
+
+
+@pytest.mark.parametrize(
+    ("ranked", "relevant", "k", "gain", "found"),
+    [
+        (["a", "b", "c"], ["a"], 1, 1.0, 1.0),
+        (["b", "a", "c"], ["a"], 1, 0.0, 0.0),
+        (["b", "a", "c"], ["a"], 3, 1 / math.log2(3), 1.0),
+        (["a", "x", "b"], ["a", "b"], 3, (1 + 0.5) / (1 + 1 / math.log2(3)), 1.0),
+        (["a"], ["a", "b", "c"], 1, 1.0, 1 / 3),
+        ([], ["a"], 10, 0.0, 0.0),
+        (["a"], [], 10, NAN, NAN),
+        (["b", "a", "a"], ["a", "a"], 3, 1 / math.log2(3), 1.0),
+    ],
+)
+def test_ndcg_and_recall(ranked: list[str], relevant: list[str], k: int, gain: float, found: float) -> None:
+    assert ndcg(ranked, relevant, k) == pytest.approx(gain, nan_ok=True)
+    assert recall(ranked, relevant, k) == pytest.approx(found, nan_ok=True)
+
+
+# --------------------------------------------------------------------------------------------------------- CLAPnq's values
+
+
+def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:
+    """The long reference is found with more precision and less recall, and has the better F-measure."""
+    answer = "a b c d"
+    short, long = "a x", "a b c d e f g h"  # F 1/3 and recall 1/2; F 2/3 and recall 1/2
+    assert score_answer(answer, [short, long, " "], ["b c", "x"]) == {
+        "rougeL": pytest.approx(2 / 3),
+        "recall": 0.5,
+        "rougeLp": pytest.approx(2 / 3),
+        "length": 7.0,
+    }
+    precise, complete = "a b c d e f", "a"  # precision 1, recall 2/3; precision 1/4, recall 1
+    assert score_answer(answer, [complete, precise], [])["recall"] == pytest.approx(2 / 3)
+    imprecise = "a b"  # precision 1/2, recall 1: F 2/3, which is less than that of the precise one
+    assert score_answer(answer, [imprecise, precise], [])["recall"] == pytest.approx(2 / 3)
+    long = "a b c d e f g h i j k l"  # precision 1, recall 1/3: F 1/2; "a b c" has precision 3/4 and F 6/7
+    assert score_answer(answer, [long, "a b c"], [])["recall"] == 1.0
+    nothing = score_answer("a", ["", " "], [])
+    assert [math.isnan(nothing[name]) for name in ("rougeL", "recall", "rougeLp")] == [True] * 3
+    assert score_answer("", ["x"], ["x"]) == {"rougeL": 0.0, "recall": 0.0, "rougeLp": 0.0, "length": 0.0}
+
+
+DOC = {
+    "answerable": True,
+    "answers": ["a b"],
+    "groundings": ["a b c"],
+    "gold_ids": ["p1"],
+    "retrieved_ids": ["p2", "p1"],
+    "gold_ranks": [2],
+}
+
+
+def test_values_of_an_answer() -> None:
+    assert process_results(DOC, ["a b x"]) == {
+        "rougeL": pytest.approx(0.8),
+        "unanswerable_accuracy": None,
+        "recall": 1.0,
+        "rougeLp": pytest.approx(2 / 3),
+        "k_precision": pytest.approx(2 / 3),
+        "length": 5.0,
+        "answerable_abstention_rate": 0.0,
+    }
+    abstains = process_results(DOC, ["I do not know."])
+    assert (abstains["k_precision"], abstains["answerable_abstention_rate"]) == (None, 1.0)
+    unanswerable = {**DOC, "answerable": False, "answers": []}
+    assert process_results(unanswerable, ["a b x"]) == {
+        **dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")),
+        "unanswerable_accuracy": 0.0,
+        "k_precision": pytest.approx(2 / 3),
+    }
+    assert process_results(unanswerable, ["I do not know."])["unanswerable_accuracy"] == 1.0
+    assert list(process_results(DOC, ["a"]))[:2] == ["rougeL", "unanswerable_accuracy"]  # a document's own score first
+    assert process_results(DOC, [None])["length"] == 0.0
+    assert process_results({**DOC, "answers": []}, ["a"])["rougeL"] is None
+    german = process_results(DOC, ["Das weiß ich leider nicht."])  # the task's answers are English
+    assert german["answerable_abstention_rate"] == 0.0
+
+
+def test_values_of_retrieval() -> None:
+    found = process_results_with_retrieval(DOC, ["a"])
+    assert (found["ndcg@10"], found["recall@10"], found["gold_retrieved"]) == (
+        pytest.approx(1 / math.log2(3)),
+        1.0,
+        1.0,
+    )
+    assert isinstance(found["ndcg@10"], FloatWithCounts)
+    assert found["ndcg@10"].counts == retrieval_quality(["p2", "p1"], ["p1"])
+    assert process_results_with_retrieval({**DOC, "gold_ranks": []}, ["a"])["gold_retrieved"] == 0.0
+    for doc in ({**DOC, "gold_ids": []}, {**DOC, "answerable": False}):
+        values = process_results_with_retrieval(doc, ["a"])
+        assert [values[name] for name in ("ndcg@10", "recall@10", "gold_retrieved")] == [None] * 3
+        assert values["rougeLp"] == (None if not doc["answerable"] else pytest.approx(0.5))
+
+
+def test_quality_of_a_ranking() -> None:
+    found = retrieval_quality(["p2", "p1", "p3"], ["p1", "p4"])
+    assert list(found) == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10"]
+    ideal = 1 + 1 / math.log2(3)
+    assert found == pytest.approx(
+        {"ndcg@1": 0.0, **dict.fromkeys(("ndcg@3", "ndcg@5", "ndcg@10"), 1 / math.log2(3) / ideal), "recall@10": 0.5}
+    )
+
+
+def test_a_cutoff_is_the_last_rank_that_counts() -> None:
+    ranked = [f"p{rank}" for rank in range(1, 12)]
+    for name, last in (("ndcg@1", 1), ("ndcg@3", 3), ("ndcg@5", 5), ("ndcg@10", 10), ("recall@10", 10)):
+        assert retrieval_quality(ranked, [f"p{last}"])[name] > 0
+        assert retrieval_quality(ranked, [f"p{last + 1}"])[name] == 0
+
+
+def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
+    quality = [retrieval_quality(["p1"], ["p1"]), retrieval_quality(["p2", "p1"], ["p1"])]
+    values: dict[str, list[Any]] = {
+        "ndcg@10": [FloatWithCounts(1.0, quality[0]), None, FloatWithCounts(0.6, quality[1])],
+        "gold_retrieved": [1.0, None, 0.0],
+        "rougeL": [0.25, 0.5, 0.75],
+        "recall": [0.5, 0.5, 1.0],
+        "rougeLp": [0.1, 0.2, 0.3],
+        "length": [10, 20, 30],
+        "answerable_abstention_rate": [0.0, 1.0, 1.0],
+    }
+    found = {name: (figure, documents) for name, figure, documents in retrieval_figures(values)}
+    split = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
+    named = [f"{metric}_{part}" for part in ("retrieved", "missed") for metric in split]
+    assert list(found) == ["ndcg@1", "ndcg@3", "ndcg@5", *named]
+    assert found["ndcg@1"] == (mean_figure([1.0, 0.0]), "answerable questions whose gold passage is in the corpus")
+    assert found["ndcg@3"][0] == mean_figure([1.0, quality[1]["ndcg@3"]])
+    given = "answerable questions whose gold passage is among the passages given"
+    missed = "answerable questions whose gold passage is not"
+    assert found["rougeL_retrieved"] == (pytest.approx(mean_figure([0.25]), nan_ok=True), given)
+    assert found["length_missed"] == (pytest.approx(mean_figure([30]), nan_ok=True), missed)
+    assert found["answerable_abstention_rate_missed"] == (pytest.approx(share_figure([1.0]), nan_ok=True), missed)
+    assert found["answerable_abstention_rate_missed"][0].low > 0  # Wilson's bounds
+    assert all(math.isnan(figure.value) for _, figure, _ in retrieval_figures({}))
+
+
+# -------------------------------------------------------------------------------------------------------------- K-Precision
+
+
+def published(answer: str, groundings: list[str]) -> float:
+    """What `rouge_score` says of the passages joined."""
+    return float(SCORER.score(target="\n".join(groundings), prediction=answer)["rouge1"].precision)
+
+
+@pytest.mark.parametrize(
+    ("answer", "groundings", "share"),
+    [
+        ("the moon pulls the water", ["Moon the moon pulls the water of the sea"], 1.0),
+        ("the moon pulls the cheese", ["Moon the moon pulls the water of the sea"], 4 / 5),
+        ("water water water water", ["water", "more Water!"], 2 / 4),  # as often as the passages together hold it
+        ("Sea, sun; and SAND.", ["sun", "sea"], 2 / 4),
+        ("one two", ["three", "four"], 0.0),
+        ("one two", [], 0.0),  # no passage was given: none of the answer is from there
+        ("one two", ["", " "], 0.0),
+        ("", ["one"], NAN),
+        (" \n", ["one"], NAN),
+        ("。？！", ["one"], NAN),
+        ("naïve", ["na ve"], 1.0),
+    ],
+)
+def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str], share: float) -> None:
+    assert k_precision(answer, groundings) == pytest.approx(share, nan_ok=True, abs=0)
+    if not math.isnan(share):
+        assert k_precision(answer, groundings) == published(answer, groundings)
+
+
+@pytest.mark.parametrize(
+    ("answer", "groundings", "language", "share"),
+    [
+        ("Башня построена в 1889 году.", ["В 1889 году была построена башня"], "ru", 5 / 5),
+        ("Башня построена в 1890 году.", ["В 1889 году была построена башня"], None, 4 / 5),
+        ("Das Boot, у реки Нева", ["у реки"], None, 2 / 5),  # Latin letters are fewer
+        ("東京は日本の首都です。", ["日本の首都は東京です。"], "ja", 1.0),
+        ("東京は日本の首都です。", ["日本の首都は京都です。"], None, 5 / 6),
+        ("北京是中国的首都。", ["中国的首都是上海"], None, 4 / 5),
+        ("北京是中国的首都。", ["中国的首都是上海"], "zh", 4 / 5),
+        ("서울은 한국의 수도입니다", ["한국의 수도입니다: 서울"], "ko", 2 / 3),
+        ("القاهرة عاصمة مصر", ["مصر، عاصمة"], "ar", 2 / 3),
+        ("दिल्ली भारत की राजधानी है।", ["भारत की राजधानी"], "hi", 3 / 5),
+        ("ÉÀ", ["éà"], None, 1.0),
+        ("ÉÀ", ["éà"], "en", NAN),  # rouge_score's tokens are ASCII
+        ("東京", ["東京"], "en", NAN),
+        ("1889.", ["1889"], "ru", 1.0),
+        ("。", ["。"], "ja", NAN),
+        ("Башня", [], "ru", 0.0),
+    ],
+)
+def test_where_rouge_score_has_no_tokens_the_words_of_the_language_count(
+    answer: str, groundings: list[str], language: str | None, share: float
+) -> None:
+    assert k_precision(answer, groundings, language) == pytest.approx(share, nan_ok=True)
+
+
+@pytest.mark.parametrize("language", ["th", None])
+def test_a_script_without_spaces_and_segmenter_is_refused(language: str | None) -> None:
+    with pytest.raises(UsageError, match=f"none to be found in language {language!r}: its script has no spaces"):
+        k_precision("กรุงเทพเป็นเมืองหลวง", ["กรุงเทพ"], language)
+    with pytest.raises(TypeError, match="groundings is one text"):
+        k_precision("one", "one two")
+
+
+@pytest.mark.one_python("figures of the public data; the code is tested by the cases above")
+def test_on_every_dev_question_it_is_what_rouge_score_says(hub: str) -> None:
+    documents = load(mirror=hub)["evaluation"]
+    counted = abstaining = 0
+    for strategy in ("abstain", "answer", "full_passage", "lexical"):
+        baseline = GroundedBaseline(strategy)
+        for doc in documents:
+            answer = baseline.answer(doc)
+            value = process_results(doc, [answer])["k_precision"]
+            if value is None:
+                abstaining += 1
+                continue
+            counted += 1
+            assert value == published(answer, doc["groundings"])
+            assert value == 1.0 or strategy != "full_passage"
+    assert (len(documents), counted, abstaining) == (600, 1498, 902)
+
+
+def test_people_stay_with_the_passage(hub: str) -> None:
+    """The README's figure: the first gold answer of every answerable dev question, with its bounds."""
+    documents = load(mirror=hub)["evaluation"]
+    values = [process_results(doc, [doc["target"]])["k_precision"] for doc in documents]
+    assert values.count(None) == 300  # "unanswerable" to the others
+    assert defined_mean.figure(values)[:3] == pytest.approx((0.9740, 0.9662, 0.9804), abs=5e-5)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
+def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[str]) -> None:
+    value = k_precision(answer, groundings, "en")
+    if math.isnan(value):
+        assert published(answer, groundings) == 0.0  # rouge_score's 0/0
+    else:
+        assert value == published(answer, groundings)
+    assert rouge1(groundings, answer) == rouge1(["\n".join(groundings)], answer)
+
+
+@pytest.mark.parametrize("answerable", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [("It is a b.", 2 / 4), ("unanswerable", None), ("I don't know.", None), ("", None), (None, None), ("...", None)],
+)
+def test_it_is_over_answers_that_do_not_abstain_to_either_kind_of_question(
+    answerable: bool, answer: str | None, value: float | None
+) -> None:
+    doc = {"answerable": answerable, "answers": ["a b"] if answerable else [], "groundings": ["a", "b"]}
+    values = process_results(doc, [answer])
+    assert values["k_precision"] == value
+
+
+def test_a_run_has_its_mean_with_bootstrap_bounds(harness: Harness) -> None:
+    tasks = ["clapnq_gold", "clapnq_rag_llama"]
+    run = harness(tasks, "grounded-baseline", "strategy=answer", metadata={"mirror": "sample"})
+    for task in tasks:
+        result = {key.removesuffix(",answer"): value for key, value in run["results"][task].items()}
+        expected = defined_mean.figure([sample["k_precision"] for sample in run["samples"][task]])
+        assert expected.n == 32
+        assert result["k_precision"] == pytest.approx(expected.value, abs=1e-15)
+        figure = figures_of(run, task)["k_precision"]
+        assert (figure["low"], figure["high"]) == (expected.low, expected.high)
+        assert result["k_precision_stderr"] == figure["standard_error"]
+        assert run["versions"][task] == BENCHMARK.version
+    abstaining = harness(tasks[:1], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
+    assert "k_precision,answer" not in abstaining["results"][tasks[0]]
