@@ -70,12 +70,8 @@ def is_unreadable(reference: str) -> bool:
 
 def without_spans(answer: str, spans: Sequence[Span]) -> str:
     """An answer without the characters of some spans."""
-    kept: list[str] = []
-    at = 0
-    for start, end in sorted((span.start, span.end) for span in spans):
-        kept.append(answer[at : max(at, start)])
-        at = max(at, end)
-    return "".join([*kept, answer[at:]])
+    cut = {at for span in spans for at in range(span.start, span.end)}
+    return "".join(character for at, character in enumerate(answer) if at not in cut)
 
 
 # Which labelled answers are about one text
@@ -142,9 +138,9 @@ def _joined(number: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), (number, number))
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = defaultdict(list)
     for place, group in enumerate(connected_components(graph, directed=False)[1].tolist()):
-        groups.setdefault(group, []).append(place)
+        groups[group].append(place)
     return list(groups.values())
 
 

@@ -28,8 +28,7 @@ def meanings(
 
     Args:
         names: of the classes, in their order (the values of ``id2label``).
-        given: the user's own meanings: label, or number of the class, to category, ``"hallucination"`` or
-            ``"O"``. Labels it leaves out are read by their names.
+        given: label, or number of the class, to category, ``"hallucination"`` or ``"O"``; other labels are read by name.
         model: for the message.
 
     Raises:
@@ -58,11 +57,7 @@ def meanings(
 
 
 def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | None:
-    """The option ``labels``: a mapping, or text as ``"LABEL_0=O;LABEL_1=hallucination"``.
-
-    Raises:
-        UnusableDetector: it is neither.
-    """
+    """The option ``labels``: a mapping, or text as ``"LABEL_0=O;LABEL_1=hallucination"``; else UnusableDetector."""
     if value is None:
         return None
     if isinstance(value, Mapping):

@@ -31,13 +31,8 @@ _OVERLAP = 4  # windows share a quarter of their tokens with the next
 
 
 class Window(NamedTuple):
-    """Tokens that are read at once, counted from the start of reference and answer.
-
-    Attributes:
-        reference: first and end of the reference's tokens.
-        answer: first and end of the answer's tokens.
-        decided: the part of `answer` that this window decides; where two windows overlap, each decides the half of the
-            overlap it has more context for.
+    """Tokens that are read at once: first and end of the reference's, of the answer's, and of those of the answer that this
+    window decides. Where two windows overlap, each decides the half of the overlap it has more context for.
     """
 
     reference: tuple[int, int]
@@ -51,8 +46,7 @@ def windows(reference: int, answer: int, room: int) -> Iterator[Window]:
     Where both are long, each has half of the room.
 
     Args:
-        reference: number of its tokens.
-        answer: number of its tokens.
+        reference, answer: numbers of tokens.
         room: tokens a window may hold of both together; at least `SMALLEST_ROOM`.
     """
     reference_cuts, answer_parts = cuts(reference, answer, room)
@@ -84,17 +78,16 @@ def _cuts(length: int, size: int) -> list[tuple[int, int]]:
         return [(0, length)]
     overlap = size // _OVERLAP
     number = -(-(length - overlap) // (size - overlap))
-    starts = [index * (length - size) // (number - 1) for index in range(number)]
-    return [(start, start + size) for start in starts]
+    return [(start, start + size) for start in (index * (length - size) // (number - 1) for index in range(number))]
 
 
 class Document:
-    """One answer on its way: its tokens, and the most favourable reading of each so far.
+    """One answer on its way.
 
     Attributes:
         index: number of the answer.
         encoded: its tokens, and those of its reference.
-        best: (tokens of the answer, classes) probabilities.
+        best: (tokens of the answer, classes) probabilities, by the most favourable reading of each token so far.
         left: windows that are not read yet.
         failed: whether one of them can never be read.
     """
@@ -115,13 +108,8 @@ class Document:
             yield Reading(self, window, self.encoded.window(window.reference, window.answer))
 
     def take(self, window: Window, row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
-        """For each token that the window decides, keep the reading in which it is most likely borne out.
-
-        Args:
-            window: what was read.
-            row: places of its tokens.
-            probabilities: of each of these tokens' classes.
-        """
+        """For each token that the window decides, keep the reading in which it is most likely borne out. `row` has the
+        places of the window's tokens, `probabilities` their classes'."""
         first, end = window.decided
         probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
         borne_out = probabilities[:, self._supported].sum(1)
@@ -131,13 +119,7 @@ class Document:
 
 
 class Reading(NamedTuple):
-    """One window of a document, to be read.
-
-    Attributes:
-        document: on its way.
-        window: of it.
-        row: places of the window's tokens in the document, in order.
-    """
+    """One window of a document, to be read; `row` has the places of its tokens in the document, in order."""
 
     document: Document
     window: Window

@@ -39,16 +39,16 @@ class VLLM:
     OPTIONS: tuple[str, ...] | None = None
 
     def __init__(self, setup: Setup) -> None:
-        self.check(setup.name, setup.options)
-        self.name = setup.name
+        self.name = name = setup.model.name
+        self.check(name, setup.options)
         if setup.model.adapter:
             raise UnusableDetector(
-                f"detector {setup.name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
+                f"detector {name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
                 f"model (peft: merge_and_unload) and name the folder that this is saved to{_OTHER}"
             )
         if processes.here().number > 1:
             raise UnusableDetector(
-                f"detector {setup.name}: engine=vllm starts its own processes; start the command once, with "
+                f"detector {name}: engine=vllm starts its own processes; start the command once, with "
                 f"data_parallel_size={processes.here().number} among the detector's options"
             )
         self.types = reads_types(setup)
@@ -60,7 +60,7 @@ class VLLM:
             raise
         except Exception as error:  # vLLM raises what its parts raise
             raise UnusableDetector(
-                f"detector {setup.name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
+                f"detector {name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
             ) from error
         atexit.register(self.close)
         self.longest: int | None = self.llm.model_config.max_model_len
@@ -74,7 +74,7 @@ class VLLM:
 
     @staticmethod
     def check(name: str, options: Mapping[str, Any]) -> None:
-        """Raises UnusableDetector where vLLM is not installed."""
+        """UnusableDetector where vLLM is not installed."""
         if find_spec("vllm") is None:
             raise UnusableDetector(
                 f"detector {name}: engine=vllm needs vLLM: pip install 'lm-eval-grounded[vllm]', or use engine=transformers"
@@ -129,7 +129,7 @@ async def _start(setup: Setup) -> tuple[Any, Any, Any]:
     unknown = sorted(setup.options.keys() - known)
     if unknown:
         raise UnusableDetector(
-            f"detector {setup.name}: no option {', '.join(unknown)}, neither of ours nor of vLLM's AsyncEngineArgs"
+            f"detector {setup.model.name}: no option {', '.join(unknown)}, neither of ours nor of vLLM's AsyncEngineArgs"
         )
     dtype = setup.dtype
     if dtype == "auto":

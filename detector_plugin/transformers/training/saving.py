@@ -18,7 +18,7 @@ import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.model import find, version_of
+from detector_plugin.transformers.model import describe
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.training.base import Base
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
@@ -183,8 +183,8 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
 
 def write_calibration(trained: Trained) -> None:
     """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
-    own, weights, _ = find(str(trained.folder), None, None)
-    described = {"name": str(trained.folder), "version": version_of(own, weights), "licence": own.licence()}
+    known = describe(str(trained.folder))
+    described = {"name": known.name, "version": known.version, "licence": known.licence}
     note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
     left = (
         f"left out whole: {', '.join(trained.without)}"
