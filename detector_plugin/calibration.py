@@ -30,13 +30,11 @@ __all__ = [
     "ANNOTATIONS",
     "FEWEST",
     "KINDS",
-    "POOLED",
     "Calibration",
     "CalibrationError",
     "LanguageCalibration",
     "load",
     "shipped",
-    "too_few",
 ]
 
 ANNOTATIONS = ("real", "gold", "silver")
@@ -58,27 +56,25 @@ class CalibrationError(UsageError):
 
 @dataclass(frozen=True)
 class LanguageCalibration:
-    """A detector's errors in one language.
+    """A detector's errors in one language: precision and recall of the hallucinated class over words (sub-word tokens in
+    the paper's Table 10), and what they were counted on.
 
     Attributes:
-        precision, recall: of the hallucinated class over words (sub-word tokens in the paper's Table 10).
         documents: (documents, 4) word counts (tp, fp, fn, tn); ``None`` where only precision and recall are known.
-        source: the task, or the table, that it comes from.
-        models: whose answer each document is; empty where nothing says so.
         clusters: of each document, the number of what it hangs together with: its text, where several people marked it, or
             its page. Empty where each stands by itself.
-        pooled: of a calibration that comes from other languages: code to model to (documents, 4).
-        kind: one of ``KINDS``; empty before a file holds it.
     """
 
     precision: float
     recall: float
     documents: np.ndarray[Any, Any] | None
-    source: str
-    models: tuple[str, ...] = ()
+    source: str  # the task, or the table
+    models: tuple[str, ...] = ()  # whose answer each document is; empty where nothing says so
     clusters: tuple[int, ...] = ()
-    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None
-    kind: str = ""
+    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = (
+        None  # of other languages: code to model to documents
+    )
+    kind: str = ""  # one of `KINDS`; empty before a file holds it
 
     @property
     def counts(self) -> WordCounts | None:
@@ -93,21 +89,13 @@ class LanguageCalibration:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A detector's errors, by language and kind of annotation.
+    """A detector's errors, by language and kind of annotation."""
 
-    Attributes:
-        detector: ``name``, ``version``, ``licence`` of the detector that was measured.
-        languages: code -> one of ``ANNOTATIONS`` -> errors.
-        origin: file it was loaded from.
-        note: what its maker said of it.
-        sha256: of the file.
-    """
-
-    detector: Mapping[str, str]
-    languages: Mapping[str, Mapping[str, LanguageCalibration]]
-    origin: str = ""
-    note: str = ""
-    sha256: str = ""
+    detector: Mapping[str, str]  # name, version, licence of the one that was measured
+    languages: Mapping[str, Mapping[str, LanguageCalibration]]  # code to one of `ANNOTATIONS` to errors
+    origin: str = ""  # file it was loaded from
+    note: str = ""  # what its maker said of it
+    sha256: str = ""  # of the file
 
     @property
     def identity(self) -> str:
@@ -131,9 +119,7 @@ class Calibration:
         others: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
         for code, kinds in sorted(self.languages.items()):
             if code != language and "real" in kinds and (counts := kinds["real"].documents) is not None:
-                names = np.array(
-                    kinds["real"].models or [""] * len(counts)
-                )  # nameless where nothing says whose they are
+                names = np.array(kinds["real"].models or [""] * len(counts))  # one without a name where nothing says
                 others[code] = {str(name): counts[names == name] for name in np.unique(names)}
         if len(others) < FEWEST_LANGUAGES:
             return None

@@ -52,18 +52,14 @@ def detection_prompt(reference: str, answer: str) -> str:
 
 
 class LLMDetector:
-    """A detector that prompts a language model.
+    """A detector that prompts a language model; UnusableDetector where it cannot be made with these arguments.
 
     Args:
-        model: a model class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``,
-        ...).
+        model: a class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``, ...).
         pretrained: the model's name or path.
         max_gen_toks: of an answer, tags included.
         chat: send the prompt as a user turn of the model's chat template (endpoints of chat completions always do).
         options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ``device``, ...
-
-    Raises:
-        UnusableDetector: there is no such class, or it cannot be made with these arguments.
     """
 
     def __init__(

@@ -70,10 +70,7 @@ def check_detector(name: str, options: str = "{}") -> None:
 
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
     """The name under which a calibration knows a detector: ``llm:MODEL`` for a prompted language model. The detector is not
-    loaded.
-
-    Raises:
-        UnusableDetector: it is neither the detector's name nor begins with that and a colon.
+    loaded. UnusableDetector where the name is neither the detector's nor begins with that and a colon.
     """
     return _kind(name).calibrated_name(options)
 

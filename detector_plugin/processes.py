@@ -20,17 +20,11 @@ Value = TypeVar("Value")
 
 
 class Here(NamedTuple):
-    """This process among those of its launch.
+    """This process among those of its launch."""
 
-    Attributes:
-        rank: its number, from 0.
-        number: of all processes, on all machines; 1 where nothing was launched.
-        on_machine: its number among those of its machine, which is that of its GPU.
-    """
-
-    rank: int
-    number: int
-    on_machine: int
+    rank: int  # its number, from 0
+    number: int  # of all processes, on all machines; 1 where nothing was launched
+    on_machine: int  # its number among those of its machine, which is that of its GPU
 
 
 _STARTED_AS: list[Here] = []

@@ -28,21 +28,14 @@ _QUESTION_SHARE = 4
 
 
 class Encoded(NamedTuple):
-    """The tokens of one document.
-
-    Attributes:
-        ids, types: of all tokens; types are 0 for the first text, 1 for the second, as BERT wants it.
-        fixed, reference, answer: places in `ids`: of special tokens and prompt, which are part of every window, and of the
-            tokens of the two texts.
-        offsets: first and end character of each token in `answer`.
-    """
+    """The tokens of one document."""
 
     ids: NDArray[np.int64]
-    types: NDArray[np.int64]
-    fixed: NDArray[np.int64]
-    reference: NDArray[np.int64]
-    answer: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    types: NDArray[np.int64]  # 0 for the first text, 1 for the second, as BERT wants it
+    fixed: NDArray[np.int64]  # places in `ids` of special tokens and prompt: part of every window
+    reference: NDArray[np.int64]  # places of the reference's tokens
+    answer: NDArray[np.int64]  # places of the answer's tokens
+    offsets: NDArray[np.int64]  # first and end character of each token in `answer`
 
     @classmethod
     def of(

@@ -13,18 +13,7 @@ from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import DETECTOR_FILE, Repository, Stored, first_line, library, require
 
-__all__ = [
-    "LONGEST",
-    "Described",
-    "describe",
-    "fast_tokenizer",
-    "find",
-    "from_pretrained",
-    "is_decoder",
-    "learned_positions",
-    "load",
-    "positions_of",
-]
+__all__ = ["Described", "describe", "fast_tokenizer", "find", "from_pretrained", "is_decoder", "load", "positions_of"]
 
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
@@ -38,35 +27,20 @@ _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PRO
 
 @dataclass(frozen=True)
 class Described:
-    """A token classifier as its files describe it; no weights are loaded to know.
+    """A token classifier as its files describe it; no weights are loaded to know."""
 
-    Attributes:
-        name: as the user gave it.
-        own: the repository that was named.
-        weights: that of the weights: an adapter's base model, else the same.
-        config: of the model, or of an adapter's base model.
-        tokenizer: its fast tokenizer.
-        labels: names of the classes in their order.
-        decoder: whether it was made to predict the next token.
-        version: commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too.
-        licence: as the model card has it, else ``unknown``.
-        stored: the settings that the model brings along.
-        head: whether an adapter brings the classifier's weights along.
-        trust_remote_code: whether code of the repository may run.
-    """
-
-    name: str
+    name: str  # as the user gave it
     own: Repository
-    weights: Repository
-    config: Any
-    tokenizer: Any
-    labels: list[str]
-    decoder: bool
-    version: str
-    licence: str
+    weights: Repository  # of an adapter's base model, else the same
+    config: Any  # of the model, or of an adapter's base model
+    tokenizer: Any  # a fast one
+    labels: list[str]  # names of the classes in their order
+    decoder: bool  # whether it was made to predict the next token
+    version: str  # commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too
+    licence: str  # as the model card has it, else ``unknown``
     stored: Stored
-    head: bool
-    trust_remote_code: bool
+    head: bool  # whether an adapter brings the classifier's weights along
+    trust_remote_code: bool  # whether code of the repository may run
 
     @property
     def adapter(self) -> bool:
@@ -214,17 +188,9 @@ def load(described: Described, device: str, dtype: str) -> Any:
 def from_pretrained(
     repository: Repository, options: Mapping[str, Any], attentions: Sequence[str | None], what: str
 ) -> Any:
-    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns.
-
-    Args:
-        repository: of the weights.
-        options: of that function.
-        attentions: implementations, of which the first is taken that the model has; ``None``: the model's own. Flash
-            attention takes no mask of ours.
-        what: cannot be loaded, for the message.
-
-    Raises:
-        UnusableDetector: it cannot be loaded.
+    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns, with the first of several
+    implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
+    UnusableDetector says that `what` cannot be loaded.
     """
     transformers, quiet = library("transformers"), library("transformers.utils.logging")
     level = quiet.get_verbosity()
@@ -273,11 +239,8 @@ def _head_size(own: Repository) -> int | None:
 
 
 def fast_tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
-    """The tokenizer of the first place that has one.
-
-    Raises:
-        UnusableDetector: it cannot be loaded, or cannot say where a token stands in a text.
-    """
+    """The tokenizer of the first place that has one; UnusableDetector where it cannot be loaded, or cannot say where a
+    token stands in a text."""
     where = next(
         (place for place in places if place.file("tokenizer.json") or place.file("tokenizer_config.json")), places[-1]
     )

@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 from custom_metrics.reading.spans import Span
 from detector_plugin.transformers.forms import Encoded
 
-__all__ = [
-    "SMALLEST_ROOM",
-    "Document",
-    "Reading",
-    "Window",
-    "cuts",
-    "number_of_windows",
-    "spans_of",
-    "windows",
-    "without_space",
-]
+__all__ = ["SMALLEST_ROOM", "Document", "Reading", "Window", "number_of_windows", "spans_of", "windows"]
 
 SMALLEST_ROOM = 16
 """Tokens of reference and answer that a window must hold at the least."""
@@ -82,22 +72,14 @@ def _cuts(length: int, size: int) -> list[tuple[int, int]]:
 
 
 class Document:
-    """One answer on its way.
-
-    Attributes:
-        index: number of the answer.
-        encoded: its tokens, and those of its reference.
-        best: (tokens of the answer, classes) probabilities, by the most favourable reading of each token so far.
-        left: windows that are not read yet.
-        failed: whether one of them can never be read.
-    """
+    """One answer on its way."""
 
     def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], room: int) -> None:
         self.index = index
         self.encoded = encoded
-        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)
-        self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)
-        self.failed = False
+        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)  # to be read
+        self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)  # the most favourable reading so far
+        self.failed = False  # whether a window can never be read
         self._room = room
         self._supported = [category is None for category in categories]
         self._borne_out = np.full(len(encoded.answer), -1, np.float32)
@@ -151,14 +133,8 @@ def spans_of(
 ) -> list[Span]:
     """Spans of neighbouring tokens of one category, without white space at their ends.
 
-    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals.
-
-    Args:
-        answer: the text.
-        offsets: first and end character of each token, in order.
-        probabilities: of each token's classes.
-        categories: of the classes; ``None`` for borne out. Classes may share one.
-        threshold: a token is flagged where the categories together have this probability.
+    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
+    where the categories of its classes, of which several may share one, together have the threshold's probability.
     """
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)

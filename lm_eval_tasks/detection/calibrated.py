@@ -14,16 +14,7 @@ from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
 
-__all__ = [
-    "KINDS_OF_CALIBRATION",
-    "NO_CALIBRATION",
-    "CalibrationKey",
-    "described",
-    "estimated",
-    "in_force",
-    "rates_of",
-    "say_what_it_rests_on",
-]
+__all__ = ["NO_CALIBRATION", "CalibrationKey", "described", "estimated", "in_force", "rates_of", "say_what_it_rests_on"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -32,19 +23,12 @@ NO_CALIBRATION = "none"
 
 
 class CalibrationKey(NamedTuple):
-    """What finds the calibration of an answer's rates.
+    """What finds the calibration of an answer's rates."""
 
-    Attributes:
-        calibration: identity; empty where there is none, ``none`` where none is wanted.
-        language: ISO 639 code.
-        annotations: one of :data:`detector_plugin.calibration.KINDS`; empty where any will do.
-        detector, version: that are in use.
-    """
-
-    calibration: str
-    language: str
-    annotations: str
-    detector: str
+    calibration: str  # identity; empty where there is none, ``none`` where none is wanted
+    language: str  # ISO 639 code
+    annotations: str  # one of :data:`detector_plugin.calibration.KINDS`; empty where any will do
+    detector: str  # that is in use
     version: str
 
     @classmethod

@@ -33,19 +33,12 @@ _USUAL = "silver"  # the kind that promises least
 
 
 class Collection(NamedTuple):
-    """A set of labelled answers that has a name.
+    """A set of labelled answers that has a name."""
 
-    Attributes:
-        languages: ISO 639 codes of what is public.
-        read: the answers of a language, from a mirror's folder, or from the network where that is ``None``.
-        source: who made it.
-        licence: of the data.
-    """
-
-    languages: Sequence[str]
-    read: Callable[[str, str | None], list[LabelledAnswer]]
-    source: str
-    licence: str
+    languages: Sequence[str]  # ISO 639 codes of what is public
+    read: Callable[[str, str | None], list[LabelledAnswer]]  # of a language, from a mirror or, with None, the network
+    source: str  # who made it
+    licence: str  # of the data
 
 
 def collections() -> Mapping[str, Collection]:
@@ -60,25 +53,16 @@ def collections() -> Mapping[str, Collection]:
 def labelled_answers(
     mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> list[LabelledAnswer]:
-    """The annotated answers of a mirror; languages without files are left out, and said.
-
-    Args:
-        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
-        names: of collections; default all.
-        languages: ISO 639 codes; default all.
-
-    Raises:
-        MissingSource: there is none at all.
+    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages.
+    The log names languages without files; MissingSource where there is no answer at all.
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     found: list[LabelledAnswer] = []
     missing: list[str] = []
     for name, collection in collections().items():
-        if names is not None and name not in names:
-            continue
         for code in collection.languages:
-            if languages is not None and code not in languages:
+            if (names is not None and name not in names) or (languages is not None and code not in languages):
                 continue
             try:
                 found += collection.read(code, place)

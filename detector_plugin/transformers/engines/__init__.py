@@ -26,28 +26,17 @@ Answer = TypeVar("Answer")
 
 
 class Setup(NamedTuple):
-    """What an engine is made of.
-
-    Attributes:
-        model: as its files describe it.
-        bidirectional: whether a decoder's tokens see those after them.
-        pairs: whether documents are pairs of texts; a model that tells the two apart is to be told which token is of which.
-        max_length: tokens of an input, where the user or the model's folder said so.
-        batch_size, batch_tokens: inputs and tokens at once, at most; ``None`` for what suits the engine.
-        dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``.
-        device: ``auto`` or one of torch's.
-        options: of this engine alone.
-    """
+    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, read."""
 
     model: Described
-    bidirectional: bool
-    pairs: bool
-    max_length: int | None
+    bidirectional: bool  # whether a decoder's tokens see those after them
+    pairs: bool  # of texts; a model that tells the two apart is to be told which token is of which
+    max_length: int | None  # where the user or the model's folder said so
     batch_size: int | None
     batch_tokens: int | None
     dtype: str
     device: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # of this engine alone
 
 
 class FailingInput(Exception):

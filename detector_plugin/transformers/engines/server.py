@@ -83,9 +83,6 @@ class Server:
         retries: how often a request is sent again before it fails.
         timeout: seconds until an answer must have come.
         skip_failing: leave out answers on which a server always fails.
-
-    Raises:
-        UnusableDetector: no server answers, or one serves another model, or cannot tag its tokens.
     """
 
     OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
@@ -137,8 +134,7 @@ class Server:
         try:
             yield from self.loop.each(ask, readings, self.in_flight)
         finally:
-            again = self.sent_again - before
-            if again:
+            if again := self.sent_again - before:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in again.most_common())
                 log.warning("detector %s: %d requests were sent again: %s", self.name, again.total(), kinds)
 
@@ -151,7 +147,14 @@ class Server:
             try:
                 return await self._ask(server, ids)
             except _Failed as failed:
-                self._rest(server, failed, failures)
+                # The server rests as long as it asks for, else the longer, the more often the request has failed.
+                rest = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
+                until = time.monotonic() + min(rest, LONGEST_ASKED_WAIT)
+                if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
+                    capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if rest > LONGEST_ASKED_WAIT else ""
+                    said = f"{server.url} asks to wait {rest:.0f} seconds (Retry-After){capped}"
+                    log.warning("detector %s: %s", self.name, said)
+                server.rests_until = max(server.rests_until, until)
                 if failures == self.retries:
                     said = f"{server.url}: {failed}; so it went {self.retries + 1} times"
                     if await self._answers_others():
@@ -164,17 +167,6 @@ class Server:
             finally:
                 server.busy -= 1
         raise AssertionError("a request is answered or fails")
-
-    def _rest(self, server: _Address, failed: _Failed, failures: int) -> None:
-        """Let a server rest as long as it asks for, else the longer, the more often the request has failed."""
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
-        until = time.monotonic() + min(wait, LONGEST_ASKED_WAIT)
-        if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
-            capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if wait > LONGEST_ASKED_WAIT else ""
-            log.warning(
-                "detector %s: %s asks to wait %.0f seconds (Retry-After)%s", self.name, server.url, wait, capped
-            )
-        server.rests_until = max(server.rests_until, until)
 
     async def _answers_others(self) -> bool:
         """Whether a server answers a short question now: then the input that failed is to blame."""

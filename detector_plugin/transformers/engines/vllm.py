@@ -55,7 +55,7 @@ class VLLM:
         self.loop = Loop()
         self._number = count()
         try:
-            self.llm, self._params, self._prompt = self.loop.run(_start(setup))
+            self.llm = self.loop.run(_start(setup))
         except UnusableDetector:
             raise
         except Exception as error:  # vLLM raises what its parts raise
@@ -101,11 +101,13 @@ class VLLM:
             yield reading, softmax(logits)
 
     async def _logits(self, ids: NDArray[np.int64], types: NDArray[np.int64] | None) -> NDArray[np.float32]:
-        params = self._params(types)
-        outputs = [
-            output
-            async for output in self.llm.encode(self._prompt(ids), params, request_id=f"window-{next(self._number)}")
-        ]
+        from vllm import PoolingParams
+        from vllm.inputs import TokensPrompt
+
+        second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
+        params = PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
+        prompt = TokensPrompt(prompt_token_ids=ids.tolist())
+        outputs = [output async for output in self.llm.encode(prompt, params, f"window-{next(self._number)}")]
         logits: NDArray[np.float32] = outputs[-1].outputs.data.float().numpy()
         return logits
 
@@ -118,16 +120,13 @@ class VLLM:
         del self.llm  # now, not when the interpreter has forgotten what its end needs
 
 
-async def _start(setup: Setup) -> tuple[Any, Any, Any]:
-    """vLLM's engine, and the functions that make parameters and prompts of types and of ids."""
-    from vllm import AsyncEngineArgs, PoolingParams
-    from vllm.inputs import TokensPrompt
+async def _start(setup: Setup) -> Any:
+    """vLLM's engine."""
+    from vllm import AsyncEngineArgs
     from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    known = AsyncEngineArgs.__dataclass_fields__
-    unknown = sorted(setup.options.keys() - known)
-    if unknown:
+    if unknown := sorted(setup.options.keys() - AsyncEngineArgs.__dataclass_fields__):
         raise UnusableDetector(
             f"detector {setup.model.name}: no option {', '.join(unknown)}, neither of ours nor of vLLM's AsyncEngineArgs"
         )
@@ -156,12 +155,4 @@ async def _start(setup: Setup) -> tuple[Any, Any, Any]:
         **setup.options,
         **({"hf_overrides": overrides} if overrides else {}),
     }
-
-    def params(types: NDArray[np.int64] | None) -> Any:
-        second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
-        return PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
-
-    def prompt(ids: NDArray[np.int64]) -> Any:
-        return TokensPrompt(prompt_token_ids=ids.tolist())
-
-    return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings)), params, prompt
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings))
