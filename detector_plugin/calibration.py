@@ -1,11 +1,9 @@
 """Calibrations: a detector's errors by language, measured on annotated texts.
 
-A calibration file is JSON. It names the detector. For each language and kind of annotation it has precision, recall, false
-positive rate, prevalence, and the word counts of every document, which bounds need; and where several documents are of one
-text or page, which. Kinds are *real* (people marked
-what a model wrote on its own), *gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it
-inserted). A language without real annotations gets a *pooled* calibration: the errors in the other languages, and how much
-they differ between these.
+A calibration file is JSON. It names the detector. For each language and kind of annotation it has the detector's errors,
+and the word counts of every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own),
+*gold* (people marked errors that were inserted) and *silver* (GPT-4's own marks of what it inserted). A language without
+real annotations gets a *pooled* calibration: the errors in the other languages, and how much they differ between these.
 ``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: that of the ``lexical``
 detector, and the mFAVA paper's Table 10, which has precision and recall only.
 """
@@ -32,13 +30,11 @@ __all__ = [
     "ANNOTATIONS",
     "FEWEST",
     "KINDS",
-    "POOLED",
     "Calibration",
     "CalibrationError",
     "LanguageCalibration",
     "load",
     "shipped",
-    "too_few",
 ]
 
 ANNOTATIONS = ("real", "gold", "silver")
@@ -60,32 +56,30 @@ class CalibrationError(UsageError):
 
 @dataclass(frozen=True)
 class LanguageCalibration:
-    """A detector's errors in one language.
+    """A detector's errors in one language: precision and recall of the hallucinated class over words (sub-word tokens in
+    the paper's Table 10), and what they were counted on.
 
     Attributes:
-        precision, recall: of the hallucinated class over words (sub-word tokens in the paper's Table 10).
         documents: (documents, 4) word counts (tp, fp, fn, tn); ``None`` where only precision and recall are known.
-        source: the task, or the table, that it comes from.
-        models: whose answer each document is; empty where nothing says so.
         clusters: of each document, the number of what it hangs together with: its text, where several people marked it, or
             its page. Empty where each stands by itself.
-        pooled: of a calibration that comes from other languages: code to model to (documents, 4).
-        kind: one of ``KINDS``; empty before a file holds it.
     """
 
     precision: float
     recall: float
     documents: np.ndarray[Any, Any] | None
-    source: str
-    models: tuple[str, ...] = ()
+    source: str  # the task, or the table
+    models: tuple[str, ...] = ()  # whose answer each document is; empty where nothing says so
     clusters: tuple[int, ...] = ()
-    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = None
-    kind: str = ""
+    pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = (
+        None  # of other languages: code to model to documents
+    )
+    kind: str = ""  # one of `KINDS`; empty before a file holds it
 
     @property
     def counts(self) -> WordCounts | None:
         """Summed over the documents."""
-        return None if self.documents is None else _summed(self.documents)
+        return None if self.documents is None else WordCounts(*map(int, self.documents.sum(axis=0)))
 
     @property
     def texts(self) -> int:
@@ -95,21 +89,13 @@ class LanguageCalibration:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A detector's errors, by language and kind of annotation.
+    """A detector's errors, by language and kind of annotation."""
 
-    Attributes:
-        detector: ``name``, ``version``, ``licence`` of the detector that was measured.
-        languages: code -> one of ``ANNOTATIONS`` -> errors.
-        origin: file it was loaded from.
-        note: what its maker said of it.
-        sha256: of the file.
-    """
-
-    detector: Mapping[str, str]
-    languages: Mapping[str, Mapping[str, LanguageCalibration]]
-    origin: str = ""
-    note: str = ""
-    sha256: str = ""
+    detector: Mapping[str, str]  # name, version, licence of the one that was measured
+    languages: Mapping[str, Mapping[str, LanguageCalibration]]  # code to one of `ANNOTATIONS` to errors
+    origin: str = ""  # file it was loaded from
+    note: str = ""  # what its maker said of it
+    sha256: str = ""  # of the file
 
     @property
     def identity(self) -> str:
@@ -130,11 +116,11 @@ class Calibration:
 
     def _pooled(self, language: str) -> LanguageCalibration | None:
         """What the real annotations of all other languages say; ``None`` where those are too few."""
-        others = {
-            code: _by_model(kinds["real"])
-            for code, kinds in sorted(self.languages.items())
-            if code != language and "real" in kinds and kinds["real"].documents is not None
-        }
+        others: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
+        for code, kinds in sorted(self.languages.items()):
+            if code != language and "real" in kinds and (counts := kinds["real"].documents) is not None:
+                names = np.array(kinds["real"].models or [""] * len(counts))  # one without a name where nothing says
+                others[code] = {str(name): counts[names == name] for name in np.unique(names)}
         if len(others) < FEWEST_LANGUAGES:
             return None
         documents = np.concatenate([counts for models in others.values() for counts in models.values()])
@@ -144,9 +130,10 @@ class Calibration:
 
     def to_json(self) -> str:
         """The file's content, one document a line, so that a diff is readable."""
-        languages: dict[str, dict[str, Any]] = {}
-        for code, kinds in sorted(self.languages.items()):
-            languages[code] = {kind: summary(kinds[kind]) for kind in ANNOTATIONS if kind in kinds}
+        languages = {
+            code: {kind: summary(kinds[kind]) for kind in ANNOTATIONS if kind in kinds}
+            for code, kinds in sorted(self.languages.items())
+        }
         head = {"format": FORMAT, "detector": dict(self.detector), "note": self.note, "languages": languages}
         return json.dumps(head, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
@@ -158,17 +145,12 @@ class Calibration:
 
 def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, Any]:
     """Source and figures of a language, for a file or for results; with or without the counts of each document."""
-    figures: dict[str, Any] = {
-        "source": language.source,
-        "precision": _number(language.precision),
-        "recall": _number(language.recall),
-    }
+    values = {"precision": language.precision, "recall": language.recall}
+    if counts := language.counts:
+        values |= {"false_positive_rate": counts.false_positive_rate, "prevalence": counts.prevalence}
+    figures: dict[str, Any] = {"source": language.source}
+    figures |= {name: None if math.isnan(value) else round(value, 6) for name, value in values.items()}
     if language.documents is not None:
-        counts = _summed(language.documents)
-        figures |= {
-            "false_positive_rate": _number(counts.false_positive_rate),
-            "prevalence": _number(counts.prevalence),
-        }
         if documents:  # one string each: an indented list of numbers would be four lines long
             figures["documents"] = [" ".join(map(str, map(int, row))) for row in language.documents]
             if language.models:
@@ -184,21 +166,6 @@ def summary(language: LanguageCalibration, documents: bool = True) -> dict[str, 
     return figures
 
 
-def _summed(documents: np.ndarray[Any, Any]) -> WordCounts:
-    return WordCounts(*map(int, documents.sum(axis=0)))
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
-
-
-def _by_model(language: LanguageCalibration) -> dict[str, np.ndarray[Any, Any]]:
-    """Model to the counts of its answers; one nameless model where nothing says whose they are."""
-    assert language.documents is not None
-    names = np.array(language.models or [""] * len(language.documents))
-    return {str(name): language.documents[names == name] for name in np.unique(names)}
-
-
 def measured(
     documents: Sequence[Sequence[int]] | np.ndarray[Any, Any],
     source: str,
@@ -208,7 +175,7 @@ def measured(
     """Errors from the word counts (tp, fp, fn, tn) of each document, the models that wrote them, and names of the texts or
     pages that several of them are of."""
     array = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
-    counts = _summed(array)
+    counts = WordCounts(*map(int, array.sum(axis=0)))
     numbers: dict[Any, int] = {}
     places = tuple(numbers.setdefault(name, len(numbers)) for name in clusters)
     return LanguageCalibration(
@@ -217,7 +184,7 @@ def measured(
 
 
 def too_few(language: LanguageCalibration) -> str:
-    """Why nothing can be corrected by a calibration, which has fewer than :data:`FEWEST` documents; empty if it has not."""
+    """Why a calibration of fewer than :data:`FEWEST` documents corrects nothing; empty where it has more."""
     if language.documents is None or (number := int(np.count_nonzero(language.documents.sum(axis=1)))) >= FEWEST:
         return ""
     return (
@@ -235,7 +202,7 @@ def shipped() -> dict[str, str]:
 
 
 def beside(name: str) -> str | None:
-    """The calibration that a detector's folder brings along, as `lm-eval-grounded train --calibrate` writes it."""
+    """The calibration in a detector's folder, as ``lm-eval-grounded train --calibrate`` writes it."""
     file = Path(name).expanduser() / "calibration.json"
     return str(file) if file.is_file() else None
 
@@ -244,11 +211,7 @@ _LOADED: dict[str, Calibration] = {}
 
 
 def loaded(identity: str) -> Calibration:
-    """A calibration by its identity, if this process has loaded it before.
-
-    Raises:
-        CalibrationError: it has not been loaded.
-    """
+    """A calibration by its identity; CalibrationError where this process has not loaded it."""
     if identity not in _LOADED:
         raise CalibrationError(f"calibration {identity} has not been loaded in this run; name its file")
     return _LOADED[identity]
@@ -284,19 +247,18 @@ def load(name: str) -> Calibration:
             code: {kind: replace(_read(entry), kind=kind) for kind, entry in kinds.items()}
             for code, kinds in content["languages"].items()
         }
-        unknown = sorted({kind for kinds in languages.values() for kind in kinds} - set(ANNOTATIONS))
-        if unknown:
+        if unknown := sorted({kind for kinds in languages.values() for kind in kinds} - set(ANNOTATIONS)):
             raise CalibrationError(
                 f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
                 f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
             )
-        few = next((why for kinds in languages.values() for entry in kinds.values() if (why := too_few(entry))), "")
-        if few:
-            raise CalibrationError(f"{path}: {few}")
+        for why in (too_few(entry) for kinds in languages.values() for entry in kinds.values()):
+            if why:
+                raise CalibrationError(f"{path}: {why}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
+    except CalibrationError:
+        raise
     except (OSError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, CalibrationError):
-            raise
         raise CalibrationError(f"{path} cannot be read as a calibration: {type(error).__name__} {error}") from error
     sha256 = hashlib.sha256(data).hexdigest()
     calibration = Calibration(detector, languages, str(path), str(content.get("note", "")), sha256)
@@ -310,11 +272,10 @@ def _read(entry: Mapping[str, Any]) -> LanguageCalibration:
         if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
             raise ValueError("documents are one or more of four numbers each, tp fp fn tn")
         models = [str(name) for name in entry.get("models", ())]
-        if models and len(models) != len(rows):
-            raise ValueError(f"{len(rows)} documents, but the models of {len(models)}")
         clusters = [int(number) for number in entry.get("clusters", "").split()]
-        if clusters and len(clusters) != len(rows):
-            raise ValueError(f"{len(rows)} documents, but the texts of {len(clusters)}")
+        for what, listed in (("models", models), ("texts", clusters)):
+            if listed and len(listed) != len(rows):
+                raise ValueError(f"{len(rows)} documents, but the {what} of {len(listed)}")
         return measured(rows, str(entry.get("source", "")), models, clusters)
     values = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
     if not all(0 <= value <= 1 or math.isnan(value) for value in values):

@@ -66,11 +66,7 @@ def describe(detector: Detector) -> dict[str, str]:
 
 
 def same_length(references: Sequence[str], answers: Sequence[str], others: Mapping[str, Sequence[Any] | None]) -> None:
-    """Check that references and answers are lists of texts, and that there are as many references, languages and so on as
-    answers.
-
-    Raises:
-        UsageError: they are not."""
+    """Raise UsageError where references and answers are no lists of texts, or any list is not as long as the answers."""
     given: dict[str, Sequence[Any] | None] = {"answers": answers, "references": references, **others}
     for what, values in given.items():
         if isinstance(values, (str, bytes)):
@@ -87,20 +83,16 @@ def same_length(references: Sequence[str], answers: Sequence[str], others: Mappi
             raise UsageError(f"{len(answers)} answers, but {len(values)} {what}")
 
 
-def one_of(option: str, value: str, known: Sequence[str]) -> None:
-    """Check the value of an option.
+# Values of options, as Python or the command line gives them: each raises UnusableDetector for what is none
 
-    Raises:
-        UnusableDetector: it is none of those known."""
+
+def one_of(option: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise UnusableDetector(f"option {option}: {value!r} is none of {', '.join(known)}")
 
 
 def number(option: str, value: Any, kind: Any, least: float, most: float = float("inf")) -> Any:
-    """The value of an option, as Python or the command line gives it, as an ``int`` or ``float``; ``None`` stays.
-
-    Raises:
-        UnusableDetector: it is no such number, or out of bounds."""
+    """An ``int`` or ``float`` between two bounds; ``None`` stays."""
     if value is None:
         return None
     try:
@@ -115,10 +107,6 @@ def number(option: str, value: Any, kind: Any, least: float, most: float = float
 
 
 def flag(option: str, value: Any) -> bool:
-    """The value of an option, as Python or the command line gives it, as ``True`` or ``False``.
-
-    Raises:
-        UnusableDetector: it is neither."""
     known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if str(value).casefold() not in known:
         raise UnusableDetector(f"option {option}: {value!r} is neither True nor False")

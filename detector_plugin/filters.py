@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from lm_eval.api.filter import Filter
 
@@ -29,11 +30,7 @@ FAILED = "failed"
 
 @lru_cache(maxsize=2)  # a run over thirty languages loads its detector once
 def shared_detector(name: str, options: str = "{}") -> Detector:
-    """The detector of a name and options (JSON), loaded once.
-
-    Raises:
-        UnusableDetector: see :func:`detector_plugin.load_detector`.
-    """
+    """The detector of a name and options (JSON), loaded once; see :func:`detector_plugin.load_detector`."""
     detector = load_detector(name, **json.loads(options))
     log.info("detector %s, version %s, licence %s", detector.name, detector.version, detector.licence)
     return detector
@@ -55,15 +52,6 @@ def wrapped(wrap: Callable[[Detector], Detector]) -> Iterator[None]:
         _WRAP.reset(token)
 
 
-class _Answer(NamedTuple):
-    """A response: the place of its document, its number among that document's, its text, and the document."""
-
-    place: int
-    number: int
-    text: str
-    doc: Mapping[str, Any]
-
-
 class HallucinationSpans(Filter):  # type: ignore[misc]
     """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
 
@@ -71,10 +59,8 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
     the answers stay: ``spans`` is ``null``, the log has the error, and ``lm-eval-grounded score`` can tag the logged
     answers.
 
-    A document can name its detector (``--metadata detector=``). Otherwise the filter's own runs.
-
     Args:
-        detector: for documents that name none.
+        detector: for documents that name none (``--metadata detector=``).
         detector_args: its options.
         reference: column that holds what an answer is held against: a text, or a list of texts or of passages with
             ``title`` and ``text``.
@@ -94,30 +80,34 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
         self.question = question
 
     def apply(self, resps: Responses, docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        """Tag all responses.
-
-        Raises:
-            ValueError: a document has no reference.
-        """
+        """Tag all responses; ValueError where a document has no reference."""
         responses = list(resps)
-        asked: dict[tuple[str, str], list[_Answer]] = {}
+        # Of each detector: answers, their documents, and where the tagged answers belong.
+        asked: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], tuple[int, int]]]] = defaultdict(list)
         for place, (several, doc) in enumerate(zip(responses, docs, strict=True)):
             key = doc.get("detector") or self.detector, doc.get("detector_args") or self.detector_args
             for number, response in enumerate(several):
                 text = without_surrogates(response) if isinstance(response, str) else ""
-                asked.setdefault(key, []).append(_Answer(place, number, text, doc))
+                asked[key].append((text, doc, (place, number)))
         tagged = [[""] * len(several) for several in responses]
-        for (name, options), answers in asked.items():
-            described, found = self._detect(name, options, answers)
-            for answer, spans in zip(answers, found, strict=True):
-                content = {"answer": answer.text, "spans": spans, "detector": described}
-                tagged[answer.place][answer.number] = json.dumps(content, ensure_ascii=False)
+        for (name, options), group in asked.items():
+            answers, documents, places = zip(*group, strict=True)
+            described, found = self._detect(name, options, answers, documents)
+            for answer, spans, (place, number) in zip(answers, found, places, strict=True):
+                content = {"answer": answer, "spans": spans, "detector": described}
+                tagged[place][number] = json.dumps(content, ensure_ascii=False)
         return tagged
 
     def _detect(
-        self, name: str, options: str, answers: Sequence[_Answer]
+        self, name: str, options: str, answers: Sequence[str], documents: Sequence[Mapping[str, Any]]
     ) -> tuple[dict[str, str], Sequence[list[Span] | None]]:
-        references = [self._reference(answer.doc) for answer in answers]
+        lacking = next((sorted(doc) for doc in documents if self.reference not in doc), None)
+        if lacking is not None:
+            raise ValueError(
+                f"filter hallucination_spans: the document has no {self.reference!r}, only {lacking}; name the column that "
+                f"holds the reference with the filter's argument `reference`"
+            )
+        references = [as_text(doc[self.reference]) for doc in documents]
         wrap = _WRAP.get()
         try:
             detector = shared_detector(name, options)
@@ -125,9 +115,9 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
                 detector = wrap(detector)
             return describe(detector), detector.detect(
                 references,
-                [answer.text for answer in answers],
-                [answer.doc.get("language") for answer in answers],
-                [str(answer.doc.get(self.question) or "") for answer in answers],
+                list(answers),
+                [doc.get("language") for doc in documents],
+                [str(doc.get(self.question) or "") for doc in documents],
             )
         except Exception as error:
             if wrap is not None:
@@ -138,14 +128,6 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
                 *(name, type(error).__name__, error, len(answers)),
             )
             return {"name": name, "version": FAILED, "licence": ""}, [None] * len(answers)
-
-    def _reference(self, doc: Mapping[str, Any]) -> str:
-        if self.reference not in doc:
-            raise ValueError(
-                f"filter hallucination_spans: the document has no {self.reference!r}, only {sorted(doc)}; name the column "
-                f"that holds the reference with the filter's argument `reference`"
-            )
-        return as_text(doc[self.reference])
 
 
 def as_text(reference: Any) -> str:

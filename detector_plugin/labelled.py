@@ -12,16 +12,7 @@ from itertools import pairwise
 
 from custom_metrics.reading.spans import Span
 
-__all__ = [
-    "REAL",
-    "TRANSLATED",
-    "UNREADABLE",
-    "LabelledAnswer",
-    "article_groups",
-    "is_unreadable",
-    "text_groups",
-    "without_spans",
-]
+__all__ = ["REAL", "TRANSLATED", "UNREADABLE", "LabelledAnswer", "article_groups", "is_unreadable", "text_groups"]
 
 REAL = "real"  # annotations of what a model wrote on its own
 TRANSLATED = "?"
@@ -32,31 +23,23 @@ UNREADABLE = "⁇"
 
 @dataclass(frozen=True)
 class LabelledAnswer:
-    """An answer, the text it is held against, and what is hallucinated in it.
+    """An answer, the text it is held against, and what is hallucinated in it. What is not known is empty.
 
     Attributes:
-        reference: as the detector gets it.
-        answer: the text that `spans` are characters of.
-        language: ISO 639 code.
         annotations: who said so of what: ``real`` (people, of what a model wrote on its own), ``gold`` (people, of inserted
             errors) or ``silver`` (GPT-4, of inserted errors).
-        spans: hallucinated parts of the answer.
-        question: what the answer answers; empty where that is not known.
-        family: model family of the model that wrote the answer; empty where it makes no difference.
-        model: that wrote the answer.
         soft: shares of annotators, as the probability of spans; default all of them where `spans` are.
-        article: name or address of the page that the reference is from; empty where the reference itself is all there is.
-        group: key that documents about one text share in every language: translations of it, or pages on one subject. Empty
-            where nobody says.
+        article: name or address of the page that the reference is from, where there is more than the reference.
+        group: key that documents about one text share in every language: translations of it, or pages on one subject.
     """
 
-    reference: str
+    reference: str  # as the detector gets it
     answer: str
-    language: str
+    language: str  # ISO 639 code
     annotations: str
-    spans: Sequence[Span]
+    spans: Sequence[Span]  # hallucinated parts of the answer
     question: str = ""
-    family: str = ""
+    family: str = ""  # of the model that wrote the answer
     model: str = ""
     soft: Sequence[Span] | None = None
     article: str = ""
@@ -70,12 +53,8 @@ def is_unreadable(reference: str) -> bool:
 
 def without_spans(answer: str, spans: Sequence[Span]) -> str:
     """An answer without the characters of some spans."""
-    kept: list[str] = []
-    at = 0
-    for start, end in sorted((span.start, span.end) for span in spans):
-        kept.append(answer[at : max(at, start)])
-        at = max(at, end)
-    return "".join([*kept, answer[at:]])
+    cut = {at for span in spans for at in range(span.start, span.end)}
+    return "".join(character for at, character in enumerate(answer) if at not in cut)
 
 
 # Which labelled answers are about one text
@@ -142,9 +121,9 @@ def _joined(number: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), (number, number))
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = defaultdict(list)
     for place, group in enumerate(connected_components(graph, directed=False)[1].tolist()):
-        groups.setdefault(group, []).append(place)
+        groups[group].append(place)
     return list(groups.values())
 
 

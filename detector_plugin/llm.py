@@ -52,18 +52,14 @@ def detection_prompt(reference: str, answer: str) -> str:
 
 
 class LLMDetector:
-    """A detector that prompts a language model.
+    """A detector that prompts a language model; UnusableDetector where it cannot be made with these arguments.
 
     Args:
-        model: a model class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``,
-        ...).
+        model: a class of the harness (``vllm``, ``hf``, ``local-chat-completions``, ``openai-chat-completions``, ...).
         pretrained: the model's name or path.
         max_gen_toks: of an answer, tags included.
         chat: send the prompt as a user turn of the model's chat template (endpoints of chat completions always do).
         options: further arguments of that class: ``base_url``, ``num_concurrent``, ``dtype``, ``device``, ...
-
-    Raises:
-        UnusableDetector: there is no such class, or it cannot be made with these arguments.
     """
 
     def __init__(
@@ -74,14 +70,13 @@ class LLMDetector:
         chat: bool = True,
         **options: Any,
     ) -> None:
-        is_api = "completions" in model
         kind = self.check(model, pretrained, **options)
         if model in ("hf", "huggingface"):  # its own default is a GPU, and no second thought
             import torch
 
             options.setdefault("device", processes.gpu() if torch.cuda.is_available() else "cpu")
         try:
-            self.lm = kind(**{"model" if is_api else "pretrained": pretrained}, **options)
+            self.lm = kind(**{"model" if "completions" in model else "pretrained": pretrained}, **options)
         except Exception as error:  # the harness's classes raise what their libraries raise
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
@@ -97,11 +92,7 @@ class LLMDetector:
 
     @staticmethod
     def check(model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
-        """The harness's model class of a name; nothing is loaded.
-
-        Raises:
-            UnusableDetector: there is no such class, or no model was named.
-        """
+        """The harness's model class of a name, or an UnusableDetector; nothing is loaded."""
         from lm_eval.api.registry import get_model
 
         if not pretrained:
@@ -120,7 +111,6 @@ class LLMDetector:
 
     @staticmethod
     def calibrated_name(options: Mapping[str, Any]) -> str:
-        """``llm:`` and the model's name."""
         return f"llm:{options.get('pretrained')}"
 
     def detect(
@@ -133,9 +123,18 @@ class LLMDetector:
         """See :class:`detector_plugin.Detector`. A reply that changed the answer is aligned to the original. A reply
         that is another text altogether flags nothing, and is counted in the log.
         """
+        from lm_eval.api.instance import Instance
+
         same_length(references, answers, {"languages": languages, "questions": questions})
         wanted = [index for index, answer in enumerate(answers) if answer.strip()]
-        responses = self._ask([detection_prompt(references[index], answers[index]) for index in wanted])
+        arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks}
+        requests = []
+        for number, index in enumerate(wanted):
+            prompt: Any = detection_prompt(references[index], answers[index])
+            if self.chat:
+                prompt = self.lm.apply_chat_template([{"role": "user", "content": prompt}])
+            requests.append(Instance("generate_until", {}, (prompt, dict(arguments)), number))
+        responses = [str(response) for response in self.lm.generate_until(requests)] if requests else []
         spans: list[list[Span]] = [[] for _ in answers]
         kinds: Counter[str] = Counter()
         for index, response in zip(wanted, responses, strict=True):
@@ -151,16 +150,3 @@ class LLMDetector:
                 *(self.name, kinds["lost"], len(wanted)),
             )
         return spans
-
-    def _ask(self, prompts: list[str]) -> list[str]:
-        from lm_eval.api.instance import Instance
-
-        arguments = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks}
-        requests = [
-            Instance("generate_until", {}, (self._turn(prompt), dict(arguments)), index)
-            for index, prompt in enumerate(prompts)
-        ]
-        return [str(response) for response in self.lm.generate_until(requests)] if requests else []
-
-    def _turn(self, prompt: str) -> Any:
-        return self.lm.apply_chat_template([{"role": "user", "content": prompt}]) if self.chat else prompt

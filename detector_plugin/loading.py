@@ -25,14 +25,8 @@ _PARTS = ("name", "version", "licence", "detect")
 
 
 class _Kind(NamedTuple):
-    """What a name stands for.
-
-    Attributes:
-        make: makes the detector from its options.
-        check: raises what is known to be wrong with options before weights are loaded.
-        calibrated_name: what a calibration knows the detector by, from its options.
-        signature: of what makes it, where that is known.
-    """
+    """What a name stands for: what makes the detector, what raises errors of options before weights are loaded, what a
+    calibration knows it by, and the signature of what makes it, where that is known."""
 
     make: Callable[..., Detector]
     check: Callable[..., object]
@@ -70,24 +64,13 @@ def load_detector(name: str, **options: Any) -> Detector:
 
 @lru_cache(maxsize=32)
 def check_detector(name: str, options: str = "{}") -> None:
-    """Raise the errors of loading a detector that can be found without loading weights.
-
-    Args:
-        name: see :func:`load_detector`.
-        options: of the detector, as JSON.
-
-    Raises:
-        UnusableDetector: see :func:`load_detector`.
-    """
+    """Raise the errors of :func:`load_detector` that can be found without loading weights; options are JSON."""
     _kind(name).check(**json.loads(options))
 
 
 def calibrated_name(name: str, options: Mapping[str, Any]) -> str:
     """The name under which a calibration knows a detector: ``llm:MODEL`` for a prompted language model. The detector is not
-    loaded.
-
-    Raises:
-        UnusableDetector: it is neither the detector's name nor begins with that and a colon.
+    loaded. UnusableDetector where the name is neither the detector's nor begins with that and a colon.
     """
     return _kind(name).calibrated_name(options)
 
@@ -119,7 +102,6 @@ def _kind(name: str) -> _Kind:
 
 
 def _of_model(name: str) -> _Kind:
-    """A token classifier of the hub or of a folder."""
     from detector_plugin.transformers import TransformersDetector, check
 
     if "/" not in name and not Path(name).expanduser().is_dir():
@@ -137,7 +119,6 @@ def _of_model(name: str) -> _Kind:
 
 
 def _offered(offer: entry_points.Offer) -> _Kind:
-    """What a package offers, with the package's own check and name for calibrations where it has them."""
     made = entry_points.load(offer)
     if not callable(made):
         raise UnusableDetector(f"detector {offer.name}: {offer} is no class or function that makes a detector")
@@ -165,8 +146,7 @@ def _offered(offer: entry_points.Offer) -> _Kind:
 
 @contextmanager
 def _users_mistakes(offer: entry_points.Offer) -> Iterator[None]:
-    """What a user can put right is an error of one line: an option that a detector does not have, a value that is none, a
-    library or file that is not there."""
+    """What a user can put right is an error of one line."""
     try:
         yield
     except UnusableDetector:

@@ -20,20 +20,15 @@ Value = TypeVar("Value")
 
 
 class Here(NamedTuple):
-    """This process among those of its launch.
+    """This process among those of its launch."""
 
-    Attributes:
-        rank: its number, from 0.
-        number: of all processes, on all machines; 1 where nothing was launched.
-        on_machine: its number among those of its machine, which is that of its GPU.
-    """
-
-    rank: int
-    number: int
-    on_machine: int
+    rank: int  # its number, from 0
+    number: int  # of all processes, on all machines; 1 where nothing was launched
+    on_machine: int  # its number among those of its machine, which is that of its GPU
 
 
 _STARTED_AS: list[Here] = []
+_GROUP: list[Any] = []  # of our own messages
 
 
 def started_as(place: Here) -> None:
@@ -58,54 +53,53 @@ def gpu() -> str:
     return f"cuda:{place.on_machine % torch.cuda.device_count()}" if place.number > 1 else "cuda"
 
 
-def gather(value: Value) -> list[Value] | None:
-    """What each process has, in the order of their ranks, for the first of them; ``None`` for the others."""
+def share(value: Value) -> list[Value]:
+    """What each process has, in the order of their ranks, for all of them."""
     if here().number == 1:
         return [value]
-    parts: list[Value] | None = [value] * here().number if here().rank == 0 else None
-    _distributed().gather_object(value, parts, dst=0, group=_group())
+    import torch.distributed
+
+    parts = [value] * here().number
+    torch.distributed.all_gather_object(parts, value, group=_group())
+    return parts
+
+
+def gather(value: Value) -> list[Value] | None:
+    """The same for the first of them; ``None`` for the others."""
+    if here().number == 1:
+        return [value]
+    import torch.distributed
+
+    parts = [value] * here().number if here().rank == 0 else None
+    torch.distributed.gather_object(value, parts, dst=0, group=_group())
     return parts
 
 
 def barrier() -> None:
     """Wait until every process is here."""
     if here().number > 1:
-        _distributed().barrier(group=_group())
+        import torch.distributed
 
-
-def share(value: Value) -> list[Value]:
-    """What each process has, in the order of their ranks, for all of them."""
-    if here().number == 1:
-        return [value]
-    parts = [value] * here().number
-    _distributed().all_gather_object(parts, value, group=_group())
-    return parts
-
-
-def _distributed() -> Any:
-    import torch.distributed
-
-    return torch.distributed
-
-
-_OURS: list[Any] = []  # the group of our own messages
+        torch.distributed.barrier(group=_group())
 
 
 def _group() -> Any:
-    if not _OURS:
-        distributed = _distributed()
+    import torch.distributed
+
+    if not _GROUP:
         forever = timedelta(weeks=52)  # a detector may take days; a process that dies ends the launch
-        if distributed.is_initialized():  # by the harness's model, for its own messages
-            _OURS.append(distributed.new_group(backend="gloo", timeout=forever))
+        if torch.distributed.is_initialized():  # by the harness's model, for its own messages
+            _GROUP.append(torch.distributed.new_group(backend="gloo", timeout=forever))
         else:
-            distributed.init_process_group("gloo", timeout=forever)
-            _OURS.append(distributed.group.WORLD)
+            torch.distributed.init_process_group("gloo", timeout=forever)
+            _GROUP.append(torch.distributed.group.WORLD)
         atexit.register(_leave)
-    return _OURS[0]
+    return _GROUP[0]
 
 
 def _leave() -> None:
     """End the group before Python ends: its threads are of C++, and one that still runs then may abort the process."""
-    distributed = _distributed()
-    if _OURS and distributed.is_initialized():
-        distributed.destroy_process_group(_OURS.pop())
+    import torch.distributed
+
+    if _GROUP and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group(_GROUP.pop())

@@ -36,8 +36,7 @@ class StoredDetector:
         path: JSON lines; made where it is missing.
         options: that the detector was loaded with.
         others: files of other processes that do a part of the work, to be read.
-        part: number of this process and of all: of the answers that nobody has tagged, this one tags its own, and the rest
-            have no spans here.
+        part: number of this process and of all: it tags its part of the answers, and the rest have no spans here.
     """
 
     def __init__(
@@ -76,16 +75,13 @@ class StoredDetector:
         number, of = self.part
         mine = {key: index for place, (key, index) in enumerate(places.items()) if place % of == number}
         missing = [index for key, index in mine.items() if key not in self.known]
-        if len(missing) < len(mine):
-            known = len(mine) - len(missing)
+        if known := len(mine) - len(missing):
             log.info("%d of %d answers were tagged by an earlier run (%s)", known, len(mine), self.path)
         columns = [[column[index] for index in missing] for column in (references, answers, languages, asked)]
-        with tqdm(
-            total=len(mine), initial=len(mine) - len(missing), unit="answer", desc=f"detector {self.name}"
-        ) as bar:
+        with tqdm(total=len(mine), initial=known, unit="answer", desc=f"detector {self.name}") as bar:
             found: dict[str, list[Span] | None] = {}
             try:
-                for place, spans in self._tag(*columns):
+                for place, spans in getattr(self.detector, "detect_each", self._chunk_by_chunk)(*columns):
                     found[keys[missing[place]]] = spans
                     if len(found) >= CHUNK:
                         self._write(found)
@@ -96,12 +92,7 @@ class StoredDetector:
             bar.update(len(found))
         return [self.known[key] if of == 1 else self.known.get(key, []) for key in keys]
 
-    def _tag(self, *columns: Sequence[Any]) -> Iterator[tuple[int, list[Span] | None]]:
-        """The number of each answer with its spans, as they are found; `columns` are what ``detect`` takes."""
-        each = getattr(self.detector, "detect_each", None)
-        if each is not None:
-            yield from each(*columns)
-            return
+    def _chunk_by_chunk(self, *columns: Sequence[Any]) -> Iterator[tuple[int, list[Span] | None]]:
         for start in range(0, len(columns[0]), CHUNK):
             yield from enumerate(self.detector.detect(*(column[start : start + CHUNK] for column in columns)), start)
 

@@ -12,8 +12,8 @@ import pytest
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse, render
-from detector_plugin.display import as_ansi, as_html
 from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.detect import as_ansi, as_html
 
 HOSTILE = 'Mars <script>alert("x")</script> & \x1b[2J\x9b1m {{ 7 * 7 }} "ende"'
 

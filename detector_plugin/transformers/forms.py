@@ -28,23 +28,14 @@ _QUESTION_SHARE = 4
 
 
 class Encoded(NamedTuple):
-    """The tokens of one document.
-
-    Attributes:
-        ids: of all tokens.
-        types: 0 for the first text, 1 for the second, as BERT wants it.
-        fixed: places in `ids` of special tokens and prompt: part of every window.
-        reference: places of the reference's tokens.
-        answer: places of the answer's tokens.
-        offsets: first and end character of each token in `answer`.
-    """
+    """The tokens of one document."""
 
     ids: NDArray[np.int64]
-    types: NDArray[np.int64]
-    fixed: NDArray[np.int64]
-    reference: NDArray[np.int64]
-    answer: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    types: NDArray[np.int64]  # 0 for the first text, 1 for the second, as BERT wants it
+    fixed: NDArray[np.int64]  # places in `ids` of special tokens and prompt: part of every window
+    reference: NDArray[np.int64]  # places of the reference's tokens
+    answer: NDArray[np.int64]  # places of the answer's tokens
+    offsets: NDArray[np.int64]  # first and end character of each token in `answer`
 
     @classmethod
     def of(
@@ -66,13 +57,8 @@ class Encoded(NamedTuple):
 
 
 def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
-    """The prompt's text before and after the reference.
-
-    Args:
-        form: one of `FORMS`.
-        question: ``None`` or empty where there is none.
-        language: ISO 639 code; LettuceDetect's prompts exist in eight languages, the English one serves all others.
-    """
+    """The prompt's text before and after the reference, in one of `FORMS`. LettuceDetect's prompts exist in eight
+    languages; the English one serves all others."""
     if form == "lettucedetect-v2":
         return (f"User request: {question}\n\n" if question else ""), ""
     if form != "lettucedetect":
@@ -80,9 +66,7 @@ def prompt(form: str, question: str | None, language: str | None) -> tuple[str, 
     prompts = _prompts()
     own = prompts.get({"yue": "zh", "cn": "zh"}.get(language or "", language or ""), prompts["en"])
     before, after = own["question" if question else "summary"].split("{context}")
-    before = before.replace("{passages}", "1").replace(
-        "{question}", question or ""
-    )  # the question last: it is not ours
+    before = before.replace("{passages}", "1").replace("{question}", question or "")  # last: it is not ours
     return f"{before}{own['passage']} 1: ", after
 
 
@@ -112,7 +96,9 @@ class Encoder:
         self.form = form
         self.longest_question = max_length // _QUESTION_SHARE
         if form == "paper":
-            self._before, self._after = self._surroundings()
+            read = tokenizer("a", verbose=False)  # the special tokens before and after a text
+            inner = [place for place, of in enumerate(read.sequence_ids(0)) if of is not None]
+            self._before, self._after = read["input_ids"][: inner[0]], read["input_ids"][inner[-1] + 1 :]
             self._separator = self._separator_ids(separator)
         elif separator is not None:
             raise UnusableDetector(f"option separator: only the form paper has one, not {form}")
@@ -167,17 +153,9 @@ class Encoder:
         question = SURROGATE.sub("\ufffd", (question or "").strip())
         if not question:
             return question
-        offsets = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
-            "offset_mapping"
-        ]
+        read = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        offsets = read["offset_mapping"]
         return question[: offsets[self.longest_question][0]] if len(offsets) > self.longest_question else question
-
-    def _surroundings(self) -> tuple[list[int], list[int]]:
-        """The special tokens the tokenizer puts before and after a text."""
-        read = self.tokenizer("a", verbose=False)
-        inner = [place for place, of in enumerate(read.sequence_ids(0)) if of is not None]
-        ids = read["input_ids"]
-        return ids[: inner[0]], ids[inner[-1] + 1 :]
 
     def _separator_ids(self, separator: str | None) -> list[int]:
         tokenizer = self.tokenizer
@@ -188,8 +166,8 @@ class Encoder:
                     "the tokenizer has neither a separator token nor one that ends a text: say with the option separator "
                     "what stands between reference and answer"
                 )
-            return [number]
-        number = tokenizer.get_vocab().get(separator)
+        else:
+            number = tokenizer.get_vocab().get(separator)
         if number is not None:
             return [number]
         ids: list[int] = tokenizer(separator, add_special_tokens=False, verbose=False)["input_ids"]

@@ -28,14 +28,24 @@ def meanings(
 
     Args:
         names: of the classes, in their order (the values of ``id2label``).
-        given: the user's own meanings: label, or number of the class, to category, ``"hallucination"`` or
-            ``"O"``. Labels it leaves out are read by their names.
+        given: label, or number of the class, to category, ``"hallucination"`` or ``"O"``; other labels are read by name.
         model: for the message.
 
     Raises:
         UnusableDetector: a label says nothing, none says hallucinated or none says borne out.
     """
-    named = _named(names, given or {}, model)
+    known = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
+    named = {}
+    for label, meaning in (given or {}).items():
+        by_number = label not in names and label.isdecimal() and int(label) < len(names)
+        name = names[int(label)] if by_number else label
+        if name not in names:
+            raise UnusableDetector(f"{model}: option labels names {label!r}, but the model's labels are {_list(names)}")
+        if meaning.casefold() not in known:
+            raise UnusableDetector(
+                f"{model}: option labels says {label}={meaning}; a meaning is O, {HALLUCINATION}, {', '.join(CATEGORIES)}"
+            )
+        named[name] = known[meaning.casefold()]
     read = [named[name] if name in named else _by_name(name) for name in names]
     if not named and [_plain(name) for name in names] == ["label 0", "label 1"]:
         read = ["O", HALLUCINATION]  # what transformers calls unnamed classes
@@ -58,11 +68,7 @@ def meanings(
 
 
 def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | None:
-    """The option ``labels``: a mapping, or text as ``"LABEL_0=O;LABEL_1=hallucination"``.
-
-    Raises:
-        UnusableDetector: it is neither.
-    """
+    """The option ``labels``: a mapping, or text as ``"LABEL_0=O;LABEL_1=hallucination"``; else UnusableDetector."""
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -76,22 +82,6 @@ def mapping_of(value: str | Mapping[object, object] | None) -> dict[str, str] | 
             )
         found[label.strip()] = meaning.strip()
     return found
-
-
-def _named(names: Sequence[str], given: Mapping[str, str], model: str) -> dict[str, str]:
-    known = {meaning.casefold(): meaning for meaning in ("O", HALLUCINATION, *CATEGORIES)}
-    named = {}
-    for label, meaning in given.items():
-        by_number = label not in names and label.isdecimal() and int(label) < len(names)
-        name = names[int(label)] if by_number else label
-        if name not in names:
-            raise UnusableDetector(f"{model}: option labels names {label!r}, but the model's labels are {_list(names)}")
-        if meaning.casefold() not in known:
-            raise UnusableDetector(
-                f"{model}: option labels says {label}={meaning}; a meaning is O, {HALLUCINATION}, {', '.join(CATEGORIES)}"
-            )
-        named[name] = known[meaning.casefold()]
-    return named
 
 
 def _by_name(name: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,11 @@ from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import DETECTOR_FILE, Repository, Stored, first_line, library, require
 
-__all__ = [
-    "LONGEST",
-    "Described",
-    "describe",
-    "fast_tokenizer",
-    "find",
-    "from_pretrained",
-    "is_decoder",
-    "learned_positions",
-    "length_of",
-    "load",
-    "positions_of",
-    "version_of",
-]
+__all__ = ["Described", "describe", "fast_tokenizer", "find", "from_pretrained", "is_decoder", "load", "positions_of"]
 
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
 documents are read in windows."""
-
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?weight$")
 _FROM_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "roberta-prelayernorm"}
@@ -41,88 +27,93 @@ _PROMPT_LEARNING = {"PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "MULTITASK_PRO
 
 @dataclass(frozen=True)
 class Described:
-    """A token classifier as its files describe it; no weights are loaded to know.
+    """A token classifier as its files describe it; no weights are loaded to know."""
 
-    Attributes:
-        name: as the user gave it.
-        own: the repository that was named.
-        weights: that of the weights: an adapter's base model, else the same.
-        config: of the model, or of an adapter's base model.
-        tokenizer: its fast tokenizer.
-        labels: names of the classes in their order.
-        decoder: whether it was made to predict the next token.
-        version: commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too.
-        licence: as the model card has it, else ``unknown``.
-        stored: the settings that the model brings along.
-        head: whether an adapter brings the classifier's weights along.
-        trust_remote_code: whether code of the repository may run.
-    """
-
-    name: str
+    name: str  # as the user gave it
     own: Repository
-    weights: Repository
-    config: Any
-    tokenizer: Any
-    labels: list[str]
-    decoder: bool
-    version: str
-    licence: str
-    stored: Stored = field(default_factory=Stored)
-    head: bool = False
-    trust_remote_code: bool = False
+    weights: Repository  # of an adapter's base model, else the same
+    config: Any  # of the model, or of an adapter's base model
+    tokenizer: Any  # a fast one
+    labels: list[str]  # names of the classes in their order
+    decoder: bool  # whether it was made to predict the next token
+    version: str  # commit of the hub, or a hash of the files' contents; that of an adapter names its base model's, too
+    licence: str  # as the model card has it, else ``unknown``
+    stored: Stored
+    head: bool  # whether an adapter brings the classifier's weights along
+    trust_remote_code: bool  # whether code of the repository may run
 
     @property
     def adapter(self) -> bool:
         return self.weights is not self.own
 
 
-def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository, dict[str, Any]]:
-    """A model's repository, that of its weights (an adapter's base model, else the same), and its adapter configuration.
+def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
+    """A model's repository, and that of its weights: an adapter's base model, else the same.
 
     Raises:
         UnusableDetector: there is no such model, or it cannot be had; no weights are loaded to know.
     """
     own = Repository(name, revision)
     adapter = own.json("adapter_config.json")
-    repository = _base(own, adapter, base_model) if adapter else own
-    if base_model and not adapter:
+    if not adapter:
+        if base_model:
+            raise UnusableDetector(
+                f"detector {name}: option base_model is for PEFT adapters, and this has no adapter_config.json"
+            )
+        require(own, None)
+        return own, own
+    if adapter.get("peft_type") in _PROMPT_LEARNING:
         raise UnusableDetector(
-            f"detector {name}: option base_model is for PEFT adapters, and this has no adapter_config.json"
+            f"detector {name}: is an adapter of the kind {adapter['peft_type']}, which puts tokens before the text; "
+            "use one that changes weights, such as LORA"
         )
-    require(repository, None if repository is own else own)
-    return own, repository, adapter
+    base = base_model or adapter.get("base_model_name_or_path")
+    if not base:
+        raise UnusableDetector(
+            f"detector {name}: adapter_config.json names no base model; name it with the option base_model"
+        )
+    if own.folder and not Path(base).expanduser().is_dir() and (own.folder / base).is_dir():
+        base = own.folder / base
+    weights = Repository(str(base), None if base_model else adapter.get("revision"))
+    require(weights, own)
+    return own, weights
 
 
-def describe(name: str, *, revision: str | None, base_model: str | None, trust_remote_code: bool) -> Described:
-    """What is known of a token classifier, or of the PEFT adapter of one, without its weights.
-
-    Args:
-        name: of the hub, or a folder.
-        revision: branch, tag or commit of the hub.
-        base_model: used in place of the one that an adapter names.
-        trust_remote_code: whether code of the repository may run.
+def describe(
+    name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
+) -> Described:
+    """What is known of a token classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
+    :class:`detector_plugin.transformers.TransformersDetector`.
 
     Raises:
         UnusableDetector: there is no such model, or it is none that tags tokens.
     """
     library("torch")  # says what to install
     transformers = library("transformers")
-    own, repository, adapter = find(name, revision, base_model)
+    own, weights = find(name, revision, base_model)
     with _failing(name, "its configuration cannot be read"):
         config = transformers.AutoConfig.from_pretrained(
-            repository.source, revision=repository.revision, trust_remote_code=trust_remote_code
+            weights.source, revision=weights.revision, trust_remote_code=trust_remote_code
         )
     stored = Stored.of(own.json(DETECTOR_FILE), name)
-    if not adapter:
-        _check_architecture(name, config)
-    head = _head_size(own) if adapter else None
-    if head and config.num_labels != head:
-        config.num_labels = head
+    head = None
+    if own is not weights:
+        head = _head_size(own)
+        if head and config.num_labels != head:
+            config.num_labels = head
+    else:
+        architectures = getattr(config, "architectures", None) or []
+        if architectures and not any("TokenClassification" in kind for kind in architectures):
+            raise UnusableDetector(
+                f"detector {name}: is a {' and '.join(architectures)}, no token classifier (config.json: architectures). "
+                f"Name a model whose card says token classification; for a generative model use detector llm with "
+                f"model={name}"
+            )
     if hasattr(config, "reference_compile"):
         config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
     config.use_cache = False
     labels = [str(config.id2label[index]) for index in range(config.num_labels)]
-    if adapter:
+    if own is not weights:
         stated = own.json("config.json").get("id2label")
         if isinstance(stated, dict) and len(stated) == len(labels):
             labels = [str(stated[str(index)]) for index in range(len(labels))]
@@ -131,12 +122,12 @@ def describe(name: str, *, revision: str | None, base_model: str | None, trust_r
     return Described(
         name=name,
         own=own,
-        weights=repository,
+        weights=weights,
         config=config,
-        tokenizer=fast_tokenizer(transformers, [own, repository] if adapter else [own], trust_remote_code, name),
+        tokenizer=fast_tokenizer(transformers, [own] if own is weights else [own, weights], trust_remote_code, name),
         labels=labels,
         decoder=is_decoder(config),
-        version=version_of(own, repository),
+        version=own.version() if own is weights else f"{own.version()}+base.{weights.version()}",
         licence=own.licence(),
         stored=stored,
         head=bool(head),
@@ -145,23 +136,29 @@ def describe(name: str, *, revision: str | None, base_model: str | None, trust_r
 
 
 def load(described: Described, device: str, dtype: str) -> Any:
-    """The model, in evaluation mode, on its device.
-
-    Args:
-        described: as :func:`describe` returns it.
-        device: ``auto`` or one of torch's.
-        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+    """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``.
 
     Raises:
         UnusableDetector: any of it cannot be done, or the files lack weights.
     """
     torch, transformers = library("torch"), library("transformers")
-    name, repository = described.name, described.weights
-    device_, dtype_ = _place(torch, device, dtype)
+    name, config, repository = described.name, described.config, described.weights
+    if device == "auto":
+        device = processes.gpu() if torch.cuda.is_available() else "cpu"
+    try:
+        place = torch.device(device)
+        torch.empty(1, device=place)
+    except Exception as error:
+        raise UnusableDetector(f"option device: {device!r} cannot be used here: {first_line(error)}") from error
+    if dtype == "auto" and place.type != "cuda":
+        dtype = "float32"
+    elif dtype == "auto":
+        dtype = "bfloat16" if torch.cuda.get_device_capability(place) >= (8, 0) else "float16"
+    numbers = getattr(torch, dtype)
     release = tuple(int(part) for part in re.findall(r"\d+", transformers.__version__)[:2])
     options = {
-        "config": described.config,
-        "dtype" if release >= (4, 56) else "torch_dtype": dtype_,
+        "config": config,
+        "dtype" if release >= (4, 56) else "torch_dtype": numbers,
         "revision": repository.revision,
         "trust_remote_code": described.trust_remote_code,
         "output_loading_info": True,
@@ -169,37 +166,31 @@ def load(described: Described, device: str, dtype: str) -> Any:
     what = f"detector {name}: {repository.source}"
     # not every encoder has an attention to choose
     model, info = from_pretrained(repository, options, ("sdpa", "eager" if described.decoder else None), what)
-    missing = _missing(model, info)
+    # Weights outside its base model, or of another size, that the files lack.
+    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
+    inner = f"{model.base_model_prefix}."
+    missing = sorted({*mismatched, *(key for key in info["missing_keys"] if not key.startswith(inner))})
     if missing and not described.head:
         raise UnusableDetector(
             f"detector {name}: is no trained token classifier: {repository.source} has no weights {', '.join(missing)}. "
             "Name a model whose card says token classification, or an adapter with such a head."
         )
     if described.adapter:
+        own = described.own
         with _failing(name, f"its adapter cannot be put on {repository.source}"):
-            model = library("peft").PeftModel.from_pretrained(
-                model, described.own.source, revision=described.own.revision
-            )
-    with _failing(name, f"it cannot be brought onto {device_} in {dtype_}"):
-        if not getattr(described.config, "quantization_config", None):
-            model = model.to(device=device_, dtype=dtype_)
+            model = library("peft").PeftModel.from_pretrained(model, own.source, revision=own.revision)
+    with _failing(name, f"it cannot be brought onto {place} in {numbers}"):
+        if not getattr(config, "quantization_config", None):
+            model = model.to(device=place, dtype=numbers)
     return model.eval()
 
 
 def from_pretrained(
     repository: Repository, options: Mapping[str, Any], attentions: Sequence[str | None], what: str
 ) -> Any:
-    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns.
-
-    Args:
-        repository: of the weights.
-        options: of that function.
-        attentions: implementations, of which the first is taken that the model has; ``None``: the model's own. Flash
-            attention takes no mask of ours.
-        what: cannot be loaded, for the message.
-
-    Raises:
-        UnusableDetector: it cannot be loaded.
+    """What transformers' ``AutoModelForTokenClassification.from_pretrained`` returns, with the first of several
+    implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
+    UnusableDetector says that `what` cannot be loaded.
     """
     transformers, quiet = library("transformers"), library("transformers.utils.logging")
     level = quiet.get_verbosity()
@@ -227,66 +218,11 @@ def from_pretrained(
         quiet.set_verbosity(level)
 
 
-def _missing(model: Any, info: Mapping[str, Any]) -> list[str]:
-    """The weights outside its base model, or of another size, that a model's files lack."""
-    prefix = f"{model.base_model_prefix}."
-    mismatched = [key[0] if isinstance(key, tuple) else key for key in info.get("mismatched_keys") or []]
-    return sorted(
-        key for key in {*info["missing_keys"], *mismatched} if not key.startswith(prefix) or key in mismatched
-    )
-
-
-def version_of(own: Repository, weights: Repository) -> str:
-    """The version of a model; that of an adapter, whose weights are another repository's, names its base model's, too."""
-    return own.version() if weights is own else f"{own.version()}+base.{weights.version()}"
-
-
-def _base(own: Repository, adapter: dict[str, Any], given: str | None) -> Repository:
-    if adapter.get("peft_type") in _PROMPT_LEARNING:
-        raise UnusableDetector(
-            f"detector {own.name}: is an adapter of the kind {adapter['peft_type']}, which puts tokens before the text; "
-            "use one that changes weights, such as LORA"
-        )
-    name = given or adapter.get("base_model_name_or_path")
-    if not name:
-        raise UnusableDetector(
-            f"detector {own.name}: adapter_config.json names no base model; name it with the option base_model"
-        )
-    if own.folder and not Path(name).expanduser().is_dir() and (own.folder / name).is_dir():
-        name = str(own.folder / name)
-    return Repository(str(name), None if given else adapter.get("revision"))
-
-
-def _place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
-    if device == "auto":
-        device = processes.gpu() if torch.cuda.is_available() else "cpu"
-    try:
-        device_ = torch.device(device)
-        torch.empty(1, device=device_)
-    except Exception as error:
-        raise UnusableDetector(f"option device: {device!r} cannot be used here: {first_line(error)}") from error
-    if dtype == "auto":
-        if device_.type != "cuda":
-            dtype = "float32"
-        else:
-            dtype = "bfloat16" if torch.cuda.get_device_capability(device_) >= (8, 0) else "float16"
-    return device_, getattr(torch, dtype)
-
-
 def is_decoder(config: Any) -> bool:
     """Whether models of this kind predict the next token, and no masked ones."""
     auto = library("transformers.models.auto.modeling_auto")
     kind = getattr(config, "model_type", None)
     return kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-
-def _check_architecture(name: str, config: Any) -> None:
-    architectures = getattr(config, "architectures", None) or []
-    if architectures and not any("TokenClassification" in kind for kind in architectures):
-        raise UnusableDetector(
-            f"detector {name}: is a {' and '.join(architectures)}, no token classifier (config.json: architectures). Name "
-            "a model whose card says token classification; for a generative model use detector llm with model=" + name
-        )
 
 
 def _head_size(own: Repository) -> int | None:
@@ -298,18 +234,13 @@ def _head_size(own: Repository) -> int | None:
             "(adapter_model.bin) are not read, because reading them can run code; save them with safe_serialization=True"
         )
     with library("safetensors").safe_open(str(file), framework="np") as weights:
-        for key in weights.keys():  # noqa: SIM118 - it is no mapping
-            if _HEAD.search(key):
-                return int(weights.get_slice(key).get_shape()[0])
-    return None
+        head = next((key for key in weights.keys() if _HEAD.search(key)), None)  # noqa: SIM118 - it is no mapping
+        return int(weights.get_slice(head).get_shape()[0]) if head else None
 
 
 def fast_tokenizer(transformers: Any, places: list[Repository], trust_remote_code: bool, name: str) -> Any:
-    """The tokenizer of the first place that has one.
-
-    Raises:
-        UnusableDetector: it cannot be loaded, or cannot say where a token stands in a text.
-    """
+    """The tokenizer of the first place that has one; UnusableDetector where it cannot be loaded, or cannot say where a
+    token stands in a text."""
     where = next(
         (place for place in places if place.file("tokenizer.json") or place.file("tokenizer_config.json")), places[-1]
     )
@@ -351,21 +282,3 @@ def learned_positions(model: Any) -> int | None:
             padding = getattr(module, "padding_idx", None)  # as in positions_of
             return int(module.num_embeddings - (0 if padding is None else padding + 1))
     return None
-
-
-def length_of(described: Described, limit: int | None, wanted: int | None) -> int:
-    """Tokens of an input: what was asked for, or what model and tokenizer can read, at most `LONGEST`.
-
-    Args:
-        described: the model.
-        limit: what the engine can read; ``None`` where there is no such limit.
-        wanted: what was asked for.
-
-    Raises:
-        UnusableDetector: more was asked for than the engine can read."""
-    if limit is not None and wanted is not None and wanted > limit:
-        raise UnusableDetector(
-            f"detector {described.name}: max_length={wanted}, but the model reads {limit} tokens at most"
-        )
-    stated = positions_of(described.config) or LONGEST
-    return wanted or min(stated, limit or stated, described.tokenizer.model_max_length, LONGEST)

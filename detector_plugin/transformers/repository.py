@@ -21,11 +21,7 @@ __all__ = ["DETECTOR_FILE", "Repository", "Stored", "first_line", "library", "re
 
 
 def library(name: str, extra: str = "hf") -> Any:
-    """A library that only an extra of this package brings.
-
-    Raises:
-        UnusableDetector: it is not installed.
-    """
+    """A library that only an extra of this package brings; UnusableDetector where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -103,16 +99,9 @@ DETECTOR_FILE = "detector.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with.
-
-    Every part may be missing. Options of the user are stronger.
-
-    Attributes:
-        form: what the model reads, one of :data:`detector_plugin.transformers.forms.FORMS`.
-        attention: of a decoder, ``bidirectional`` or ``causal``.
-        threshold: a token is flagged from this probability on.
-        max_length: of an input in tokens.
-        labels: names of the classes in their order; an adapter has no ``config.json`` to hold them.
+    """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with, by the
+    names of a detector's options. Every part may be missing. Options of the user are stronger. Labels are the names of the
+    classes in their order; an adapter has no ``config.json`` to hold them.
     """
 
     form: str | None = None
@@ -123,11 +112,8 @@ class Stored:
 
     @classmethod
     def of(cls, content: Mapping[str, Any], name: str) -> Stored:
-        """From the file's content; keys that are not known here are passed over.
-
-        Raises:
-            UnusableDetector: a value is of the wrong kind; `name` is the detector's, for the message.
-        """
+        """From the file's content; keys that are not known here are passed over. UnusableDetector where a value is of the
+        wrong kind; `name` is the detector's."""
         kinds = {"form": str, "attention": str, "threshold": float, "max_length": int, "labels": list}
         values = {key: content[key] for key in kinds if content.get(key) is not None}
         for key, value in values.items():
@@ -147,15 +133,9 @@ class Stored:
 
 
 def require(repository: Repository, adapter: Repository | None) -> None:
-    """Check that a model's configuration can be had.
-
-    Raises:
-        UnusableDetector: it cannot; the message says why."""
-    what = f"detector {repository.name}:"
-    if adapter is not None:
-        what = (
-            f"detector {adapter.name}, base model {repository.name} (of adapter_config.json, or the option base_model):"
-        )
+    """Check that a model's configuration can be had; UnusableDetector says why it cannot."""
+    base = f"base model {repository.name} (of adapter_config.json, or the option base_model)"
+    what = f"detector {adapter.name}, {base}:" if adapter else f"detector {repository.name}:"
     if repository.folder:
         if not (repository.folder / "config.json").is_file():
             raise UnusableDetector(

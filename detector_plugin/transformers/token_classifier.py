@@ -23,7 +23,7 @@ from detector_plugin.transformers.engines.server import Server
 from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
 from detector_plugin.transformers.labels import mapping_of, meanings
-from detector_plugin.transformers.model import describe, find, length_of
+from detector_plugin.transformers.model import LONGEST, describe, find, positions_of
 from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
 
@@ -42,7 +42,8 @@ class TransformersDetector:
 
     A token's probability to be hallucinated is the sum over the hallucinated classes. A reference that does not fit is read
     in overlapping windows. For each token the window counts in which it is most likely borne out: a word is borne out if
-    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.)
+    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.) Where the model or an
+    option cannot be used, UnusableDetector says what was wrong and what to do.
 
     Args:
         name: of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder.
@@ -67,14 +68,8 @@ class TransformersDetector:
         trust_remote_code: run code of the model's repository.
         progress: show a progress bar on a terminal.
         engine_options: options that the engine alone has.
-
-    Raises:
-        UnusableDetector: the model or an option cannot be used; the message says what was wrong and what to do.
     """
 
-    name: str
-    version: str
-    licence: str
     WITHOUT_EFFECT = frozenset(
         "engine batch_size batch_tokens device progress base_url served_model in_flight retries timeout skip_failing "
         "tensor_parallel_size data_parallel_size gpu_memory_utilization enforce_eager".split()
@@ -113,16 +108,17 @@ class TransformersDetector:
         tokens = number("batch_tokens", batch_tokens, int, 1)
         longest = number("max_length", max_length, int, 1)
         given_labels = mapping_of(labels)
-        model = describe(
-            self.name,
-            revision=revision,
-            base_model=base_model,
-            trust_remote_code=flag("trust_remote_code", trust_remote_code),
-        )
+        model = describe(self.name, revision, base_model, flag("trust_remote_code", trust_remote_code))
         stored = model.stored
         usual_threshold = 0.5 if stored.threshold is None else stored.threshold
         self.threshold: float = usual_threshold if wanted is None else wanted
-        usual_form = stored.form or self._usual_form(model.decoder)
+        local = Path(self.name).expanduser()
+        plain_name = (local.resolve().name if local.is_dir() else self.name).casefold()
+        usual_form = "paper" if model.decoder else "pair"
+        if "lettuce" in plain_name:
+            is_v2 = re.search(r"(?<![a-z0-9])v2(?![0-9])", plain_name)
+            usual_form = "lettucedetect-v2" if is_v2 else "lettucedetect"
+        usual_form = stored.form or usual_form
         one_of("form", usual_form, tuple(FORMS))
         self.form = usual_form if form == "auto" else form
         usual_direction = model.decoder and (
@@ -132,22 +128,21 @@ class TransformersDetector:
         if attention == "causal" and not model.decoder:
             raise UnusableDetector(f"detector {name}: option attention=causal is for decoders, and this is an encoder")
         self.categories = meanings(model.labels, given_labels, f"detector {name}")
-        setup = Setup(
-            model=model,
-            bidirectional=bidirectional,
-            pairs=self.form != "paper",
-            max_length=longest or stored.max_length,
-            batch_size=size,
-            batch_tokens=tokens,
-            dtype=dtype,
-            device=device,
-            options=engine_options,
+        asked = longest or stored.max_length
+        pairs = self.form != "paper"
+        self.engine: Engine = kind(
+            Setup(model, bidirectional, pairs, asked, size, tokens, dtype, device, options=engine_options)
         )
-        self.engine: Engine = kind(setup)
-        self.max_length = length_of(model, self.engine.longest, longest or stored.max_length)
+        limit = self.engine.longest
+        if limit is not None and asked is not None and asked > limit:
+            raise UnusableDetector(
+                f"detector {self.name}: max_length={asked}, but the model reads {limit} tokens at most"
+            )
+        stated = positions_of(model.config) or LONGEST
+        self.max_length: int = asked or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
-        self.licence = model.licence
+        self.licence: str = model.licence
         # Of the options, those that change what is found: a calibration with others does not hold.
         changes = {
             "form": None if self.form == usual_form else self.form,
@@ -158,7 +153,9 @@ class TransformersDetector:
             "separator": None if separator is None else repr(separator),
             "quantization": engine_options.get("quantization"),
         }
-        self.version = model.version + "".join(f";{key}={value}" for key, value in changes.items() if value is not None)
+        self.version: str = model.version + "".join(
+            f";{key}={value}" for key, value in changes.items() if value is not None
+        )
 
     def detect(
         self,
@@ -195,11 +192,7 @@ class TransformersDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> Iterator[Document]:
-        """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none.
-
-        Raises:
-            ValueError: the sequences differ in length.
-        """
+        """The probabilities of each answer's tokens, in the order in which answers are done; empty answers have none."""
         same_length(references, answers, {"languages": languages, "questions": questions})
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
             wanted = [index for index, answer in enumerate(answers) if answer.strip()]
@@ -219,7 +212,15 @@ class TransformersDetector:
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
                 if isinstance(probabilities, FailingInput):
-                    self._pass_over(answers[document.index], probabilities)
+                    said = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
+                    said += repr(answers[document.index][:80])
+                    if not self.skips_failing:
+                        raise UnusableDetector(
+                            f"{said}. `lm-eval-grounded score --skip-failing`, or the detector's option skip_failing=true, "
+                            f"leaves out and counts such answers; where spans are kept (`score`, or --use_cache), the same "
+                            f"command goes on."
+                        ) from probabilities
+                    log.warning("%s; it is left out", said)
                     document.failed = True
                 else:
                     document.take(window, row, probabilities)
@@ -227,20 +228,6 @@ class TransformersDetector:
                 if document.left == 0:
                     bar.update()
                     yield document
-
-    def _pass_over(self, answer: str, failing: FailingInput) -> None:
-        """Say that an answer is left out.
-
-        Raises:
-            UnusableDetector: answers may not be left out.
-        """
-        said = f"detector {self.name}: {failing}, while others are answered. It is the answer {answer[:80]!r}"
-        if not self.skips_failing:
-            raise UnusableDetector(
-                f"{said}. `lm-eval-grounded score --skip-failing`, or the detector's option skip_failing=true, leaves out "
-                f"and counts such answers; where spans are kept (`score`, or --use_cache), the same command goes on."
-            ) from failing
-        log.warning("%s; it is left out", said)
 
     @property
     def skips_failing(self) -> bool:
@@ -256,20 +243,11 @@ class TransformersDetector:
             )
         return room
 
-    def _usual_form(self, decoder: bool) -> str:
-        local = Path(self.name).expanduser()
-        name = (local.resolve().name if local.is_dir() else self.name).casefold()
-        if "lettuce" in name:
-            return "lettucedetect-v2" if re.search(r"(?<![a-z0-9])v2(?![0-9])", name) else "lettucedetect"
-        return "paper" if decoder else "pair"
-
 
 def _ahead(encode: Callable[[Sequence[int]], list[Encoded]], wanted: Sequence[int]) -> Iterator[tuple[int, Encoded]]:
     """Documents with their tokens; the tokenizer works in a thread of its own, a chunk before the engine."""
     chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
-    if len(chunks) < 2:
-        for chunk in chunks:
-            yield from zip(chunk, encode(chunk), strict=True)
+    if not chunks:
         return
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(encode, chunks[0])
@@ -287,12 +265,11 @@ def check(
     engine: str = "transformers",
     **options: Any,
 ) -> None:
-    """Raise the errors of a detector that can be found before its weights are model.
-
-    Raises:
-        UnusableDetector: there is no such model, no such option, or the engine cannot be had.
+    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, no such
+    option, or the engine cannot be had.
     """
-    engine_options = {key: value for key, value in options.items() if key not in _options()}
+    of_every_engine = inspect.signature(TransformersDetector).parameters
+    engine_options = {key: value for key, value in options.items() if key not in of_every_engine}
     kind = _engine_of(name, engine, engine_options)
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
@@ -301,26 +278,13 @@ def check(
     kind.check(name.rstrip("/") or name, engine_options)
 
 
-def _options() -> list[str]:
-    """The options of every engine."""
-    parameters = inspect.signature(TransformersDetector).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-
-
 def _engine_of(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
-    """The engine of a name.
-
-    Args:
-        detector: its name, for messages.
-        name: of the engine.
-        options: that are not those of every engine.
-
-    Raises:
-        UnusableDetector: there is no such engine, or it has no such option.
-    """
+    """The engine of a name; `options` are those that not every engine has."""
     one_of("engine", name, tuple(ENGINES))
     engine = ENGINES[name]
-    known = sorted([*_options(), *(engine.OPTIONS or ())])
+    parameters = inspect.signature(TransformersDetector).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    known = sorted([*known, *(engine.OPTIONS or ())])
     for option in sorted(options.keys() - (engine.OPTIONS or ())):
         if engine.OPTIONS is not None:
             raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")

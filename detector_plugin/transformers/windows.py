@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 from custom_metrics.reading.spans import Span
 from detector_plugin.transformers.forms import Encoded
 
-__all__ = [
-    "SMALLEST_ROOM",
-    "Document",
-    "Reading",
-    "Window",
-    "cuts",
-    "number_of_windows",
-    "spans_of",
-    "windows",
-    "without_space",
-]
+__all__ = ["SMALLEST_ROOM", "Document", "Reading", "Window", "number_of_windows", "spans_of", "windows"]
 
 SMALLEST_ROOM = 16
 """Tokens of reference and answer that a window must hold at the least."""
@@ -31,13 +21,8 @@ _OVERLAP = 4  # windows share a quarter of their tokens with the next
 
 
 class Window(NamedTuple):
-    """Tokens that are read at once, counted from the start of reference and answer.
-
-    Attributes:
-        reference: first and end of the reference's tokens.
-        answer: first and end of the answer's tokens.
-        decided: the part of `answer` that this window decides; where two windows overlap, each decides the half of the
-            overlap it has more context for.
+    """Tokens that are read at once: first and end of the reference's, of the answer's, and of those of the answer that this
+    window decides. Where two windows overlap, each decides the half of the overlap it has more context for.
     """
 
     reference: tuple[int, int]
@@ -51,8 +36,7 @@ def windows(reference: int, answer: int, room: int) -> Iterator[Window]:
     Where both are long, each has half of the room.
 
     Args:
-        reference: number of its tokens.
-        answer: number of its tokens.
+        reference, answer: numbers of tokens.
         room: tokens a window may hold of both together; at least `SMALLEST_ROOM`.
     """
     reference_cuts, answer_parts = cuts(reference, answer, room)
@@ -84,27 +68,18 @@ def _cuts(length: int, size: int) -> list[tuple[int, int]]:
         return [(0, length)]
     overlap = size // _OVERLAP
     number = -(-(length - overlap) // (size - overlap))
-    starts = [index * (length - size) // (number - 1) for index in range(number)]
-    return [(start, start + size) for start in starts]
+    return [(start, start + size) for start in (index * (length - size) // (number - 1) for index in range(number))]
 
 
 class Document:
-    """One answer on its way: its tokens, and the most favourable reading of each so far.
-
-    Attributes:
-        index: number of the answer.
-        encoded: its tokens, and those of its reference.
-        best: (tokens of the answer, classes) probabilities.
-        left: windows that are not read yet.
-        failed: whether one of them can never be read.
-    """
+    """One answer on its way."""
 
     def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], room: int) -> None:
         self.index = index
         self.encoded = encoded
-        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)
-        self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)
-        self.failed = False
+        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)  # to be read
+        self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)  # the most favourable reading so far
+        self.failed = False  # whether a window can never be read
         self._room = room
         self._supported = [category is None for category in categories]
         self._borne_out = np.full(len(encoded.answer), -1, np.float32)
@@ -115,13 +90,8 @@ class Document:
             yield Reading(self, window, self.encoded.window(window.reference, window.answer))
 
     def take(self, window: Window, row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
-        """For each token that the window decides, keep the reading in which it is most likely borne out.
-
-        Args:
-            window: what was read.
-            row: places of its tokens.
-            probabilities: of each of these tokens' classes.
-        """
+        """For each token that the window decides, keep the reading in which it is most likely borne out. `row` has the
+        places of the window's tokens, `probabilities` their classes'."""
         first, end = window.decided
         probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
         borne_out = probabilities[:, self._supported].sum(1)
@@ -131,13 +101,7 @@ class Document:
 
 
 class Reading(NamedTuple):
-    """One window of a document, to be read.
-
-    Attributes:
-        document: on its way.
-        window: of it.
-        row: places of the window's tokens in the document, in order.
-    """
+    """One window of a document, to be read; `row` has the places of its tokens in the document, in order."""
 
     document: Document
     window: Window
@@ -169,14 +133,8 @@ def spans_of(
 ) -> list[Span]:
     """Spans of neighbouring tokens of one category, without white space at their ends.
 
-    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals.
-
-    Args:
-        answer: the text.
-        offsets: first and end character of each token, in order.
-        probabilities: of each token's classes.
-        categories: of the classes; ``None`` for borne out. Classes may share one.
-        threshold: a token is flagged where the categories together have this probability.
+    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
+    where the categories of its classes, of which several may share one, together have the threshold's probability.
     """
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)

@@ -44,7 +44,17 @@ def run(arguments: argparse.Namespace) -> int:
                 f"calibrate --check {arguments.check} reads that calibration alone, and writes none. Leave out the "
                 f"results, -o and --note; or write a calibration of the results (-o FILE), then --check FILE"
             )
-        return _check(arguments.check)
+        from detector_plugin.calibration import load
+        from lm_eval_tasks.mfava import cells
+
+        compared = cells.cells(load(arguments.check))
+        if not compared:
+            raise ValueError(
+                f"{arguments.check} has real answers in fewer than three languages, or no model with {cells.FEWEST} of "
+                f"them; measure them with `lm_eval --model hallucination-detector --tasks mushroom ...`"
+            )
+        say(cells.table(compared))
+        return 0
     if not arguments.results or arguments.output is None:
         raise ValueError("calibrate: name the results of detection runs, and the file to write with -o")
     from lm_eval_tasks.data.atomic import whole_file
@@ -57,27 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(calibration: str) -> int:
-    from detector_plugin.calibration import load
-    from lm_eval_tasks.mfava import cells
-
-    compared = cells.cells(load(calibration))
-    if not compared:
-        raise ValueError(
-            f"{calibration} has real answers in fewer than three languages, or no model with {cells.FEWEST} of "
-            f"them; measure them with `lm_eval --model hallucination-detector --tasks mushroom ...`"
-        )
-    say(cells.table(compared))
-    return 0
-
-
 def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration:
-    """The errors of a detector, from the results of its detection runs.
-
-    Args:
-        places: folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with ``--log_samples``; the
-            newest samples of a task count.
-        note: kept in the file.
+    """The errors of a detector, from folders or samples files of runs of ``mfava_detection_*`` and ``mushroom_*`` with
+    ``--log_samples``; the newest samples of a task count.
 
     Raises:
         MissingSource: no samples at all.
@@ -134,8 +126,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
 
 def _counts(sample: dict[str, Any], path: Path) -> list[int]:
     # Earlier versions had the same under every metric.
-    counts = next((sample[metric] for metric in ("precision", "f1") if isinstance(sample.get(metric), list)), None)
-    if not isinstance(counts, list) or len(counts) != 4 or not all(isinstance(number, int) for number in counts):
+    counts: list[int] = next((sample[name] for name in ("precision", "f1") if isinstance(sample.get(name), list)), [])
+    if len(counts) != 4 or not all(isinstance(number, int) for number in counts):
         raise UsageError(
             f"{path}, document {sample['doc_id']}: no word counts; was it run with --predict_only? Run the task without."
         )
@@ -181,12 +173,11 @@ def table(calibration: Calibration) -> str:
 
     lines = [f"{'language':10}{'':8}{'docs':>6}{'precision':>11}{'recall':>8}{'f1':>7}{'FPR':>7}{'prevalence':>12}"]
     for language, kinds in sorted(calibration.languages.items()):
-        for kind in ANNOTATIONS:
-            if kind not in kinds or (counts := kinds[kind].counts) is None:
-                continue
-            documents = kinds[kind].documents
-            lines.append(
-                f"{language:10}{kind:8}{0 if documents is None else len(documents):>6}{counts.precision:>11.3f}"
-                f"{counts.recall:>8.3f}{counts.f1:>7.3f}{counts.false_positive_rate:>7.3f}{counts.prevalence:>12.3f}"
-            )
+        for kind in sorted(kinds, key=ANNOTATIONS.index):
+            documents, counts = kinds[kind].documents, kinds[kind].counts
+            if documents is not None and counts:
+                lines.append(
+                    f"{language:10}{kind:8}{len(documents):>6}{counts.precision:>11.3f}{counts.recall:>8.3f}"
+                    f"{counts.f1:>7.3f}{counts.false_positive_rate:>7.3f}{counts.prevalence:>12.3f}"
+                )
     return "\n".join(lines)

@@ -8,9 +8,26 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
 from pathlib import Path
 
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered
+from custom_metrics.reading.tagged_text import render
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import printable
 from lm_eval_tasks.commands import add_detector, say
+
+# Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
+_ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
+_CSS = dict(
+    zip(
+        (*CATEGORIES, HALLUCINATION),
+        ("#ffd6d6", "#ecd9ff", "#ffe4c2", "#ffc9de", "#d3ecff", "#dcdfff", "#ffd6d6"),
+        strict=True,
+    )
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,16 +44,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from custom_metrics.reading.tagged_text import render
-    from custom_metrics.usage.plain_errors import UsageError
-    from custom_metrics.usage.printable import printable
     from detector_plugin import load_detector
-    from detector_plugin.display import as_ansi, as_html
     from lm_eval_tasks.detection.detector_settings import read_options
+    from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
     reference = _text(arguments.reference)
     answer = sys.stdin.read() if arguments.answer == "-" else _text(Path(arguments.answer))
-    language = _language(arguments.language, answer, reference)
+    if arguments.language is not None:
+        language: str | None = code_of(arguments.language)
+    else:
+        language, probability, of = guess(answer, reference)
+        guessed = f"guessed from {of}: {language} ({probability:.0%} sure)"
+        if language is None:
+            guessed = (
+                f"cannot be guessed from {of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
+            )
+        say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
     detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
@@ -58,23 +81,54 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _language(tag: str | None, answer: str, reference: str) -> str | None:
-    """The code of the language that was named; else of the one that is guessed, and said on standard error."""
-    from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
-
-    if tag is not None:
-        return code_of(tag)
-    code, probability, of = guess(answer, reference)
-    if code is None:
-        outcome = f"cannot be guessed from {of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
-    else:
-        outcome = f"guessed from {of}: {code} ({probability:.0%} sure)"
-    say(f"lm-eval-grounded: language {outcome}; --language TAG says it", error=True)
-    return code
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no UTF-8 text: {error}") from error
+
+
+def _segments(text: str, spans: Sequence[Span]) -> list[tuple[str, str | None]]:
+    """The text cut where a span begins or ends, each part with its category."""
+    edges = sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])})
+    places = [(start, end) for start, end in pairwise(edges) if start < end]
+    return [(text[start:end], kind) for (start, end), kind in zip(places, covered(places, spans), strict=True)]
+
+
+def as_ansi(text: str, spans: Sequence[Span]) -> str:
+    """The text with escape sequences for a terminal, and a line that says what the colours mean."""
+
+    def marked(part: str, kind: str | None) -> str:
+        return printable(part) if kind is None else f"\x1b[4;{_ANSI.get(kind, 31)}m{printable(part)}\x1b[0m"
+
+    body = "".join(marked(part, kind) for part, kind in _segments(text, spans))
+    legend = "  ".join(marked(kind, kind) for kind in dict.fromkeys(span.category for span in spans))
+    return body + (f"\n\n{legend}" if legend else "")
+
+
+def as_html(text: str, spans: Sequence[Span], language: str | None, title: str, caption: str) -> str:
+    """An HTML page without scripts and without content from elsewhere. Text and names are escaped."""
+    body = "".join(
+        escape(part)
+        if kind is None
+        else f'<mark title="{escape(kind)}" style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(part)}</mark>'
+        for part, kind in _segments(text, spans)
+    )
+    kinds = dict.fromkeys(span.category for span in spans)
+    legend = " ".join(f'<mark style="background:{_CSS.get(kind, "#ffd6d6")}">{escape(kind)}</mark>' for kind in kinds)
+    lang = f' lang="{escape(language)}"' if language else ""
+    return f"""<!doctype html>
+<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{escape(title)}</title>
+<style>
+body {{ max-width: 46rem; margin: 2.5rem auto; padding: 0 1rem; font: 1.05rem/1.7 system-ui, sans-serif; color: #1c1c1c; }}
+h1 {{ font-size: 1.15rem; }} p.caption {{ color: #555; font-size: .9rem; }}
+div.answer {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+mark {{ padding: .1em .05em; border-bottom: 2px solid #b3261e; color: inherit; }} p.legend mark {{ padding: .1em .4em; }}
+</style></head>
+<body><h1>{escape(title)}</h1>
+<div class="answer" dir="auto"{lang}>{body}</div>
+<p class="legend">{legend}</p>
+<p class="caption">{escape(caption)}</p>
+</body></html>
+"""

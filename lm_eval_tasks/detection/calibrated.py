@@ -35,19 +35,12 @@ NO_CALIBRATION = "none"
 
 
 class CalibrationKey(NamedTuple):
-    """What finds the calibration of an answer's rates.
+    """What finds the calibration of an answer's rates."""
 
-    Attributes:
-        calibration: identity; empty where there is none, ``none`` where none is wanted.
-        language: ISO 639 code.
-        annotations: one of :data:`detector_plugin.calibration.KINDS`; empty where any will do.
-        detector, version: that are in use.
-    """
-
-    calibration: str
-    language: str
-    annotations: str
-    detector: str
+    calibration: str  # identity; empty where there is none, ``none`` where none is wanted
+    language: str  # ISO 639 code
+    annotations: str  # one of :data:`detector_plugin.calibration.KINDS`; empty where any will do
+    detector: str  # that is in use
     version: str
 
     @classmethod
@@ -67,15 +60,8 @@ class CalibrationKey(NamedTuple):
 
 
 def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration | None:
-    """The calibration of a key; logs why there is none, or why it may not fit.
-
-    Args:
-        key: what finds it.
-        task: for messages.
-
-    Returns:
-        The calibration. ``None`` where none is wanted or known, or it lacks the language, or is of another detector.
-    """
+    """The calibration of a key. ``None`` where none is wanted or known, or it lacks the language, or is of another
+    detector; the log says which, or why it may not fit."""
     path, language, annotations, name, version = key
     if path == NO_CALIBRATION:
         return None
@@ -177,22 +163,18 @@ def say_what_it_rests_on(task: str, rates: Estimates, calibration: calibrations.
     if math.isnan(rate.value):
         return
     unknown = is_wide(rate.low, rate.high)
-    hallucinated = f"how many of the words are hallucinated is {NOT_MEASURABLE}" if unknown else ""
+    hallucinated = f"{100 * rate.value:.1f} % of the words are hallucinated"
+    if unknown:
+        hallucinated = f"how many of the words are hallucinated is {NOT_MEASURABLE}"
     number = "unknown" if calibration.documents is None else str(calibration.texts)
     if 0 < calibration.texts < FEW:
         number += f", so few that other ones might say something else: with {FEW} or more the bounds would be narrower"
     models = f" of {len(set(calibration.models))} models" if any(calibration.models) else ""
     log.info(
         "%s: %s, 95 %% bounds %.1f to %.1f; calibrated on %s (%s, %s; texts: %s%s)",
-        *(task, hallucinated or f"{100 * rate.value:.1f} % of the words are hallucinated"),
-        *(100 * rate.low, 100 * rate.high),
-        *(
-            KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind),
-            calibration.kind,
-            calibration.source,
-            number,
-            models,
-        ),
+        *(task, hallucinated, 100 * rate.low, 100 * rate.high),
+        *(KINDS_OF_CALIBRATION.get(calibration.kind, calibration.kind), calibration.kind),
+        *(calibration.source, number, models),
     )
     if unknown:
         log.warning(

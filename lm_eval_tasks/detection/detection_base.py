@@ -69,12 +69,9 @@ def detection_base(
     metrics: tuple[Metric, ...] = (),
     task: str = "lm_eval_tasks.harness.task.GroundedTask",
 ) -> Base:
-    """The base of detection tasks.
-
-    Args:
-        file, says, documents, dataset_path, process_results, task: see :class:`lm_eval_tasks.definition.schema.Base`.
-        reply: the filter that finds the tagged answer in a model's reply.
-        metrics: those that come before the ones over words, and are the headlines in their place.
+    """The base of detection tasks; arguments are those of :class:`lm_eval_tasks.definition.schema.Base`, but for `reply`,
+    the filter that finds the tagged answer in a model's reply. `metrics` come before the ones over words, and are the
+    headlines in their place.
     """
     return Base(
         file=file,

@@ -17,16 +17,7 @@ from lm_eval_tasks.detection.calibrated import NO_CALIBRATION
 __all__ = ["calibration_of", "read_options", "settings_of"]
 
 # Those that no model of the harness has, so that one of them among the rest was meant for the detector.
-_OPTIONS_OF_DETECTORS = {
-    "form",
-    "labels",
-    "attention",
-    "threshold",
-    "held_out",
-    "batch_tokens",
-    "separator",
-    "base_model",
-}
+_OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens separator base_model".split()}
 
 
 def settings_of(
@@ -84,11 +75,7 @@ def settings_of(
 
 
 def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str, Any]:
-    """A detector's options from a mapping, from JSON, or from ``name=value;name=value``.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """A detector's options from a mapping, from JSON, or from ``name=value;name=value``; ValueError where it is none."""
     return metadata.pairs("detector_args", options, task)
 
 

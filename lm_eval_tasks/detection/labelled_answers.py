@@ -28,25 +28,17 @@ __all__ = ["EMPTY", "Collection", "collections", "labelled_answers", "read_label
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-
 EMPTY = "answers left out, empty or only white space"
 _USUAL = "silver"  # the kind that promises least
 
 
 class Collection(NamedTuple):
-    """A set of labelled answers that has a name.
+    """A set of labelled answers that has a name."""
 
-    Attributes:
-        languages: ISO 639 codes of what is public.
-        read: the answers of a language, from a mirror's folder, or from the network where that is ``None``.
-        source: who made it.
-        licence: of the data.
-    """
-
-    languages: Sequence[str]
-    read: Callable[[str, str | None], list[LabelledAnswer]]
-    source: str
-    licence: str
+    languages: Sequence[str]  # ISO 639 codes of what is public
+    read: Callable[[str, str | None], list[LabelledAnswer]]  # of a language, from a mirror or, with None, the network
+    source: str  # who made it
+    licence: str  # of the data
 
 
 def collections() -> Mapping[str, Collection]:
@@ -61,25 +53,16 @@ def collections() -> Mapping[str, Collection]:
 def labelled_answers(
     mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> list[LabelledAnswer]:
-    """The annotated answers of a mirror; languages without files are left out, and said.
-
-    Args:
-        mirror: folder of the public files; default the environment variable ``LM_EVAL_GROUNDED_MIRROR``.
-        names: of collections; default all.
-        languages: ISO 639 codes; default all.
-
-    Raises:
-        MissingSource: there is none at all.
+    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages.
+    The log names languages without files; MissingSource where there is no answer at all.
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     found: list[LabelledAnswer] = []
     missing: list[str] = []
     for name, collection in collections().items():
-        if names is not None and name not in names:
-            continue
         for code in collection.languages:
-            if languages is not None and code not in languages:
+            if (names is not None and name not in names) or (languages is not None and code not in languages):
                 continue
             try:
                 found += collection.read(code, place)
@@ -99,11 +82,7 @@ def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
 
 
 def read_labelled_lines(path: Path, seen: Counter[str]) -> list[LabelledAnswer]:
-    """The labelled answers of a file.
-
-    Args:
-        path: of the file, ``.jsonl`` or ``.jsonl.gz``.
-        seen: what was left out is counted here.
+    """The labelled answers of a file ``.jsonl`` or ``.jsonl.gz``; what was left out is counted in `seen`.
 
     Raises:
         MissingSource: there is no such file.
@@ -125,23 +104,21 @@ def read_labelled_lines(path: Path, seen: Counter[str]) -> list[LabelledAnswer]:
 
 
 def _document(row: Mapping[str, Any]) -> LabelledAnswer:
-    answer = _text(row, "answer")
+    answer, language = _text(row, "answer"), _text(row, "language").strip()
     annotations = _text(row, "annotations", needed=False) or _USUAL
     if annotations not in ANNOTATIONS:
         raise ValueError(f"annotations is {annotations!r}, none of {', '.join(ANNOTATIONS)}")
-    language = _text(row, "language")
-    if not language.strip():
+    if not language:
         raise ValueError("language is empty; it is an ISO 639 code such as de")
-    model = _text(row, "model", needed=False)
     return LabelledAnswer(
         reference=_text(row, "reference"),
         answer=answer,
-        language=language.strip(),
+        language=language,
         annotations=annotations,
-        spans=tuple(_span(value, len(answer)) for value in _listed(row, "spans")),
+        spans=_spans(row, "spans", len(answer)),
         question=_text(row, "question", needed=False),
-        model=model,
-        soft=None if row.get("soft") is None else tuple(_soft(value, len(answer)) for value in _listed(row, "soft")),
+        model=_text(row, "model", needed=False),
+        soft=None if row.get("soft") is None else _spans(row, "soft", len(answer)),
         article=_text(row, "article", needed=False),
         group=_text(row, "group", needed=False).strip(),
     )
@@ -154,31 +131,23 @@ def _text(row: Mapping[str, Any], key: str, needed: bool = True) -> str:
     return value or ""
 
 
-def _listed(row: Mapping[str, Any], key: str) -> list[Any]:
-    value = row.get(key)
-    if not isinstance(value, list):
-        raise ValueError(f"{key} is {type(value).__name__}, not a list of [start, end, ...]")
-    return value
-
-
-def _span(value: Any, length: int) -> Span:
-    if isinstance(value, list) and len(value) == 2:
-        value = [*value, HALLUCINATION]
-    if not isinstance(value, list) or len(value) != 3:
-        raise ValueError(f"spans hold {str(value)[:80]}, not [start, end, category]")
-    span = _inside(span_of(value), length)
-    if span.category not in (*CATEGORIES, HALLUCINATION):
-        raise ValueError(f"category {span.category!r} is none of {', '.join((*CATEGORIES, HALLUCINATION))}")
-    return span
-
-
-def _soft(value: Any, length: int) -> Span:
-    if not isinstance(value, list) or len(value) != 3:
-        raise ValueError(f"soft holds {str(value)[:80]}, not [start, end, share]")
-    return _inside(span_of([value[0], value[1], HALLUCINATION, value[2]]), length)
-
-
-def _inside(span: Span, length: int) -> Span:
-    if span.end > length:
-        raise ValueError(f"a span ends at {span.end}, but the answer has {length} characters")
-    return span
+def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
+    """The spans of an answer of so many characters: each with a category, or with a share of annotators in ``soft``."""
+    values = row.get(key)
+    if not isinstance(values, list):
+        raise ValueError(f"{key} is {type(values).__name__}, not a list of [start, end, ...]")
+    spans = []
+    for value in values:
+        parts = list(value) if isinstance(value, list) else []
+        if key == "spans" and len(parts) == 2:
+            parts.append(HALLUCINATION)
+        if len(parts) != 3:
+            last = "share" if key == "soft" else "category"
+            raise ValueError(f"{key} hold{'s' if key == 'soft' else ''} {str(value)[:80]}, not [start, end, {last}]")
+        span = span_of([*parts[:2], HALLUCINATION, parts[2]] if key == "soft" else parts)
+        if span.end > length:
+            raise ValueError(f"a span ends at {span.end}, but the answer has {length} characters")
+        if span.category not in (*CATEGORIES, HALLUCINATION):
+            raise ValueError(f"category {span.category!r} is none of {', '.join((*CATEGORIES, HALLUCINATION))}")
+        spans.append(span)
+    return tuple(spans)

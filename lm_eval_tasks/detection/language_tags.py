@@ -19,19 +19,12 @@ SURE = 0.8
 # Of the distances of CLDR: Wu is at 10 from Chinese, Egyptian Arabic from Arabic; Javanese is at 20 from Indonesian.
 _NEAR = 10
 
-_NO_LANGUAGE = frozenset(
-    ("mis", "mul", "und", "zxx")
-)  # of ISO 639: uncoded, several, undetermined, no linguistic content
+_NO_LANGUAGE = ("mis", "mul", "und", "zxx")  # of ISO 639: uncoded, several, undetermined, no linguistic content
 
 
 class Guess(NamedTuple):
-    """A language and how sure it is.
-
-    Attributes:
-        code: ISO 639 code; ``None`` where no guess is sure enough.
-        probability: of the likeliest language, in [0, 1].
-        of: what it was guessed from: ``"the answer"``, or ``"the answer and its reference"``.
-    """
+    """An ISO 639 code, ``None`` where no guess is sure enough; the probability of the likeliest language; and what it was
+    guessed from."""
 
     code: str | None
     probability: float
@@ -47,7 +40,11 @@ def code_of(tag: str) -> str:
     import langcodes
 
     if not langcodes.tag_is_valid(tag):
-        raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{_meant(tag)}")
+        from lm_eval_tasks.definition.catalogue import languages
+
+        meant = {english.casefold(): code for code, english in languages().items()}.get(tag.strip().casefold())
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        raise UsageError(f"{tag!r} is no language; give a BCP 47 tag, such as de, pt-BR, zh-Hant or yue{hint}")
     code = langcodes.Language.get(tag).language
     if code is None or code.startswith("x-") or code in _NO_LANGUAGE:
         raise UsageError(f"{tag!r} names no one language; give its BCP 47 tag, or none to have it guessed")
@@ -57,12 +54,11 @@ def code_of(tag: str) -> str:
 
 def guess(answer: str, reference: str) -> Guess:
     """The language of an answer, by py3langid (139 languages, offline); with its reference's help where it is short."""
-    code, probability = _identifier().classify(answer)
-    if probability >= SURE and code not in _NO_LANGUAGE:
-        return Guess(code_of(code), float(probability), "the answer")
-    code, probability = _identifier().classify(f"{answer}\n{reference}")
-    sure = probability >= SURE and code not in _NO_LANGUAGE
-    return Guess(code_of(code) if sure else None, float(probability), "the answer and its reference")
+    for text, of in ((answer, "the answer"), (f"{answer}\n{reference}", "the answer and its reference")):
+        code, probability = identified(text)
+        if probability >= SURE and code not in _NO_LANGUAGE:
+            return Guess(code_of(code), probability, of)
+    return Guess(None, probability, of)
 
 
 def are_near(code: str, other: str) -> bool:
@@ -102,12 +98,3 @@ def _known() -> list[str]:
     from custom_metrics.reading.words import SEGMENTERS
 
     return sorted({*LANGUAGES, *SEGMENTERS})
-
-
-def _meant(name: str) -> str:
-    """For those who wrote a language's English name."""
-    from lm_eval_tasks.definition.catalogue import languages
-
-    names = {english.casefold(): code for code, english in languages().items()}
-    code = names.get(name.strip().casefold())
-    return f"; did you mean {code!r}?" if code else ""

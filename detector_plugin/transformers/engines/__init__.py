@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from itertools import islice
 from threading import Thread
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -18,50 +19,24 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.model import Described
 from detector_plugin.transformers.windows import Reading
 
-__all__ = [
-    "Engine",
-    "FailingInput",
-    "Loop",
-    "Setup",
-    "direction_probe",
-    "reads_types",
-    "refuse_direction",
-    "softmax",
-]
-
+__all__ = ["Engine", "FailingInput", "Loop", "Setup", "direction_probe", "reads_types", "refuse_direction", "softmax"]
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
 class Setup(NamedTuple):
-    """What an engine is made of.
-
-    Attributes:
-        model: as its files describe it.
-        bidirectional: whether a decoder's tokens see those after them.
-        pairs: whether documents are pairs of texts; a model that tells the two apart is to be told which token is of which.
-        max_length: tokens of an input, where the user or the model's folder said so.
-        batch_size: inputs at once, at most; ``None`` for what suits the engine.
-        batch_tokens: tokens at once, at most; ``None`` for what suits it.
-        dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto``.
-        device: ``auto`` or one of torch's.
-        options: of this engine alone.
-    """
+    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, read."""
 
     model: Described
-    bidirectional: bool
-    pairs: bool
-    max_length: int | None
+    bidirectional: bool  # whether a decoder's tokens see those after them
+    pairs: bool  # of texts; a model that tells the two apart is to be told which token is of which
+    max_length: int | None  # where the user or the model's folder said so
     batch_size: int | None
     batch_tokens: int | None
     dtype: str
     device: str
-    options: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.model.name
+    options: Mapping[str, Any]  # of this engine alone
 
 
 class FailingInput(Exception):
@@ -69,7 +44,7 @@ class FailingInput(Exception):
 
 
 class Engine(Protocol):
-    """Computes probabilities.
+    """Computes probabilities. It raises UnusableDetector where the model cannot be had, or its options are wrong.
 
     Attributes:
         OPTIONS: names of the options that this engine alone has; ``None``: it says itself which.
@@ -80,29 +55,16 @@ class Engine(Protocol):
     longest: int | None
 
     def __init__(self, setup: Setup) -> None:
-        """Load the model, or find it where it runs.
-
-        Raises:
-            UnusableDetector: it cannot be had.
-        """
+        """Load the model, or find it where it runs."""
 
     @staticmethod
     def check(name: str, options: Mapping[str, Any]) -> None:
-        """Raise what is known to be wrong before a model is loaded: `options` are this engine's own.
-
-        Raises:
-            UnusableDetector: it is.
-        """
+        """Raise what is known to be wrong before a model is loaded: `options` are this engine's own."""
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
         """The probabilities of each class for each token of each window, in the order in which windows are done; of a
-        window that can never be read, why.
-
-        Args:
-            readings: of which no more are taken than the engine works on at once, so that memory is bounded.
-
-        Raises:
-            UnusableDetector: they cannot be computed.
+        window that can never be read, why. No more readings are taken than the engine works on at once, so that memory is
+        bounded.
         """
         ...
 
@@ -125,11 +87,8 @@ _SAME = 0.03
 
 
 def direction_probe(vocabulary: int) -> NDArray[np.int64]:
-    """(2, tokens) ids of two inputs of which only the first token is the same: its logits differ where it sees the others.
-
-    Args:
-        vocabulary: number of tokens that the model knows.
-    """
+    """(2, tokens) ids, below `vocabulary`, of two inputs of which only the first token is the same: its logits differ where
+    it sees the others."""
     ids = np.arange(16) * 7 % vocabulary
     other = (ids + vocabulary // 2) % vocabulary
     other[0] = ids[0]
@@ -144,21 +103,18 @@ def refuse_direction(
     Args:
         setup: of the engine.
         logits: of an input, by its ids.
-        causal: what to do where the first token does not see the last, but should.
-        both_ways: what to do where it does, but should not.
+        causal, both_ways: what to do where the attention is that, and should not be.
 
     Raises:
         UnusableDetector: it sees other tokens than it should, or no logits can be had.
     """
     first, second = map(logits, direction_probe(setup.model.config.vocab_size))
-    if not setup.model.decoder:
-        return
     change = np.abs(first - second).max(-1)
     sees = bool(change[0] > _SAME * change[-1])
-    if sees != setup.bidirectional:
+    if setup.model.decoder and sees != setup.bidirectional:
         is_, not_ = ("in both directions", "causal") if sees else ("causal", "in both directions")
         raise UnusableDetector(
-            f"detector {setup.name}: its attention is {is_} here, not {not_}: {both_ways if sees else causal}"
+            f"detector {setup.model.name}: its attention is {is_} here, not {not_}: {both_ways if sees else causal}"
         )
 
 
@@ -180,14 +136,9 @@ class Loop:
     def each(
         self, ask: Callable[[Question], Awaitable[Answer]], questions: Iterable[Question], at_once: int
     ) -> Iterator[tuple[Question, Answer]]:
-        """Questions with their answers, in the order in which these come.
+        """Questions with their answers, in the order in which these come, of which at most `at_once` are under way.
 
         What fails first ends it: the answers that have come by then are given first, what is under way is called off.
-
-        Args:
-            ask: gives the answer to a question.
-            questions: of which no more than `at_once` are taken before the first is answered.
-            at_once: questions under way, at most.
         """
 
         async def asked(question: Question) -> Answer:
@@ -195,16 +146,10 @@ class Loop:
 
         under_way: dict[Future[Answer], Question] = {}
         left = iter(questions)
-        more = True
         try:
-            while more or under_way:
-                while more and len(under_way) < at_once:
-                    try:
-                        question = next(left)
-                    except StopIteration:
-                        more = False
-                    else:
-                        under_way[asyncio.run_coroutine_threadsafe(asked(question), self._loop)] = question
+            while True:
+                for question in islice(left, at_once - len(under_way)):
+                    under_way[asyncio.run_coroutine_threadsafe(asked(question), self._loop)] = question
                 if not under_way:
                     return
                 done, _ = wait(under_way, return_when=FIRST_COMPLETED)

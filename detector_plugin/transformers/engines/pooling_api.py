@@ -21,13 +21,8 @@ class Garbage(ValueError):
 
 
 class Served(NamedTuple):
-    """A model that a server has.
-
-    Attributes:
-        name: by which it is asked for.
-        root: where it was loaded from.
-        longest: tokens of an input; ``None`` where the server does not say.
-    """
+    """A model that a server has: the name by which it is asked for, where it was loaded from, and the tokens of an input,
+    ``None`` where the server does not say."""
 
     name: str
     root: str
@@ -35,12 +30,8 @@ class Served(NamedTuple):
 
 
 def addresses(option: Any) -> list[str]:
-    """The servers' addresses: one, several in a list, or several with ``+`` or white space between them.
-
-    What an OpenAI client would add (``/v1``, ``/pooling``) is taken off.
-
-    Raises:
-        ValueError: one of them is no http address.
+    """The servers' addresses: one, several in a list, or several with ``+`` or white space between them. What an OpenAI
+    client would add (``/v1``, ``/pooling``) is taken off. ValueError where one of them is no http address.
     """
     said = [str(one) for one in option] if isinstance(option, (list, tuple)) else [str(option or "")]
     parts = [part.strip() for one in said for part in re.split(r"[\s+|]+(?=https?://)", one) if part.strip()]
@@ -64,11 +55,8 @@ def request_for(model: str, ids: Sequence[int]) -> dict[str, Any]:
 
 
 def logits_of(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.float32]:
-    """The logits in an answer, one row a token.
-
-    Raises:
-        Garbage: the body holds no such thing, or not of so many tokens and classes, or it is of another model.
-    """
+    """The logits in an answer, one row a token; Garbage where the body does not hold those of so many tokens and classes,
+    or is of another model."""
     content = _object(body)
     if content.get("model") not in (None, model):
         raise Garbage(f"it is of the model {str(content['model'])[:100]!r}")
@@ -90,11 +78,7 @@ def logits_of(body: bytes, model: str, tokens: int, classes: int) -> NDArray[np.
 
 
 def served_in(body: bytes) -> list[Served]:
-    """The models in an answer of ``/v1/models``.
-
-    Raises:
-        Garbage: it is none.
-    """
+    """The models in an answer of ``/v1/models``; Garbage where it is none."""
     content = _object(body)
     try:
         return [
@@ -121,15 +105,8 @@ def message_of(body: bytes) -> str:
 
 
 def seconds_of(retry_after: str | None, now: float) -> float | None:
-    """The seconds that a header ``Retry-After`` asks for (RFC 9110, 10.2.3: a whole number of them, or a date).
-
-    Args:
-        retry_after: the header; ``None`` where there is none.
-        now: seconds since 1970.
-
-    Returns:
-        0 for a date that has passed; ``None`` where the header says neither.
-    """
+    """The seconds that a header ``Retry-After`` asks for (RFC 9110, 10.2.3: a whole number of them, or a date); 0 for a
+    date that has passed, ``None`` where there is no header or it says neither. `now` is in seconds since 1970."""
     said = (retry_after or "").strip()
     if re.fullmatch(r"[0-9]{1,12}", said):
         return float(said)

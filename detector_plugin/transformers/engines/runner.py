@@ -51,7 +51,7 @@ class Runner:
     OPTIONS: tuple[str, ...] | None = ()
 
     def __init__(self, setup: Setup) -> None:
-        self.name, self.bidirectional = setup.name, setup.bidirectional
+        self.name, self.bidirectional = setup.model.name, setup.bidirectional
         self.model = model = load(setup.model, setup.device, setup.dtype)
         tokenizer = setup.model.tokenizer
         self.device = next(model.parameters()).device
@@ -128,7 +128,9 @@ class Runner:
         try:
             logits = self._logits(ids, types)
         except Exception as error:
-            if not _out_of_memory(error):
+            # of a GPU, or of torch's allocator of a CPU
+            no_room = isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
+            if not no_room:
                 raise
             if len(ids) == 1:
                 raise UnusableDetector(
@@ -174,11 +176,6 @@ class Runner:
             return self.model(**inputs).logits
 
 
-def _out_of_memory(error: Exception) -> bool:
-    """Whether a GPU, or torch's allocator of a CPU, had no room left."""
-    return isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
 def reads_types(model: Any, tokenizer: Any) -> bool:
     """Whether a model is to be told first text from second: XLM-R's model takes that, its tokenizer has none to give."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -193,14 +190,8 @@ def both_ways(torch: Any, mask: Any, dtype: Any) -> Any:
 
 
 def problem_of_both_ways(model: Any, logits: Callable[[NDArray[np.int64]], Any]) -> str:
-    """Why a model cannot attend in both directions: nobody would notice that the first token does not see the others.
-
-    Args:
-        model: in evaluation mode; dropout would tell any two readings apart.
-        logits: torch's, of the tokens of an input, by its ids, with a mask of :func:`both_ways`.
-
-    Returns:
-        The reason; empty where it can.
+    """Why a model cannot attend in both directions, empty where it can: nobody would notice that the first token does not
+    see the others. The model is in evaluation mode; `logits` takes the ids of an input, with a mask of :func:`both_ways`.
     """
     try:
         first, second = map(logits, direction_probe(model.get_input_embeddings().num_embeddings))
@@ -220,19 +211,15 @@ def each_on_a_core(
 
     A small model's operations have little to share: two cores on each operation read a document of 126 tokens with MiniLM
     1.3 times as fast as one core. Two cores with a document each are twice as fast as one. Torch releases Python's lock
-    within its operations, so threads of one process suffice, and the weights are in memory once.
-
-    Where there are fewer batches than cores, all cores work on one batch after another, as torch does by itself.
+    within its operations, so threads of one process suffice, and the weights are in memory once. Where there are fewer
+    batches than cores, all cores work on one batch after another, as torch does by itself.
 
     Args:
         work: on one batch; called by several threads at once.
         batches: that are taken one by one, never many more than there are cores.
-        cores: that work at once; with 1, torch's own number of threads works on one batch after another.
+        cores: that work at once.
         size: of a batch.
         room: the sizes of the batches that are worked on at once have this sum at most; a single one may have more.
-
-    Raises:
-        Exception: what `work` raised on the first batch that failed.
     """
     coming = iter(batches)
     first = list(islice(coming, cores))
@@ -249,16 +236,12 @@ def each_on_a_core(
             while running and (
                 len(running) >= _QUEUED * cores or sum(size(other) for other, _ in running) + size(batch) > room()
             ):
-                yield _oldest(running)
+                done, future = running.popleft()
+                yield done, future.result()
             running.append((batch, pool.submit(work, batch)))
-        while running:
-            yield _oldest(running)
+        for done, future in running:
+            yield done, future.result()
     finally:
         pool.shutdown(cancel_futures=True)
         # Threads that others start take the number that was set last, by whichever thread.
         torch.set_num_threads(threads)
-
-
-def _oldest(running: deque[tuple[Batch, Future[Result]]]) -> tuple[Batch, Result]:
-    batch, future = running.popleft()
-    return batch, future.result()

@@ -8,7 +8,8 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,6 @@ class Server:
         retries: how often a request is sent again before it fails.
         timeout: seconds until an answer must have come.
         skip_failing: leave out answers on which a server always fails.
-
-    Raises:
-        UnusableDetector: no server answers, or one serves another model, or cannot tag its tokens.
     """
 
     OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
@@ -92,17 +90,17 @@ class Server:
     def __init__(self, setup: Setup) -> None:
         usual = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
         options = usual | {name: value for name, value in setup.options.items() if value is not None}
-        self.name, self.classes = setup.name, len(setup.model.labels)
+        self.name, self.classes = setup.model.name, len(setup.model.labels)
         self.in_flight: int = number("in_flight", options["in_flight"], int, 1)
         self.retries: int = number("retries", options["retries"], int, 0)
         self.timeout: float = number("timeout", options["timeout"], float, 0.001)
         self.skips_failing: bool = flag("skip_failing", options["skip_failing"])
         if reads_types(setup):
             raise UnusableDetector(
-                f"detector {setup.name}: tells reference from answer by token types, which a server does not take; use "
+                f"detector {self.name}: tells reference from answer by token types, which a server does not take; use "
                 f"engine=vllm or engine=transformers, or the option form=paper if it was trained so"
             )
-        found = find(setup.name, options)
+        found = find(self.name, options)
         self.servers = [_Address(url, served.name) for url, served in found.items()]
         self.longest = min((served.longest for served in found.values() if served.longest), default=None)
         self.sent_again: Counter[str] = Counter()
@@ -120,7 +118,7 @@ class Server:
 
     @staticmethod
     def check(name: str, options: Mapping[str, Any]) -> None:
-        """Raises UnusableDetector where no server serves this model."""
+        """UnusableDetector where no server serves this model."""
         find(name, options)
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
@@ -136,8 +134,7 @@ class Server:
         try:
             yield from self.loop.each(ask, readings, self.in_flight)
         finally:
-            again = self.sent_again - before
-            if again:
+            if again := self.sent_again - before:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in again.most_common())
                 log.warning("detector %s: %d requests were sent again: %s", self.name, again.total(), kinds)
 
@@ -150,7 +147,14 @@ class Server:
             try:
                 return await self._ask(server, ids)
             except _Failed as failed:
-                self._rest(server, failed, failures)
+                # The server rests as long as it asks for, else the longer, the more often the request has failed.
+                rest = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
+                until = time.monotonic() + min(rest, LONGEST_ASKED_WAIT)
+                if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
+                    capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if rest > LONGEST_ASKED_WAIT else ""
+                    said = f"{server.url} asks to wait {rest:.0f} seconds (Retry-After){capped}"
+                    log.warning("detector %s: %s", self.name, said)
+                server.rests_until = max(server.rests_until, until)
                 if failures == self.retries:
                     said = f"{server.url}: {failed}; so it went {self.retries + 1} times"
                     if await self._answers_others():
@@ -164,17 +168,6 @@ class Server:
                 server.busy -= 1
         raise AssertionError("a request is answered or fails")
 
-    def _rest(self, server: _Address, failed: _Failed, failures: int) -> None:
-        """Let a server rest as long as it asks for, else the longer, the more often the request has failed."""
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures) if failed.after is None else failed.after
-        until = time.monotonic() + min(wait, LONGEST_ASKED_WAIT)
-        if failed.after is not None and until > server.rests_until + 1:  # once, not for each request under way
-            capped = f", of which {LONGEST_ASKED_WAIT:.0f} are waited" if wait > LONGEST_ASKED_WAIT else ""
-            log.warning(
-                "detector %s: %s asks to wait %.0f seconds (Retry-After)%s", self.name, server.url, wait, capped
-            )
-        server.rests_until = max(server.rests_until, until)
-
     async def _answers_others(self) -> bool:
         """Whether a server answers a short question now: then the input that failed is to blame."""
         for server in self.servers:
@@ -186,30 +179,14 @@ class Server:
         return False
 
     async def _ask(self, server: _Address, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        client = library("aiohttp")
         if self._session is None:
-            self._session = client.ClientSession(
-                connector=client.TCPConnector(limit=0),
-                timeout=client.ClientTimeout(total=self.timeout, sock_connect=min(30.0, self.timeout)),
-                headers=_headers(),
-            )
-        try:
-            async with self._session.post(
-                f"{server.url}/pooling", json=pooling_api.request_for(server.model, ids.tolist()), allow_redirects=False
-            ) as response:
-                status, body = response.status, await _body(response)
-                after = pooling_api.seconds_of(response.headers.get("Retry-After"), time.time())
-        except Garbage as error:
-            raise _Failed("garbled", f"its body is no answer: {error}") from error
-        except asyncio.TimeoutError as error:
-            raise _Failed("timed out", f"no answer in {self.timeout:g} seconds") from error
-        except (client.ClientError, OSError) as error:
-            raise _Failed("without a connection", first_line(error)) from error
-        if status == 200:
-            try:
+            self._session = _session(self.timeout)
+        request = pooling_api.request_for(server.model, ids.tolist())
+        async with _answer(self._session, self.timeout, "POST", f"{server.url}/pooling", json=request) as response:
+            status, body = response.status, await _body(response)
+            after = pooling_api.seconds_of(response.headers.get("Retry-After"), time.time())
+            if status == 200:
                 return pooling_api.logits_of(body, server.model, len(ids), self.classes)
-            except Garbage as error:
-                raise _Failed("garbled", f"its body is no answer: {error}") from error
         said = f"status {status}: {pooling_api.message_of(body)}"
         if status >= 500 or status in _AGAIN:
             raise _Failed(f"with status {status}", said, after)
@@ -229,6 +206,31 @@ class Server:
         self.loop.close()
 
 
+def _session(timeout: float) -> Any:
+    """Connections, with the key that the harness's models of APIs send."""
+    client = library("aiohttp")
+    key = os.environ.get("OPENAI_API_KEY")
+    return client.ClientSession(
+        connector=client.TCPConnector(limit=0),
+        timeout=client.ClientTimeout(total=timeout, sock_connect=min(30.0, timeout)),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+    )
+
+
+@asynccontextmanager
+async def _answer(session: Any, timeout: float, method: str, url: str, **options: Any) -> AsyncIterator[Any]:
+    """The answer to a request. What goes wrong with it, or within the context, may be asked again: `_Failed`."""
+    try:
+        async with session.request(method, url, allow_redirects=False, **options) as response:
+            yield response
+    except Garbage as error:
+        raise _Failed("garbled", f"its body is no answer: {error}") from error
+    except asyncio.TimeoutError as error:
+        raise _Failed("timed out", f"no answer in {timeout:g} seconds") from error
+    except (library("aiohttp").ClientError, OSError) as error:
+        raise _Failed("without a connection", first_line(error)) from error
+
+
 async def _body(response: Any) -> bytes:
     """The body; what is longer than any answer is garbage."""
     parts = bytearray()
@@ -239,21 +241,9 @@ async def _body(response: Any) -> bytes:
     return bytes(parts)
 
 
-def _headers() -> dict[str, str]:
-    """As the harness's models of APIs send them."""
-    key = os.environ.get("OPENAI_API_KEY")
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
 def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
-    """The servers that answer, and what each calls the model.
-
-    Args:
-        name: of the detector.
-        options: of this engine.
-
-    Raises:
-        UnusableDetector: no address was named, none answers, or one serves another model.
+    """The servers that answer, and what each calls the model; UnusableDetector where no address was named, none answers, or
+    one serves another model.
     """
     start = f"vllm serve {name} --runner pooling"
     try:
@@ -266,6 +256,7 @@ def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
             f"base_url=http://localhost:8000"
         )
     wanted = str(options.get("served_model") or name).rstrip("/")
+    folder = str(Path(wanted).expanduser().resolve()) if Path(wanted).expanduser().is_dir() else None
     loop = Loop()
     try:
         answers = loop.run(_models_of(urls))
@@ -277,7 +268,11 @@ def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
         if isinstance(answer, str):
             silent[url] = answer
             continue
-        match = [served for served in answer if wanted in (served.name, served.root) or _same_folder(wanted, served)]
+        match = [
+            served
+            for served in answer
+            if wanted in (served.name, served.root) or folder in (served.name.rstrip("/"), served.root.rstrip("/"))
+        ]
         if not match:
             others = ", ".join(repr(served.name) for served in answer) or "nothing"
             raise UnusableDetector(
@@ -293,27 +288,18 @@ def find(name: str, options: Mapping[str, Any]) -> dict[str, Served]:
     return found
 
 
-def _same_folder(name: str, served: Served) -> bool:
-    folder = Path(name).expanduser()
-    return folder.is_dir() and str(folder.resolve()) in (served.name.rstrip("/"), served.root.rstrip("/"))
-
-
 async def _models_of(urls: list[str]) -> dict[str, list[Served] | str]:
     """What each server says that it serves, or what went wrong."""
-    client = library("aiohttp")
-    timeout = client.ClientTimeout(total=_GREETING)
 
     async def ask(session: Any, url: str) -> list[Served] | str:
         try:
-            async with session.get(f"{url}/v1/models", allow_redirects=False) as response:
-                status, body = response.status, await _body(response)
-            return pooling_api.served_in(body) if status == 200 else f"status {status}: {pooling_api.message_of(body)}"
-        except asyncio.TimeoutError:
-            return f"no answer in {_GREETING:g} seconds"
-        except (client.ClientError, OSError) as error:
-            return first_line(error)
-        except Garbage as error:
-            return f"its body is no answer: {error}"
+            async with _answer(session, _GREETING, "GET", f"{url}/v1/models") as response:
+                body = await _body(response)
+                if response.status == 200:
+                    return pooling_api.served_in(body)
+                return f"status {response.status}: {pooling_api.message_of(body)}"
+        except _Failed as failed:
+            return str(failed)
 
-    async with client.ClientSession(timeout=timeout, headers=_headers()) as session:
+    async with _session(_GREETING) as session:
         return dict(zip(urls, await asyncio.gather(*(ask(session, url) for url in urls)), strict=True))

@@ -39,28 +39,28 @@ class VLLM:
     OPTIONS: tuple[str, ...] | None = None
 
     def __init__(self, setup: Setup) -> None:
-        self.check(setup.name, setup.options)
-        self.name = setup.name
+        self.name = name = setup.model.name
+        self.check(name, setup.options)
         if setup.model.adapter:
             raise UnusableDetector(
-                f"detector {setup.name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
+                f"detector {name}: is a PEFT adapter, whose classifier vLLM does not load; merge it into its base "
                 f"model (peft: merge_and_unload) and name the folder that this is saved to{_OTHER}"
             )
         if processes.here().number > 1:
             raise UnusableDetector(
-                f"detector {setup.name}: engine=vllm starts its own processes; start the command once, with "
+                f"detector {name}: engine=vllm starts its own processes; start the command once, with "
                 f"data_parallel_size={processes.here().number} among the detector's options"
             )
         self.types = reads_types(setup)
         self.loop = Loop()
         self._number = count()
         try:
-            self.llm, self._params, self._prompt = self.loop.run(_start(setup))
+            self.llm = self.loop.run(_start(setup))
         except UnusableDetector:
             raise
         except Exception as error:  # vLLM raises what its parts raise
             raise UnusableDetector(
-                f"detector {setup.name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
+                f"detector {name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
             ) from error
         atexit.register(self.close)
         self.longest: int | None = self.llm.model_config.max_model_len
@@ -74,7 +74,7 @@ class VLLM:
 
     @staticmethod
     def check(name: str, options: Mapping[str, Any]) -> None:
-        """Raises UnusableDetector where vLLM is not installed."""
+        """UnusableDetector where vLLM is not installed."""
         if find_spec("vllm") is None:
             raise UnusableDetector(
                 f"detector {name}: engine=vllm needs vLLM: pip install 'lm-eval-grounded[vllm]', or use engine=transformers"
@@ -101,11 +101,13 @@ class VLLM:
             yield reading, softmax(logits)
 
     async def _logits(self, ids: NDArray[np.int64], types: NDArray[np.int64] | None) -> NDArray[np.float32]:
-        params = self._params(types)
-        outputs = [
-            output
-            async for output in self.llm.encode(self._prompt(ids), params, request_id=f"window-{next(self._number)}")
-        ]
+        from vllm import PoolingParams
+        from vllm.inputs import TokensPrompt
+
+        second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
+        params = PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
+        prompt = TokensPrompt(prompt_token_ids=ids.tolist())
+        outputs = [output async for output in self.llm.encode(prompt, params, f"window-{next(self._number)}")]
         logits: NDArray[np.float32] = outputs[-1].outputs.data.float().numpy()
         return logits
 
@@ -118,18 +120,15 @@ class VLLM:
         del self.llm  # now, not when the interpreter has forgotten what its end needs
 
 
-async def _start(setup: Setup) -> tuple[Any, Any, Any]:
-    """vLLM's engine, and the functions that make parameters and prompts of types and of ids."""
-    from vllm import AsyncEngineArgs, PoolingParams
-    from vllm.inputs import TokensPrompt
+async def _start(setup: Setup) -> Any:
+    """vLLM's engine."""
+    from vllm import AsyncEngineArgs
     from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    known = AsyncEngineArgs.__dataclass_fields__
-    unknown = sorted(setup.options.keys() - known)
-    if unknown:
+    if unknown := sorted(setup.options.keys() - AsyncEngineArgs.__dataclass_fields__):
         raise UnusableDetector(
-            f"detector {setup.name}: no option {', '.join(unknown)}, neither of ours nor of vLLM's AsyncEngineArgs"
+            f"detector {setup.model.name}: no option {', '.join(unknown)}, neither of ours nor of vLLM's AsyncEngineArgs"
         )
     dtype = setup.dtype
     if dtype == "auto":
@@ -156,12 +155,4 @@ async def _start(setup: Setup) -> tuple[Any, Any, Any]:
         **setup.options,
         **({"hf_overrides": overrides} if overrides else {}),
     }
-
-    def params(types: NDArray[np.int64] | None) -> Any:
-        second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
-        return PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
-
-    def prompt(ids: NDArray[np.int64]) -> Any:
-        return TokensPrompt(prompt_token_ids=ids.tolist())
-
-    return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings)), params, prompt
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**settings))

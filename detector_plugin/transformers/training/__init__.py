@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -66,8 +66,7 @@ def train_detector(
         folder: of the detector.
         seed: of weights, dropout and the order of examples.
         made_up: documents to make of others, see :func:`detector_plugin.transformers.training.splitting.synthetic`.
-        without: what was left out whole, for the card.
-        ingredients: what data went in, for the card.
+        without, ingredients: what was left out whole, and what went in, for the card.
         calibrate: write ``calibration.json``, of the rows that are measured.
 
     Returns:
@@ -106,12 +105,21 @@ def train_detector(
         )
         for documents in ([*parts.learn, *made], parts.choose)
     )
-    _check(learn, recipe)
-    names = (*LABELS[recipe.labels], "no category")
+    cut = ", ".join(f"{number} {what}" for what, number in learn.counts.items()) or "none cut or left out"
+    if not learn.all:
+        raise UsageError(
+            f"none of the labelled answers can be learned from ({cut}); set --max_length, or --too_long cut"
+        )
+    if not learn.tokens[0] or not sum(learn.tokens[1:]):
+        lacking = "hallucinated" if learn.tokens[0] else "supported"
+        raise UsageError(f"no token of the labelled answers is {lacking}: there is nothing to tell apart")
+    tokens = dict(zip((*LABELS[recipe.labels], "no category"), learn.tokens, strict=True))
+    if never := [name for name in LABELS[recipe.labels] if not tokens[name]]:
+        log.warning("never in the labelled answers, so that the detector will not find it: %s", ", ".join(never))
     log.info(
         "%s: %d examples of %d answers to learn from (%s), %d to choose by; tokens: %s",
-        *(recipe.base, len(learn.all), len(parts.learn) + len(made), _counted(learn.counts), len(choose.all)),
-        ", ".join(f"{name} {number}" for name, number in zip(names, learn.tokens, strict=True) if number),
+        *(recipe.base, len(learn.all), len(parts.learn) + len(made), cut, len(choose.all)),
+        ", ".join(f"{name} {number}" for name, number in tokens.items() if number),
     )
     trainer = _trained(base, recipe, arguments, learn, choose)
     curve = trainer.state.log_history
@@ -148,20 +156,9 @@ def train_detector(
         log.warning("%s: %d of %d rows are not calibrated: %s", folder, len(reasons), len(rows), some)
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     files += [folder / name for name in (*(("calibration.json",) if calibrated else ()), "README.md", saving.RECORD)]
+    left = dict(+counts)
     trained = Trained(
-        folder,
-        recipe,
-        seed,
-        base,
-        ingredients,
-        parts,
-        made,
-        without,
-        counts=dict(+counts),
-        threshold=detector.threshold,
-        rows=rows,
-        curve=curve,
-        files=files,
+        *(folder, recipe, seed, base, ingredients, parts, made, without, left, detector.threshold, rows, curve, files)
     )
     saving.write_card(trained, calibrated)
     if calibrated:
@@ -170,33 +167,12 @@ def train_detector(
     return trained
 
 
-def _check(learn: Examples, recipe: Recipe) -> None:
-    names = LABELS[recipe.labels]
-    if not learn.all:
-        raise UsageError(
-            f"none of the labelled answers can be learned from ({_counted(learn.counts)}); set --max_length, or --too_long "
-            "cut"
-        )
-    if not learn.tokens[0] or not sum(learn.tokens[1:]):
-        lacking = "hallucinated" if learn.tokens[0] else "supported"
-        raise UsageError(f"no token of the labelled answers is {lacking}: there is nothing to tell apart")
-    never = [name for name, number in zip(names, learn.tokens[: len(names)], strict=True) if not number]
-    if never:
-        log.warning("never in the labelled answers, so that the detector will not find it: %s", ", ".join(never))
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {what}" for what, number in counts.items()) or "none cut or left out"
-
-
 def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Examples) -> Any:
     """The trainer, its training done. Where a GPU's memory runs out, half as many examples go at once, twice as often."""
     torch, transformers = library("torch"), library("transformers")
     weights = balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
     while True:
-        callbacks = []
-        if recipe.patience and choose.all:
-            callbacks.append(transformers.EarlyStoppingCallback(early_stopping_patience=recipe.patience))
+        stopping = [transformers.EarlyStoppingCallback(recipe.patience)] if recipe.patience and choose.all else []
         padding = base.tokenizer.pad_token_id
         try:
             trainer = trainer_class()(
@@ -207,7 +183,7 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
                 data_collator=partial(collated, padding=padding, types=reads_types(base.model, base.tokenizer)),
                 compute_metrics=token_f1,
                 preprocess_logits_for_metrics=flagged_probability,
-                callbacks=callbacks,
+                callbacks=stopping,
                 bidirectional=base.settings.attention == "bidirectional",
                 weights=weights,
             )

@@ -29,34 +29,17 @@ _HEADS = ("score", "classifier")
 
 
 class Base(NamedTuple):
-    """A model to be trained.
-
-    Attributes:
-        model: with a new head of so many classes, and its adapter.
-        tokenizer: a fast one, with a token that pads.
-        settings: that the detector brings along, but for the threshold.
-        version, licence: of the base model.
-    """
+    """A model to be trained, with a new head and its adapter; version and licence are the base model's."""
 
     model: Any
-    tokenizer: Any
-    settings: Stored
+    tokenizer: Any  # a fast one, with a token that pads
+    settings: Stored  # that the detector brings along, but for the threshold
     version: str
     licence: str
 
 
 def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any) -> Base:
-    """Load the base model of a recipe.
-
-    Args:
-        recipe: what to load, and how.
-        labels: names of the classes.
-        precision: ``bf16``, ``fp16`` or ``fp32``.
-        device: torch's, of this process.
-
-    Raises:
-        UsageError: it cannot be loaded, or not in this way.
-    """
+    """Load the base model of a recipe, for classes of some names; UsageError where it cannot be, or not in this way."""
     torch, transformers = library("torch"), library("transformers")
     repository = Repository(recipe.base, None)
     try:

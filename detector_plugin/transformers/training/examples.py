@@ -29,19 +29,13 @@ LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CAT
 
 
 class Example(NamedTuple):
-    """One input of the model.
-
-    Attributes:
-        ids, types: as :class:`detector_plugin.transformers.forms.Encoded` has them.
-        labels: of each token: its class, the number of classes where the token is hallucinated in a way that nobody
-            named, or `IGNORED`.
-        shares: of each token: of the annotators, those who marked it; 0 or 1 without such shares.
-    """
+    """One input of the model. A token's label is its class, `IGNORED`, or the number of classes where it is hallucinated in
+    a way that nobody named."""
 
     ids: NDArray[np.int32]
     types: NDArray[np.int8]
     labels: NDArray[np.int16]
-    shares: NDArray[np.float32]
+    shares: NDArray[np.float32]  # of the annotators, those who marked the token; 0 or 1 without such shares
 
 
 class Examples(NamedTuple):
@@ -65,17 +59,8 @@ def examples_of(
 ) -> Examples:
     """Turn documents into examples; all are kept in memory, 11 bytes a token.
 
-    Args:
-        documents: labelled answers.
-        encoder: of the form that the detector will read.
-        max_length: of an input in tokens.
-        labels: a key of `LABELS`.
-        soft: take the shares of annotators where the document has them.
-        too_long: ``cut`` makes several examples of an answer that is too long itself; ``skip`` leaves the document out.
-        progress: show a bar on a terminal.
-
-    Raises:
-        UsageError: `max_length` has no room for reference and answer beside the prompt.
+    `labels`, `soft` and `too_long` are values of a recipe, `progress` shows a bar on a terminal. UsageError where
+    `max_length` has no room for reference and answer beside the prompt.
     """
     found: list[Example] = []
     counts: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +21,7 @@ from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.windows import SMALLEST_ROOM, number_of_windows
 
-__all__ = [
-    "USUAL_THRESHOLD",
-    "Measured",
-    "Row",
-    "best_threshold",
-    "calibration_of",
-    "f1_at",
-    "measure",
-    "not_calibrated",
-    "over_languages",
-    "short_enough",
-    "table",
-]
+__all__ = ["Row", "best_threshold", "calibration_of", "measure", "not_calibrated", "short_enough", "table"]
 
 USUAL_THRESHOLD = 0.5
 """Where there is nothing to choose one by."""
@@ -56,15 +44,9 @@ class Measured(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A detector's errors on the documents of a language and kind of annotation.
+    """A detector's errors on the documents of a language and kind of annotation."""
 
-    Attributes:
-        part: ``left out`` (the language or model was left out whole) or ``measured`` (other articles were learned from).
-        language, annotations: of the documents.
-        documents: what was measured.
-    """
-
-    part: str
+    part: str  # "left out" (the language or model was left out whole) or "measured" (other articles were learned from)
     language: str
     annotations: str
     documents: Sequence[Measured]
@@ -124,22 +106,29 @@ def short_enough(
 
 
 def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
-    """The middle of the thresholds whose mean F1 over languages and kinds of annotation is as good as the best.
-
-    Args:
-        detector: a :class:`detector_plugin.transformers.TransformersDetector`.
-        documents: that the model has not learned from.
-
-    Returns:
-        The threshold; `USUAL_THRESHOLD` where the documents have no hallucinated word.
+    """The middle of the thresholds of a :class:`detector_plugin.transformers.TransformersDetector` whose mean F1 over
+    languages and kinds of annotation is as good as the best; `USUAL_THRESHOLD` where no word is hallucinated. The model has
+    not learned from the documents.
     """
-    groups: dict[tuple[str, str], list[tuple[NDArray[np.float32], NDArray[np.bool_]]]] = defaultdict(list)
-    for document, probabilities, hallucinated in _word_readings(detector, documents):
-        groups[document.language, document.annotations].append((probabilities, hallucinated))
+    # Of each language and kind: the probability of each word, that of its likeliest token, and whether it is hallucinated.
+    groups: dict[tuple[str, str], tuple[list[float], list[bool]]] = defaultdict(lambda: ([], []))
+    supported = [category is None for category in detector.categories]
+    for reading in detector.readings(*_columns(documents)):
+        document = documents[reading.index]
+        of_tokens = 1 - reading.best[:, supported].sum(1)
+        of_characters = np.zeros(len(document.answer) + 1, np.float32)
+        for (start, end), probability in zip(reading.encoded.offsets.tolist(), of_tokens.tolist(), strict=True):
+            of_characters[start:end] = np.maximum(of_characters[start:end], probability)
+        spaces = [at for at, character in enumerate(document.answer) if character.isspace()]
+        of_characters[spaces] = 0  # a token may begin with the space before its word
+        places = words(document.answer, document.language)
+        probabilities, hallucinated = groups[document.language, document.annotations]
+        probabilities += [of_characters[start:end].max() for start, end in places]
+        hallucinated += [category is not None for category in covered(places, document.spans)]
     curves = [
-        f1_at(_THRESHOLDS, *map(np.concatenate, zip(*readings, strict=True)))
-        for readings in groups.values()
-        if any(hallucinated.any() for _, hallucinated in readings)
+        f1_at(_THRESHOLDS, np.array(probabilities, np.float32), np.array(hallucinated))
+        for probabilities, hallucinated in groups.values()
+        if any(hallucinated)
     ]
     if not curves:
         return USUAL_THRESHOLD
@@ -154,29 +143,6 @@ def f1_at(
     """F1 at each threshold, of words or tokens of which one at least is hallucinated."""
     flagged = [probabilities >= threshold for threshold in thresholds]
     return [2 * float((hallucinated & these).sum()) / float(these.sum() + hallucinated.sum()) for these in flagged]
-
-
-def _word_readings(
-    detector: Any, documents: Sequence[LabelledAnswer]
-) -> Iterator[tuple[LabelledAnswer, NDArray[np.float32], NDArray[np.bool_]]]:
-    """Documents with words, the probability of each word (that of its likeliest token), and whether it is hallucinated."""
-    supported = [category is None for category in detector.categories]
-    for reading in detector.readings(*_columns(documents)):
-        document = documents[reading.index]
-        places = words(document.answer, document.language)
-        if not places:
-            continue
-        of_tokens = 1 - reading.best[:, supported].sum(1)
-        of_characters = np.zeros(len(document.answer) + 1, np.float32)
-        for (start, end), probability in zip(reading.encoded.offsets.tolist(), of_tokens.tolist(), strict=True):
-            of_characters[start:end] = np.maximum(of_characters[start:end], probability)
-        spaces = [at for at, character in enumerate(document.answer) if character.isspace()]
-        of_characters[spaces] = 0  # a token may begin with the space before its word
-        yield (
-            document,
-            np.array([of_characters[start:end].max() for start, end in places], np.float32),
-            np.array([category is not None for category in covered(places, document.spans)], np.bool_),
-        )
 
 
 def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> list[Row]:

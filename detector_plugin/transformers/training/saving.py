@@ -18,7 +18,7 @@ import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.model import find, version_of
+from detector_plugin.transformers.model import describe
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.training.base import Base
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
@@ -26,19 +26,7 @@ from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
 from detector_plugin.transformers.training.trainer import TrainingFailed
 
-__all__ = [
-    "CHECKPOINTS",
-    "RECORD",
-    "FinishedAlready",
-    "Ingredient",
-    "Trained",
-    "claim",
-    "finish",
-    "save",
-    "settings_of",
-    "write_calibration",
-    "write_card",
-]
+__all__ = ["FinishedAlready", "Ingredient", "Trained", "claim", "finish", "save", "write_calibration", "write_card"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -55,51 +43,30 @@ _OF_THE_MACHINE = ("report_to", "run_name", "logging_", "save_", "dataloader_", 
 
 
 class Ingredient(NamedTuple):
-    """A collection or file that went into a detector.
+    """A collection or file that went into a detector."""
 
-    Attributes:
-        name: as ``--data`` has it.
-        source: who made it; empty of a file of one's own.
-        licence: of the data.
-        documents: labelled answers that were read.
-    """
-
-    name: str
-    source: str
+    name: str  # as ``--data`` has it
+    source: str  # who made it; empty of a file of one's own
     licence: str
-    documents: int
+    documents: int  # labelled answers that were read
 
 
 class Trained(NamedTuple):
-    """A finished training, as the folder's card and record tell of it.
-
-    Attributes:
-        folder: of the detector.
-        recipe, seed: what it was trained with; the seed is one of the recipe's.
-        base: what was trained.
-        ingredients: what data went in.
-        parts: documents by part; `made` were made of those that were learned from.
-        without: what was left out whole.
-        counts: documents that were cut or left out, by reason.
-        threshold: a token is flagged from this probability on.
-        rows: the held-out figures.
-        curve: transformers' log of the training.
-        files: that were written.
-    """
+    """A finished training, as the folder's card and record tell of it."""
 
     folder: Path
     recipe: Recipe
-    seed: int
+    seed: int  # one of the recipe's
     base: Base
     ingredients: Sequence[Ingredient]
     parts: Parts
-    made: Sequence[LabelledAnswer]
-    without: Sequence[str]
-    counts: Mapping[str, int]
+    made: Sequence[LabelledAnswer]  # of those that were learned from
+    without: Sequence[str]  # what was left out whole
+    counts: Mapping[str, int]  # documents that were cut or left out, by reason
     threshold: float
-    rows: list[Row]
-    curve: Sequence[Mapping[str, Any]]
-    files: Sequence[Path]
+    rows: list[Row]  # the held-out figures
+    curve: Sequence[Mapping[str, Any]]  # transformers' log of the training
+    files: Sequence[Path]  # that were written
 
 
 def settings_of(recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) -> dict[str, Any]:
@@ -183,8 +150,8 @@ def save(trainer: Any, base: Base, folder: Path) -> None:
 
 def write_calibration(trained: Trained) -> None:
     """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
-    own, weights, _ = find(str(trained.folder), None, None)
-    described = {"name": str(trained.folder), "version": version_of(own, weights), "licence": own.licence()}
+    known = describe(str(trained.folder))
+    described = {"name": known.name, "version": known.version, "licence": known.licence}
     note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
     left = (
         f"left out whole: {', '.join(trained.without)}"

@@ -29,25 +29,15 @@ UNRELATED, CLEANED = "unrelated", "cleaned"
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a training set. No text is in two of them, in any language, except for `translated`.
-
-    Attributes:
-        learn: the model learns from these.
-        choose: threshold and checkpoint are chosen by these.
-        measure: of texts that the model has not seen, in languages and of models that it has.
-        left_out: of languages or models that were left out whole.
-        counts: documents that are in no part, by reason.
-        texts: of each part the number of its texts; one in several languages counts once.
-        translated: documents of `left_out` whose text is in another part, in another language.
-    """
+    """The parts of a training set. No text is in two of them, in any language, except for `translated`."""
 
     learn: list[LabelledAnswer]
-    choose: list[LabelledAnswer]
-    measure: list[LabelledAnswer]
-    left_out: list[LabelledAnswer]
-    counts: Counter[str] = field(default_factory=Counter)
-    texts: Mapping[str, int] = field(default_factory=dict)
-    translated: int = 0
+    choose: list[LabelledAnswer]  # threshold and checkpoint are chosen by these
+    measure: list[LabelledAnswer]  # of texts that the model has not seen, in languages and of models that it has
+    left_out: list[LabelledAnswer]  # of languages or models that were left out whole
+    counts: Counter[str] = field(default_factory=Counter)  # documents that are in no part, by reason
+    texts: Mapping[str, int] = field(default_factory=dict)  # of each part; one in several languages counts once
+    translated: int = 0  # documents of `left_out` whose text is in another part, in another language
 
 
 def split(
@@ -165,11 +155,7 @@ def synthetic(documents: Sequence[LabelledAnswer], number: int, seed: int = 0) -
     what is hallucinated in them (`CLEANED`).
 
     A third of nearly every annotated answer is hallucinated. From them alone a model learns to flag a third of anything.
-
-    Args:
-        documents: to make them of; those that the model learns from, and no others.
-        number: of documents; fewer where the data has no more.
-        seed: of the choice.
+    They are made of documents that the model learns from; there are fewer than `number` where the data has no more.
     """
     pages: dict[str, dict[tuple[int, str], None]] = {}  # language to (article, reference), each once
     number_of: dict[int, int] = {}

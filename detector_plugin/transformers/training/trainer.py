@@ -24,17 +24,7 @@ from detector_plugin.transformers.training.examples import IGNORED
 from detector_plugin.transformers.training.measuring import f1_at
 from detector_plugin.transformers.training.recipe import Recipe, close_to
 
-__all__ = [
-    "TrainingFailed",
-    "arguments_of",
-    "balanced",
-    "flagged_probability",
-    "last_checkpoint",
-    "precision_of",
-    "token_f1",
-    "token_loss",
-    "trainer_class",
-]
+__all__ = ["TrainingFailed", "arguments_of", "last_checkpoint", "precision_of", "token_loss", "trainer_class"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -68,8 +58,8 @@ def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, choose
         precision: of :func:`precision_of`.
         folder: of the checkpoints.
         seed: of weights, dropout and the order of examples.
-        chooses: whether there are documents to choose the checkpoint by: by F1 with `by_f1`, else by the loss.
-        by_f1: see `chooses`.
+        chooses: whether there are documents to choose the checkpoint by.
+        by_f1: choose by F1, else by the loss.
 
     Raises:
         UsageError: an argument that is not known, or whose value does not fit.
