@@ -20,8 +20,7 @@ from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.leaderboard.numbers import numbers_of, passages_of
-from lm_eval_tasks.results.report.broken import EQUAL, one_sided
-from lm_eval_tasks.results.report.doubts import unread
+from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unread
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 __all__ = ["Entry", "Measured", "TaskEntry", "entry_of"]
@@ -77,7 +76,7 @@ class TaskEntry:
         figures: all of them, filter to name to figure; `units` are theirs, by name.
         doubts: why they are not comparable with the published ones.
         unranked: why it cannot be ranked; empty where it can.
-        alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.broken.one_sided`), and
+        alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.doubts.one_sided`), and
             is not ranked for that; empty where it does not.
         unread: what else is wrong with its answers, such as many that are Invalid.
         passages: of annotated answers, the passage of each of the `numbers` of its figures.

@@ -40,7 +40,7 @@ def write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
     missing = [e for e in entries if not beside(e, place).is_file() and not report_of(e, site).is_file()]
     if not missing:
         return
-    from lm_eval_tasks.results.report.writing import write_report
+    from lm_eval_tasks.results.report import write_report
 
     for entry in tqdm(missing, desc="Writing reports", unit=" runs", disable=None):
         folder = place / entry.folder
