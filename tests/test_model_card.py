@@ -65,9 +65,9 @@ def test_the_sample_s_card_is_valid_and_says_that_it_is_no_published_data(two_mo
 
 
 def test_every_entry_of_a_card() -> None:
-    name, (found,) = parsed(model_card(public("de"), "org/renamed"))
+    name, (found,) = parsed(model_card(public("de")))
 
-    assert name == "org/renamed"
+    assert name == "org/model"
     assert found == EvalResult(
         task_type="text-generation",
         task_name="nomiracl_de",

@@ -26,7 +26,7 @@ from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.report import answers as report_answers
-from lm_eval_tasks.results.report.writing import write_report
+from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, read_answers
 from lm_eval_tasks.runs.results_file import read_results, record_of, said_of

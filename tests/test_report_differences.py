@@ -12,10 +12,9 @@ from lxml import html
 
 from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.report.differences import Differences, differences
+from lm_eval_tasks.results.report.differences import Differences, differences, published_tables
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.numbers import points
-from lm_eval_tasks.results.report.published import published_tables
 from lm_eval_tasks.runs import read_runs
 from tests.golden import golden
 from tests.logged_runs import generate
@@ -83,7 +82,7 @@ def test_models_that_were_asked_something_else_are_not_compared(two_models: Path
     runs = read_runs([tmp_path / "runs"])
     compared = differences(runs, headlines(runs))
     assert compared is not None
-    assert compared.metrics == ()
+    assert compared.metrics == []
     assert compared.notes[0].startswith("The models are not compared: ")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--documents", "1"]) == 0
     section = html.parse(tmp_path / "r.html").getroot().get_element_by_id("differences")
@@ -96,9 +95,9 @@ def test_published_figures_stand_beside(two_models: Path, tmp_path: Path) -> Non
 
     german = tables["nomiracl_de", "hallucination_rate"]
     assert (german.found.filter, len(german.rows)) == ("strict", 11)
-    assert german.own == ((LEXICAL, "0.0 %", "0.0 to 49.0 %"),)
+    assert german.own == [(LEXICAL, "0.0 %", "0.0 to 49.0 %")]
     assert "bundled miniature" in german.why_none
-    assert all(against == () for _, _, against in german.rows)
+    assert all(against == [] for _, _, against in german.rows)
     assert main(["report", str(two_models / "baseline-lexical"), "-o", str(tmp_path / "r.html"), "--paper"]) == 0
     section = html.parse(tmp_path / "r.html").getroot().get_element_by_id("published")
     assert "No difference is computed: " in section.text_content()

@@ -66,7 +66,7 @@ def test_which_documents_are_shown(kinds: tuple[str, ...], number: int | None, e
     assert chosen(candidates(*kinds), number) == expected
 
 
-def test_the_sample_does_not_depend_on_the_order_of_the_file() -> None:
+def test_the_sample_does_not_depend_on_the_order_of_thefile_of_page() -> None:
     asked = candidates(*["", "wrong", "abstained wrong", "invalid", "disagree"] * 8)
     backwards = asked[::-1]
     assert [asked[at] for at in chosen(asked, 11)] == [backwards[at] for at in chosen(backwards, 11)]

@@ -16,11 +16,11 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.report.page import _file, cleaned, direction, language_tag
+from lm_eval_tasks.results.report import BYTES, write_report
+from lm_eval_tasks.results.report.page import cleaned, direction, file_of_page, language_tag
 from lm_eval_tasks.results.report.plots import DARK, LIGHT
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
 from lm_eval_tasks.results.report.provenance import made, numbers
-from lm_eval_tasks.results.report.writing import BYTES, write_report
 from lm_eval_tasks.runs import labels, read_runs
 from tests.golden import golden
 from tests.report_runs import ADDRESSES, HOSTILE
@@ -158,7 +158,7 @@ def test_nothing_is_loaded_and_only_our_script_and_style_are_there(name: str, re
     assert "unsafe" not in policy
     for tag, file in (("style", "report.css"), ("script", "report.js")):
         (element,) = root.iter(tag)
-        assert element.text == _file(file)
+        assert element.text == file_of_page(file)
         digest = base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
     unwanted = "iframe object embed audio video base form template foreignObject image applet frame portal".split()
@@ -275,7 +275,7 @@ def test_plots_are_images_for_light_and_dark_with_their_names(page: Path) -> Non
 
 
 def test_models_have_the_colours_of_the_plots() -> None:
-    assert tuple(re.findall(r"--m\d: (#\w+);", _file("report.css"))) == COLOURS
+    assert tuple(re.findall(r"--m\d: (#\w+);", file_of_page("report.css"))) == COLOURS
 
 
 def test_without_matplotlib_the_page_says_how_to_get_plots(

@@ -14,8 +14,7 @@ from lm_eval.models.dummy import DummyLM
 from custom_metrics.broken_run import Prompting
 from lm_eval_tasks.harness.run_warnings import not_copies, unread
 from lm_eval_tasks.nomiracl.dataset import load
-from lm_eval_tasks.results.report.answers import read_task
-from lm_eval_tasks.results.report.broken import signs_of_run
+from lm_eval_tasks.results.report.answers import read_task, signs_of_run
 from lm_eval_tasks.runs import read_runs
 from tests.logged_runs import generate
 

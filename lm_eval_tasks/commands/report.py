@@ -55,9 +55,12 @@ def _number(text: str) -> int | None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.data.atomic import check_place, check_writable
-    from lm_eval_tasks.results.report import writing
-    from lm_eval_tasks.runs import read_runs
+    from lm_eval_tasks.results.report import write_plots, write_report
+    from lm_eval_tasks.results.report.markdown import markdown_of
+    from lm_eval_tasks.results.report.model_card import model_card
+    from lm_eval_tasks.runs import labels, read_runs
 
     printed = arguments.model_card or arguments.format == "markdown"
     path = arguments.output or Path("report.html")
@@ -68,16 +71,16 @@ def run(arguments: argparse.Namespace) -> int:
             check_writable(folder)
     runs = read_runs(arguments.runs)
     if arguments.png or arguments.svg:
-        for plot in writing.write_plots(runs, arguments.svg, arguments.png):
-            say(plot)
+        say(*write_plots(runs, arguments.svg, arguments.png))
     if printed:
-        text = writing.model_card_of(runs) if arguments.model_card else writing.markdown_of(runs)
-        put(text, arguments.output)
+        if arguments.model_card and len(runs) != 1:
+            raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
+        put(model_card(runs[0]) if arguments.model_card else markdown_of(runs), arguments.output)
         if arguments.output is None:
             return 0
     elif arguments.documents == _AS_FITS:
-        writing.write_report(runs, path, paper=arguments.paper)
+        write_report(runs, path, paper=arguments.paper)
     else:
-        writing.write_report(runs, path, arguments.documents, None, arguments.paper)
+        write_report(runs, path, arguments.documents, None, arguments.paper)
     say(path)
     return 0

@@ -133,7 +133,7 @@ def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
     ]
     if not missing:
         return
-    from lm_eval_tasks.results.report.writing import write_report
+    from lm_eval_tasks.results.report import write_report
 
     for entry in tqdm(missing, desc="Writing reports", unit=" runs", disable=None):
         folder = place / entry.folder

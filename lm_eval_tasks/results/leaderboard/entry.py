@@ -21,8 +21,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.compare.joining import JoinedTask
 from lm_eval_tasks.results.compare.measuring import NotMeasured, measure
-from lm_eval_tasks.results.report.broken import EQUAL, one_sided
-from lm_eval_tasks.results.report.doubts import unread
+from lm_eval_tasks.results.report.doubts import EQUAL, one_sided, unread
 from lm_eval_tasks.runs import Run, TaskRun
 
 __all__ = ["Entry", "HeadlineFigure", "TaskEntry", "entry_of"]
@@ -63,7 +62,7 @@ class TaskEntry:
         figures: all of them, filter to name to figure; `units` are theirs, by name.
         doubts: why they are not comparable with the published ones.
         unranked: why it cannot be ranked; empty where it can.
-        alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.broken.one_sided`), and
+        alike: how it answers every question alike (:func:`~lm_eval_tasks.results.report.doubts.one_sided`), and
             is not ranked for that; empty where it does not.
         unread: what else is wrong with its answers, such as many that are Invalid.
     """

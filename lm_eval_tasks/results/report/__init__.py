@@ -5,6 +5,81 @@
 
 from __future__ import annotations
 
-from lm_eval_tasks.results.report.writing import write_report
+from collections.abc import Sequence
+from pathlib import Path
 
-__all__ = ["write_report"]
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.results.report.answers import read_once
+from lm_eval_tasks.results.report.documents import read_documents
+from lm_eval_tasks.results.report.page import page_of, render
+from lm_eval_tasks.results.report.plots import plots_of, save
+from lm_eval_tasks.runs import Run, labels
+
+__all__ = ["BYTES", "PER_TASK", "write_plots", "write_report"]
+
+PER_TASK = 8
+"""Documents of each task where nobody says how many."""
+
+BYTES = 4_800_000
+"""Of a page where nobody says how many documents: larger pages show fewer of each task."""
+
+
+def write_report(
+    runs: Sequence[Run],
+    path: Path,
+    documents: int | None = PER_TASK,
+    at_most: int | None = BYTES,
+    paper: bool = False,
+) -> Path:
+    """Write the page of some runs.
+
+    Args:
+        runs: of one or more models.
+        path: of the page.
+        documents: how many documents to show of each task; ``None`` for all.
+        at_most: bytes of the page. A larger one shows fewer documents of each task, one at the least. ``None``: any size.
+        paper: whether figures of the papers stand beside those of the runs.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ValueError: there are no runs.
+        CorruptSource: a samples file is damaged in the middle.
+        OSError: the page cannot be written.
+    """
+    if not runs:
+        raise ValueError("a report needs a run")
+    by_label = dict(zip(labels(runs), runs, strict=True))
+    read = read_once(runs)
+    page = page_of(by_label, paper, read)
+    asked = read_documents(by_label, read)
+
+    def rendered(number: int | None) -> bytes:
+        """The page with so many documents of each task."""
+        shown = {"documents": [each.shown(number) for each in asked], "per_task": number}
+        return render(page | shown).encode("utf-8", "replace")
+
+    html = rendered(documents)
+    if at_most is not None and documents is not None and len(html) > at_most:
+        empty = len(rendered(0))
+        number = documents
+        while number > 1 and len(html) > max(at_most, empty):
+            number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
+            html = rendered(number)
+    with whole_file(path) as partial:
+        partial.write_bytes(html)
+    return path
+
+
+def write_plots(runs: Sequence[Run], svg: Path | None = None, png: Path | None = None) -> list[Path]:
+    """Write the plots of some runs as files, see :func:`~lm_eval_tasks.results.report.plots.plot.save`.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    try:
+        return save(plots_of(runs), svg, png)
+    except ModuleNotFoundError as error:
+        raise UsageError(str(error)) from error

@@ -1,20 +1,32 @@
-"""The answers of a report's runs, each read once for all that the page says of them."""
+"""The answers of a report's runs, each read once for all that the page says of them; and signs in them that a run is broken
+(:mod:`custom_metrics.broken_run`)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
-from lm_eval_tasks.results.report.broken import derive_signs
+from custom_metrics.broken_run import Labels, Sign, count, faults, kind_of
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from lm_eval_tasks.harness.run_warnings import answered
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 
-__all__ = ["Read", "read_once", "read_task"]
+__all__ = ["READINGS", "Read", "Signs", "read_once", "read_task", "signs_of_run"]
+
+READINGS = ("strict", "robust")
+"""The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
 
 Read = Callable[[TaskRun], Answers]
+
+_IN_OWN_WORDS = ("detected_rate", "rougeL")  # metrics of tasks whose answers are a model's own words
+_MUCH = 1 << 28  # bytes of samples, which take longer to read than two processes to start
+_KIND, _LABEL = "sign", "label"
+_LABELS = (ANSWER, NO_ANSWER, INVALID)
+_PLACES = {label: float(place) for place, label in enumerate(_LABELS)}
 
 
 def read_task(task: TaskRun) -> Answers:
@@ -23,18 +35,8 @@ def read_task(task: TaskRun) -> Answers:
     Raises:
         MissingSource, CorruptSource: as of :meth:`lm_eval_tasks.runs.TaskRun.answers`.
     """
-    parts = [part for part in (derive_signs(task), derive_documents(task)) if part is not None]
-
-    def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for part in parts:
-            found.update(part(answer, name, first))
-        return found
-
-    return task.answers(derive)
-
-
-_MUCH = 1 << 28  # bytes of samples, which take longer to read than two processes to start
+    of_documents, of_signs = derive_documents(task), _derive_signs(task)
+    return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
 
 
 def read_once(runs: Iterable[Run]) -> Read:
@@ -56,3 +58,76 @@ def read_once(runs: Iterable[Run]) -> Read:
         return kept[id(task)][1]
 
     return read
+
+
+class Signs(NamedTuple):
+    """What is wrong with the answers of a task.
+
+    Attributes:
+        faults: of a run that looks broken; empty where it does not.
+        equal: how many answers there are, where all are equal; else 0.
+    """
+
+    faults: str = ""
+    equal: int = 0
+
+
+def signs_of_run(task: TaskRun, read: Read) -> Signs:
+    """What is wrong with the answers of a task; nothing where none were logged, or signs are known of none such.
+
+    Args:
+        task: of a run.
+        read: the answers of a task, as of :func:`read_task`.
+
+    Raises:
+        CorruptSource: the samples file is damaged in the middle.
+    """
+    if task.samples is None or not (_is_labelled(task) or _is_generated(task)):
+        return Signs()
+    signs = count(_signs(read(task), _is_labelled(task)))
+    return Signs(faults(signs, task.settings.prompting), signs.total if signs.are_equal else 0)
+
+
+def _is_labelled(task: TaskRun) -> bool:
+    return {*READINGS} <= {*task.filters}
+
+
+def _is_generated(task: TaskRun) -> bool:
+    return any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
+
+
+def _derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
+    """What :func:`signs_of_run` counts, of each answer as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
+    labelled = _is_labelled(task)
+    if not labelled and not _is_generated(task):
+        return lambda *row: {}
+    read_already = Labels(*READINGS) if labelled else None
+
+    def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if first:
+            found[_KIND] = kind_of(answered(answer.doc, answer.response)._replace(labels=read_already))
+        if labelled and name in READINGS:
+            label = str(answer.readings[name].answer)
+            found[_LABEL] = _PLACES.get(label, label)  # a number takes eight bytes
+        return found
+
+    return derive
+
+
+def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
+    columns = [each.derived[_KIND].values() for each in answers.readings.values() if _KIND in each.derived]
+    kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
+    texts = answers.responses.tolist()
+    if not labelled:
+        yield from map(Sign, kinds, texts)
+        return
+    if not {*READINGS} <= answers.readings.keys():
+        return
+    read = [answers.readings[name] for name in READINGS]
+    both = (read[0].present & read[1].present).tolist()  # of a file that was cut, the last may lack one
+    strict, robust = (each.derived[_LABEL].values() for each in read)
+    for kind, text, has, *labels in zip(kinds, texts, both, strict, robust, strict=True):
+        if has:
+            named = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
+            yield Sign(kind, text, Labels(*named))

@@ -1,24 +1,26 @@
-"""The differences between models as a page shows them: rows with bounds and p, and a verdict for each headline."""
+"""What a page says of differences: between its models, with a verdict for each headline, and to published figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
+from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.published.beside import Against, BesidePaper, beside_paper
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
 from lm_eval_tasks.results.report.families import language_name, title_of
 from lm_eval_tasks.results.report.headlines import Headline
-from lm_eval_tasks.results.report.numbers import NO_BREAK, points, shown, unbroken
+from lm_eval_tasks.results.report.numbers import NO_BREAK, bounds, few, not_measurable, points, shown, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
-__all__ = ["Differences", "MetricDifferences", "Row", "Verdict", "differences"]
+__all__ = ["Differences", "MetricDifferences", "PublishedTable", "Row", "Verdict", "differences", "published_tables"]
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
 _FLAGGED = "detected_rate"
@@ -27,8 +29,7 @@ _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """Two models on one metric of a task or group, as text.
 
     Attributes:
@@ -57,19 +58,17 @@ class Row:
     counted: str
 
 
-@dataclass(frozen=True)
-class MetricDifferences:
+class MetricDifferences(NamedTuple):
     """A metric of a benchmark: its rows of groups and single tasks (`main`), and those of each language."""
 
     benchmark: str
     measured: Metric
     filter: str
-    main: tuple[Row, ...]
-    languages: tuple[Row, ...]
+    main: list[Row]
+    languages: list[Row]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the difference of two models on a headline comes to.
 
     Attributes:
@@ -84,8 +83,7 @@ class Verdict:
     relation: str = ""
 
 
-@dataclass(frozen=True)
-class Differences:
+class Differences(NamedTuple):
     """The differences between the models of a report.
 
     Attributes:
@@ -94,8 +92,8 @@ class Differences:
         notes: of the comparison, and why there is none.
     """
 
-    metrics: tuple[MetricDifferences, ...]
-    verdicts: Mapping[tuple[str, str], tuple[Verdict, ...]]
+    metrics: list[MetricDifferences]
+    verdicts: Mapping[tuple[str, str], list[Verdict]]
     notes: tuple[str, ...]
 
 
@@ -117,12 +115,16 @@ def differences(
     try:
         comparison = compare_runs(runs, refuse=False, read=read)
     except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
-        return Differences((), {}, (f"The models are not compared: {error}",))
+        return Differences([], {}, (f"The models are not compared: {error}",))
     refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
     titles = {task.benchmark: title_of(task) for run in runs for task in run.tasks.values()}
-    metrics = tuple(_metrics(comparison, titles))
+    metrics = [*_metrics(comparison, titles)]
     nothing = () if metrics else ("The models are not compared: they were asked nothing that is the same.",)
-    return Differences(metrics, _verdicts(comparison, headlines), (*nothing, *refused, *comparison.notes))
+    of_models: dict[tuple[str, str], list[Headline]] = {}
+    for headline in headlines:
+        of_models.setdefault((headline.family, headline.metric), []).append(headline)
+    verdicts = {key: _verdicts(comparison, *key, listed) for key, listed in of_models.items()}
+    return Differences(metrics, verdicts, (*nothing, *refused, *comparison.notes))
 
 
 def _metrics(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[MetricDifferences]:
@@ -133,20 +135,20 @@ def _metrics(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[Metr
     for (benchmark, _, filter_name), listed in of_metrics.items():
         width = max((abs(x) for each in listed for x in (each.low, each.high) if math.isfinite(x)), default=0.0)
         of_language = {each.task for each in listed if each.language and not each.group}
-        if len(of_language) == 1:
-            of_language = set()
-        rows = [(each.task in of_language, _row(each, comparison.models, width)) for each in listed]
-        yield MetricDifferences(
-            titles[benchmark],
-            listed[0].measured,
-            filter_name,
-            tuple(row for is_language, row in rows if not is_language),
-            tuple(row for is_language, row in rows if is_language),
-        )
+        found = MetricDifferences(titles[benchmark], listed[0].measured, filter_name, [], [])
+        for each in listed:
+            rows = found.languages if each.task in of_language and len(of_language) > 1 else found.main
+            rows.append(_row(each, comparison.models, width))
+        yield found
 
 
 def _row(found: Difference, models: Sequence[str], width: float) -> Row:
-    unit = found.measured.unit
+    """A row; `width` is the end of the scale that it is drawn on."""
+    unit, parts = found.measured.unit, (found.low, found.difference, found.high)
+    drawn = None
+    if width and all(map(math.isfinite, parts)):
+        low, value, high = (round(50 + 50 * max(-1.0, min(1.0, part / width)), 2) for part in parts)
+        drawn = low, value if found.is_measurable else None, high
     return Row(
         task=f"{found.task}, mean over {found.tasks} tasks" if found.group else found.task,
         first=models[found.first],
@@ -154,11 +156,11 @@ def _row(found: Difference, models: Sequence[str], width: float) -> Row:
         first_value=shown(found.first_value, unit) if found.first_measurable else NOT_MEASURABLE,
         second_value=shown(found.second_value, unit) if found.second_measurable else NOT_MEASURABLE,
         difference=_size(found),
-        bounds=_bounds(found, unit),
+        bounds=_bounds(found.low, found.high, unit),
         p=p_value(found.p_adjusted),
         sort=found.difference if math.isfinite(found.difference) else 0.0,
         p_sort=found.p_adjusted if math.isfinite(found.p_adjusted) else 2.0,  # behind all others
-        drawn=_drawn(found, width),
+        drawn=drawn,
         significant=found.significant,
         better=models[found.better] if found.better is not None else "",
         counted=f"{found.n} {found.unit}",
@@ -169,34 +171,18 @@ def _size(found: Difference) -> str:
     return points(found.difference, found.measured.unit) if found.is_measurable else NOT_MEASURABLE
 
 
-def _bounds(found: Difference, unit: Unit) -> str:
-    if math.isnan(found.low) or math.isnan(found.high):
+def _bounds(low: float, high: float, unit: Unit) -> str:
+    """The bounds of a difference; empty where there are none."""
+    if math.isnan(low) or math.isnan(high):
         return ""
-    return f"{points(found.low, unit).removesuffix(' points')} to {points(found.high, unit)}"
-
-
-def _drawn(found: Difference, width: float) -> tuple[float, float | None, float] | None:
-    parts = (found.low, found.difference, found.high)
-    if not width or not all(map(math.isfinite, parts)):
-        return None
-    low, value, high = (round(50 + 50 * max(-1.0, min(1.0, part / width)), 2) for part in parts)
-    return low, value if found.is_measurable else None, high
+    return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
 
 
 # ------------------------------------------------------------------------------------------------------------ verdicts
 
 
-def _verdicts(comparison: Comparison, headlines: Sequence[Headline]) -> dict[tuple[str, str], tuple[Verdict, ...]]:
-    of_models: dict[tuple[str, str], list[Headline]] = {}
-    for headline in headlines:
-        of_models.setdefault((headline.family, headline.metric), []).append(headline)
-    return {
-        (family, metric): tuple(_of_headline(comparison, family, metric, listed))
-        for (family, metric), listed in of_models.items()
-    }
-
-
-def _of_headline(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
+def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
+    """The verdicts of a family's metric, of which the models' headlines are."""
     languages = headlines[-1].languages
     rows, parts = _rows_of(comparison, family, metric, languages)
     if rows and metric in CORRECTED and all(math.isnan(row.p) for row in rows):
@@ -225,6 +211,28 @@ def _rows_of(
     return list(comparison.of(metric, family)) or (parts if alone else []), parts
 
 
+def _verdict(row: Difference, comparison: Comparison) -> Verdict:
+    unit = row.measured.unit
+    first, second = comparison.models[row.first], comparison.models[row.second]
+    if row.n == 0 or math.isnan(row.p):
+        return Verdict(f"Of {_named(first)} and {_named(second)} nothing can be said.")
+    p = p_value(row.p_adjusted)
+    sure = (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
+    between = _bounds(row.low, row.high, unit)
+    if row.better is None:
+        found = "They differ" if row.significant else "No difference is shown"
+        sure = f"95 % bounds {between}; {sure}" if between else sure
+        return Verdict(f"{found}: {_named(first)} less {_named(second)} is {_size(row)} ({sure}).")
+    size, low, high = (
+        points(number, unit).removeprefix("+")
+        for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))
+    )
+    if between:
+        sure = f"95 % bounds {low} to {high}; {sure}".replace(" points", "")
+    better, other = (first, second) if row.better == row.first else (second, first)
+    return Verdict(f"by {size} ({sure}).{_cost_of(row, comparison)}", better, other, row.measured.verdict)
+
+
 def _cost_of(row: Difference, comparison: Comparison) -> str:
     """What the better of two models is worse at, in a sentence that follows the verdict; empty where nothing is shown."""
     pair = (row.first, row.second, row.filter)
@@ -238,27 +246,6 @@ def _cost_of(row: Difference, comparison: Comparison) -> str:
     return unbroken(f" {row.measured.cost}: {more}, not {less}.")
 
 
-def _verdict(row: Difference, comparison: Comparison) -> Verdict:
-    unit = row.measured.unit
-    first, second = comparison.models[row.first], comparison.models[row.second]
-    if row.n == 0 or math.isnan(row.p):
-        return Verdict(f"Of {_named(first)} and {_named(second)} nothing can be said.")
-    p = _p_of(row)
-    if row.better is None:
-        bounds = _bounds(row, unit)
-        found = "They differ" if row.significant else "No difference is shown"
-        sure = f"95 % bounds {bounds}; {p}" if bounds else p
-        return Verdict(f"{found}: {_named(first)} less {_named(second)} is {_size(row)} ({sure}).")
-    better, other = (first, second) if row.better == row.first else (second, first)
-    size = points(abs(row.difference), unit).removeprefix("+")
-    bounds = " to ".join(
-        points(bound, unit).removeprefix("+").removesuffix(" points")
-        for bound in sorted(abs(bound) for bound in (row.low, row.high) if not math.isnan(bound))
-    )
-    sure = f"95 % bounds {bounds}; {p}" if _bounds(row, unit) else p
-    return Verdict(f"by {size} ({sure}).{_cost_of(row, comparison)}", better, other, row.measured.verdict)
-
-
 def _of_languages(rows: Sequence[Difference], comparison: Comparison) -> Iterator[Verdict]:
     """A verdict for each pair of models on tasks that no group holds: in how many languages which is better."""
 
@@ -267,37 +254,65 @@ def _of_languages(rows: Sequence[Difference], comparison: Comparison) -> Iterato
 
     for models, group in groupby(sorted(rows, key=pair), key=pair):
         listed = list(group)
-        won = {model: [row for row in listed if row.better == model] for model in models}
+        won = {model: [language_name(row.language) for row in listed if row.better == model] for model in models}
         ahead, behind = sorted(models, key=lambda model: -len(won[model]))
-        yield _of_pair(listed, comparison.models[ahead], won[ahead], comparison.models[behind], won[behind])
-
-
-def _of_pair(
-    rows: Sequence[Difference], ahead: str, won: Sequence[Difference], behind: str, lost: Sequence[Difference]
-) -> Verdict:
-    """In how many of some languages which of two models is better."""
-    rest = len(rows) - len(won) - len(lost)
-    if not won:
-        names = f"{_named(ahead)} and {_named(behind)}"
-        return Verdict(f"Between {names}, no difference is shown in any of {len(rows)} languages.")
-    parts = [f"in {len(won)} of {len(rows)} languages ({_languages(won)})"]
-    if lost:
-        parts.append(f"it is the other way round in {len(lost)} ({_languages(lost)})")
-    if rest:
-        parts.append(f"no difference is shown in {rest}")
-    return Verdict("; ".join(parts) + ".", ahead, behind, rows[0].measured.verdict)
-
-
-def _languages(rows: Sequence[Difference]) -> str:
-    named = ", ".join(language_name(row.language) for row in rows[:_NAMED])
-    return f"{named} and {len(rows) - _NAMED} more" if len(rows) > _NAMED else named
+        better, other = comparison.models[ahead], comparison.models[behind]
+        if not won[ahead]:
+            names = f"{_named(better)} and {_named(other)}"
+            yield Verdict(f"Between {names}, no difference is shown in any of {len(listed)} languages.")
+            continue
+        parts = [f"in {len(won[ahead])} of {len(listed)} languages ({few(won[ahead], _NAMED)})"]
+        if lost := won[behind]:
+            parts.append(f"it is the other way round in {len(lost)} ({few(lost, _NAMED)})")
+        if rest := len(listed) - len(won[ahead]) - len(lost):
+            parts.append(f"no difference is shown in {rest}")
+        yield Verdict("; ".join(parts) + ".", better, other, listed[0].measured.verdict)
 
 
 def _named(label: str) -> str:
     return label.rpartition("/")[2] or label
 
 
-def _p_of(row: Difference) -> str:
-    """``p < 0.001`` on one line."""
-    p = p_value(row.p_adjusted)
-    return (f"p < {p[1:]}" if p.startswith("<") else f"p = {p}").replace(" ", NO_BREAK)
+# --------------------------------------------------------------------------------------------------- published figures
+
+
+class PublishedTable(NamedTuple):
+    """The published figures of a task and metric, with every run's beside them.
+
+    Attributes:
+        found: all that is known of them.
+        own: label of a run, its value, and its bounds.
+        rows: published model, its value, and for each run label and the difference, or why none is computed.
+        why_none: why no difference is computed, where that is the same for every row and run; `rows` hold none then.
+    """
+
+    found: BesidePaper
+    own: list[tuple[str, str, str]]
+    rows: list[tuple[str, str, list[tuple[str, str]]]]
+    why_none: str
+
+
+def published_tables(runs: Sequence[Run]) -> Iterator[PublishedTable]:
+    """The published figures of everything in some runs, in the order of the tasks."""
+    for found in beside_paper(runs):
+        unit = found.measured.unit
+        own = []
+        for run, figure in found.own.items():
+            unknown = not_measurable(figure, unit)  # says the bounds
+            own.append((run, unknown or shown(figure.value, unit), "" if unknown else bounds(figure, unit)))
+        reasons = {each.why_none for _, against in found.rows for each in against}
+        alike = next(iter(reasons)) if len(reasons) == 1 else ()
+        rows = [
+            (row.model, shown(row.value, unit), [] if alike else [(each.run, _less(each, unit)) for each in against])
+            for row, against in found.rows
+        ]
+        yield PublishedTable(found, own, rows, "; ".join(alike))
+
+
+def _less(against: Against, unit: Unit) -> str:
+    """A run's figure less a published one with its bounds, or why there is none."""
+    if against.why_none:
+        return "no difference: " + "; ".join(against.why_none)
+    between = _bounds(against.low, against.high, unit)
+    text = points(against.difference, unit) + (f" [{between}]" if between else "")
+    return f"{text} ({'; '.join(against.said)})" if against.said else text

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from custom_metrics.broken_run import MOST_INVALID
+from custom_metrics.broken_run import FEWEST_EQUAL, MOST_INVALID
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
@@ -19,19 +18,31 @@ from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
-from lm_eval_tasks.results.report.broken import EQUAL, READINGS, Signs, one_sided
+from lm_eval_tasks.results.report.answers import READINGS, Signs
 from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import shown
 from lm_eval_tasks.runs import TaskRun
 
-__all__ = ["CORRECTED", "Doubt", "doubts_of", "unread"]
+__all__ = ["CORRECTED", "EQUAL", "Doubt", "doubts_of", "one_sided", "unread"]
 
 CORRECTED = ("estimated_rate", "rogan_gladen_rate")
 """Rates that a calibration corrects."""
 
+EQUAL = "all its answers are equal"
+
+_DECLINES, _CLAIMS = "it declines every question", "it claims to see an answer to every question"
+_ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
+    (_DECLINES, {"hallucination_rate": 0.0, "error_rate": 1.0}),
+    (_CLAIMS, {"hallucination_rate": 1.0, "error_rate": 0.0}),
+    (_DECLINES, {"unanswerable_accuracy": 1.0, "answerable_abstention_rate": 1.0}),
+    (_DECLINES, {"abstention_rate": 1.0}),
+)
+"""What is said of a run that gives every question the same verdict, and the figures by which that is known."""
+
 _APART = 0.05  # between two readings of the same answers
 _NAMED = 3  # languages that a doubt names
 _SHORT = 40  # characters of what is said of each language
+_WORDS = 10**9  # of a calibration, whose rates alone are known
 
 _UNREAD = {
     "invalid_rate": ("many answers are Invalid, and in no denominator", MOST_INVALID),
@@ -43,8 +54,7 @@ _NOT_DEFINED = "no document is in its denominator, or nothing corrects it"
 _ABSTAINS = "it declines many questions, and of what it does not say nothing can be made up"
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(NamedTuple):
     """A reason to trust a number less.
 
     Attributes:
@@ -57,9 +67,7 @@ class Doubt:
     text: str
 
 
-def doubts_of(
-    family: Family, metric: Metric, filter_name: str, mean: Figure, broken: Mapping[str, Signs]
-) -> tuple[Doubt, ...]:
+def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str, Signs]) -> tuple[Doubt, ...]:
     """The doubts about a metric of a family of tasks.
 
     Args:
@@ -68,7 +76,7 @@ def doubts_of(
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        for kind, summary, detail in (*_of_task(task, metric, filter_name), *_of_signs(broken[language])):
+        for kind, summary, detail in (*_of_task(task, metric, family.filter), *_of_signs(broken[language])):
             found.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
@@ -78,27 +86,21 @@ def doubts_of(
 
 def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     """One text for the languages in which a doubt holds."""
-    everywhere, distinct = len(details) == len(family.tasks), {*details.values()}
-    detail = next((detail for detail in details.values() if detail), "")
+    number, total, distinct = len(details), len(family.tasks), {*details.values()}
+    language, detail = next(((where, each) for where, each in details.items() if each), ("", ""))
     short = all(len(each) <= _SHORT for each in distinct)
-    if len(family.tasks) == 1 or (len(distinct) == 1 and everywhere and not (short and detail)):
+    if total == 1 or (len(distinct) == 1 and number == total and not (short and detail)):
         # of one task; or a sentence, which holds for other families in the same words
         return f"{summary} ({detail})" if detail else summary
-    where, languages = f"in {_where(len(details), family)}", _listed(", ", [*details])
+    everywhere = "both languages" if total == 2 else f"all {total} languages"
+    where = f"in {everywhere if number == total else f'{number} of {total} languages'}"
+    languages = _listed(", ", [*details])
     if len(distinct) == 1:
         parts = [detail] if detail else []
-        return f"{summary} ({', '.join([*parts, where if everywhere else f'{where}: {languages}'])})"
+        return f"{summary} ({', '.join([*parts, where if number == total else f'{where}: {languages}'])})"
     if not short:
-        language = next(language for language, each in details.items() if each)
         return f"{summary} ({where}: {languages}; in {language}: {detail})"
     return f"{summary} ({where}: {_listed('; ', [f'{language} {each}' for language, each in details.items()])})"
-
-
-def _where(number: int, family: Family) -> str:
-    total = len(family.tasks)
-    if number < total:
-        return f"{number} of {total} languages"
-    return "both languages" if total == 2 else f"all {total} languages"
 
 
 def _listed(between: str, parts: list[str]) -> str:
@@ -115,6 +117,17 @@ def _of_signs(signs: Signs) -> Found:
         yield "alike", EQUAL, f"{signs.equal}"
     if signs.faults:
         yield "broken", "the run looks broken", signs.faults
+
+
+def one_sided(task: TaskRun, filter_name: str) -> tuple[str, int]:
+    """What is said of a run that gives every question the same verdict, and over how many questions; empty where it does
+    not. Such a run is best by one of two rates, whatever it was asked."""
+    for said, ends in _ONE_SIDED:
+        figures = [task.figure(metric, filter_name) for metric in ends]
+        number = sum(figure.n for figure in figures)
+        if number >= FEWEST_EQUAL and [figure.value for figure in figures] == [*ends.values()]:
+            return said, number
+    return "", 0
 
 
 def _of_task(task: TaskRun, metric: Metric, filter_name: str) -> Found:
@@ -180,17 +193,13 @@ def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure)
         yield "clipped", "the estimated rate is above 100 %, as Equation 1 has no upper bound", ""
     prevalence = _share(known, "prevalence")
     if not math.isnan(detected + by_mistake + found + prevalence):
-        for reason in doubts_of_correction(detected, _counts(prevalence, found, by_mistake)):
+        wrong = round(_WORDS * prevalence)
+        tp, fp = round(wrong * found), round((_WORDS - wrong) * by_mistake)
+        counts = WordCounts(tp, fp, wrong - tp, _WORDS - wrong - fp)  # which have these rates
+        for reason in doubts_of_correction(detected, counts):
             yield "unlike", "the correction is far from where it was measured", reason
 
 
 def _share(known: Mapping[str, Any], key: str) -> float:
     value = known.get(key)
     return float(value) if isinstance(value, (int, float)) else math.nan
-
-
-def _counts(prevalence: float, recall: float, false_positive_rate: float, words: int = 10**9) -> WordCounts:
-    """Counts that have these rates."""
-    hallucinated = round(words * prevalence)
-    tp, fp = round(hallucinated * recall), round((words - hallucinated) * false_positive_rate)
-    return WordCounts(tp, fp, hallucinated - tp, words - hallucinated - fp)

@@ -48,11 +48,6 @@ class Family:
         return self.any.headline_filter
 
     @property
-    def has_results(self) -> bool:
-        """Whether there are numbers: samples without their results file have none."""
-        return any(task.figures or task.results for task in self.tasks.values())
-
-    @property
     def is_whole(self) -> bool:
         """Whether every language of its group is in the run."""
         return 0 < self.languages <= len(self.tasks)
@@ -73,8 +68,7 @@ class Family:
         return mean
 
     def drawn(self, metric: str) -> dict[str, Figure]:
-        """Language to figure, by code, and last the mean of several (:data:`MEAN`), as they are drawn: without a value where
-        it is not measurable."""
+        """Language to figure, by code, and last the mean of several (:data:`MEAN`). What is not measurable has no value."""
         figures = dict(sorted(self.figures(metric).items()))
         if len(figures) > 1:
             figures[MEAN] = self.mean(metric)

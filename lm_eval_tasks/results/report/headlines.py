@@ -1,23 +1,26 @@
-"""Headlines: for each model and benchmark the numbers to look at first, what they mean in a sentence, and the doubts."""
+"""Headlines: for each model and benchmark the numbers to look at first, each with the doubts about it, and what it means in
+a plain sentence with its denominator."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit, is_measurable
 from lm_eval_tasks.definition.schema import Metric, preferred_first
-from lm_eval_tasks.results.report.answers import Read, read_task
-from lm_eval_tasks.results.report.broken import Signs, one_sided, signs_of_run
-from lm_eval_tasks.results.report.doubts import Doubt, doubts_of
+from lm_eval_tasks.results.report.answers import Read, read_task, signs_of_run
+from lm_eval_tasks.results.report.doubts import Doubt, doubts_of, one_sided
 from lm_eval_tasks.results.report.families import Family, families, title_of
-from lm_eval_tasks.results.report.numbers import bounds, not_measurable, shown, with_bounds
-from lm_eval_tasks.results.report.sentences import metrics_beside, sentence
+from lm_eval_tasks.results.report.numbers import bounds, not_measurable, range_of, shown, with_bounds
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family"]
+__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family", "metrics_beside"]
+
+_NAMED = 5  # languages of a mean
+_PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<metric>}
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,12 @@ class Headline:
         return {language: with_bounds(figure, self.unit) for language, figure in self.languages.items()}
 
 
-def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headline]:
+def headlines(runs: Sequence[Run], read: Read = read_task) -> list[Headline]:
     """The headlines of all runs: family by family, metric by metric, so that models stand beside each other.
 
     Args:
         runs: of one or more models.
-        read: the answers of a task, to look for signs of a broken run; ``None`` to look for none.
+        read: the answers of a task, to look for signs of a broken run.
 
     Raises:
         CorruptSource: a samples file is damaged in the middle.
@@ -105,22 +108,44 @@ def headlines(runs: Sequence[Run], read: Read | None = read_task) -> list[Headli
     return sorted(listed, key=lambda one: (families.index(one.family), metrics.index((one.family, one.metric))))
 
 
-def headlines_of(run: Run, name: str = "", read: Read | None = read_task) -> list[Headline]:
+def headlines_of(run: Run, name: str = "", read: Read = read_task) -> list[Headline]:
     """The headlines of a run, called `name`, else as its model; `read` as of :func:`headlines`."""
     return [one for family in families(run) for one in headlines_of_family(name or run.model, family, read)]
 
 
-def headlines_of_family(model: str, family: Family, read: Read | None = read_task) -> list[Headline]:
+def headlines_of_family(model: str, family: Family, read: Read = read_task) -> list[Headline]:
     """The headlines of tasks that differ in their language alone; `read` as of :func:`headlines`."""
-    broken = {language: signs_of_run(task, read) if read else Signs() for language, task in family.tasks.items()}
-    return [_headline(model, family, metric, broken) for metric in _metrics_of(family)]
+    broken = {language: signs_of_run(task, read) for language, task in family.tasks.items()}
+    is_alike = all(
+        one_sided(task, family.filter)[0] or broken[language].equal for language, task in family.tasks.items()
+    )
+    table, found = family.any.table, []
+    for metric in _metrics_of(family):
+        figures, mean = family.figures(metric.name), family.mean(metric.name)
+        found.append(
+            Headline(
+                model=model,
+                benchmark=title_of(family.any),
+                family=family.name,
+                question=table.question(family.name) if table else "",
+                measured=metric,
+                filter=family.filter,
+                figure=mean,
+                says=_sentence(family, metric, mean),
+                doubts=doubts_of(family, metric, mean, broken),
+                languages=figures if len(figures) > 1 else {},
+                is_whole=family.is_whole,
+                is_alike=is_alike,
+            )
+        )
+    return found
 
 
 def _metrics_of(family: Family) -> list[Metric]:
     """The metrics of a family that have a headline, in their order: those with a sentence. Of a metric and those that
     stand in for it, it is the first that is defined, or the last."""
     task, listed = family.any, {metric.name for metric in family.any.metrics}
-    more = sorted({*task.figures.get(task.headline_filter, {})} - listed)
+    more = sorted({*task.figures.get(family.filter, {})} - listed)
     alternatives: list[list[Metric]] = []
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
         if metric.sentence:
@@ -136,24 +161,48 @@ def _metrics_of(family: Family) -> list[Metric]:
     return [next(filter(is_defined, group), group[-1]) for group in alternatives]
 
 
-def _headline(model: str, family: Family, metric: Metric, broken: Mapping[str, Signs]) -> Headline:
-    name, filter_name = metric.name, family.any.headline_filter
-    figures, mean = family.figures(name), family.mean(name)
-    beside = {other: family.mean(other) for other in metrics_beside(metric)}
-    table = family.any.table
-    return Headline(
-        model=model,
-        benchmark=title_of(family.any),
-        family=family.name,
-        question=table.question(family.name) if table else "",
-        measured=metric,
-        filter=filter_name,
-        figure=mean,
-        says=sentence(family, metric, mean, figures, beside),
-        doubts=doubts_of(family, metric, filter_name, mean, broken),
-        languages=figures if len(figures) > 1 else {},
-        is_whole=family.is_whole,
-        is_alike=all(
-            one_sided(task, filter_name)[0] or broken[language].equal for language, task in family.tasks.items()
-        ),
-    )
+# ----------------------------------------------------------------------------------------------------------- sentences
+
+
+def metrics_beside(metric: Metric) -> list[str]:
+    """The metrics whose numbers the sentence of one names too."""
+    return [name for name in _PLACE.findall(metric.sentence) if name not in ("value", "rest")]
+
+
+def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
+    """What a number means, with its denominator, its bounds, and the languages that it is a mean over."""
+    figures = family.figures(metric.name)
+    what = f"mean over {len(figures)} languages of {metric.in_prose}" if len(figures) > 1 else metric.in_prose
+    if math.isnan(mean.value):
+        has_results = any(task.figures or task.results for task in family.tasks.values())
+        why = "no document is in its denominator" if has_results else "there is no results file beside the samples"
+        return f"The {what} is undefined: {why}."
+    details = []
+    if mean.n:
+        right = sum(round(figure.value * figure.n) for figure in figures.values() if not math.isnan(figure.value))
+        details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {metric.counted}")
+    unknown = not_measurable(mean, metric.unit)
+    if (between := bounds(mean, metric.unit)) and not unknown:
+        details.append(f"95 % bounds {between}")
+    if len(figures) > 1:
+        details.append(_languages(family, figures))
+    said = "; ".join(details)
+    others = {name: family.any.metric(name) for name in metrics_beside(metric)}
+    texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
+    if unknown:
+        flagged = "".join(f"the detector flagged {texts[name]}; " for name, other in others.items() if other.is_raw)
+        return f"The {what} is {unknown}: {flagged}{said}."
+    texts |= {"value": shown(mean.value, metric.unit), "rest": metric.rest}
+    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), metric.sentence) + f" ({said})."
+
+
+def _languages(family: Family, figures: Mapping[str, Figure]) -> str:
+    """The languages that a mean is over, each of which counts the same."""
+    undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
+    defined = [language for language in figures if language not in undefined]
+    if family.is_whole and not undefined:
+        return f"mean over all {len(defined)} languages"
+    of = f" of {family.languages}" if family.languages else ""
+    named = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
+    without = f", undefined in {', '.join(undefined)}" if undefined else ""
+    return f"mean over {len(defined)}{of} languages{named}{without}"

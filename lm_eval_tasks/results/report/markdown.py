@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from lm_eval_tasks.results.report.headlines import Headline
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results.compare.rendering import FORMATS
+from lm_eval_tasks.results.report.answers import read_once
+from lm_eval_tasks.results.report.headlines import Headline, headlines
 from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT, with_bounds
+from lm_eval_tasks.results.report.provenance import made
+from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["code_block", "escaped", "summary"]
+__all__ = ["code_block", "escaped", "markdown_of", "summary"]
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~$]|^[-+])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 _ABSENT = "–"
+
+
+def markdown_of(runs: Sequence[Run]) -> str:
+    """The summary of some runs, with the differences where there are several models."""
+    compared = ""
+    read = read_once(runs)
+    if len(runs) > 1:
+        try:
+            compared = FORMATS["markdown"](compare_runs(runs, refuse=False, read=read))
+        except (ValueError, MissingSource) as error:
+            compared = escaped(f"The models are not compared: {error}")
+    commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one.commands]
+    return summary(headlines(runs, read), compared, "\n".join(commands))
 
 
 def summary(headlines: Sequence[Headline], differences: str = "", command: str = "") -> str:
@@ -33,7 +52,8 @@ def summary(headlines: Sequence[Headline], differences: str = "", command: str =
     parts = ["## Grounded generation", "", *_table(headlines, notes)]
     if notes:
         parts += ["", *(f"{number}. {escaped(text)}." for text, number in notes.items())]
-    parts += ["", "<details><summary>What the numbers mean</summary>", "", *_meanings(headlines), "", "</details>"]
+    meanings = [f"- **{escaped(one.model)}**, {escaped(one.family)}: {escaped(one.says)}" for one in headlines]
+    parts += ["", "<details><summary>What the numbers mean</summary>", "", *meanings, "", "</details>"]
     if differences:
         parts += ["", "### Differences", "", differences.strip()]
     if command:
@@ -56,30 +76,22 @@ def code_block(text: str) -> str:
     return f"{fence}\n{text.strip()}\n{fence}"
 
 
-def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> list[str]:
+def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str]:
     """A row for each benchmark and number, a column for each model. Fills `notes`: text to number."""
     models = [*dict.fromkeys(one.model for one in headlines)]
     rows: dict[tuple[str, str], dict[str, Headline]] = {}
     for one in headlines:
         rows.setdefault((one.family, one.metric), {})[one.model] = one
-    lines = [
-        "| " + " | ".join(["benchmark", "number, 95 % bounds", *map(escaped, models)]) + " |",
-        "|---|---|" + "---:|" * len(models),
-    ]
+    yield "| " + " | ".join(["benchmark", "number, 95 % bounds", *map(escaped, models)]) + " |"
+    yield "|---|---|" + "---:|" * len(models)
     for (family, _), by_model in rows.items():
         some = next(iter(by_model.values()))
+        mean = (
+            f" (mean over {'all ' if some.is_whole else ''}{len(some.languages)} languages)" if some.languages else ""
+        )
         named = escaped(some.measured.in_prose) + _ARROWS[some.measured.higher_is_better]
         cells = [_cell(by_model.get(model), notes) for model in models]
-        lines.append("| " + " | ".join([escaped(family) + _over(some), named, *cells]) + " |")
-    return lines
-
-
-def _over(one: Headline) -> str:
-    """The languages that a number is a mean over."""
-    if not one.languages:
-        return ""
-    number = len(one.languages)
-    return f" (mean over {'all ' if one.is_whole else ''}{number} languages)"
+        yield "| " + " | ".join([escaped(family) + mean, named, *cells]) + " |"
 
 
 def _cell(one: Headline | None, notes: dict[str, int]) -> str:
@@ -89,7 +101,3 @@ def _cell(one: Headline | None, notes: dict[str, int]) -> str:
     numbers = sorted(notes.setdefault(doubt.text, len(notes) + 1) for doubt in one.doubts)
     marked = f" <sup>{', '.join(map(str, numbers))}</sup>" if numbers else ""
     return text + marked if text != UNDEFINED_TEXT and one.is_measurable else f"*{text}*{marked}"
-
-
-def _meanings(headlines: Sequence[Headline]) -> list[str]:
-    return [f"- **{escaped(one.model)}**, {escaped(one.family)}: {escaped(one.says)}" for one in headlines]

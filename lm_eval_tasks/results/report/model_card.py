@@ -19,40 +19,27 @@ _SAMPLE = "a miniature of it that lm-eval-grounded wrote, not the published data
 _DIGITS = 6
 
 
-def model_card(run: Run, name: str = "") -> str:
-    """The YAML block, between lines of three dashes, for the top of a model card.
+def model_card(run: Run) -> str:
+    """The YAML block of a run, between lines of three dashes, for the top of a model card.
 
     What is not measurable (:mod:`custom_metrics.statistics.units`) is left out, and stands in a comment with its bounds.
-
-    Args:
-        run: of a model.
-        name: of the model on the hub; default the run's.
     """
     from huggingface_hub import ModelCardData
 
     results = eval_results(run)
-    card = ModelCardData(model_name=name or run.model, eval_results=results).to_yaml() if results else "model-index: []"
-    left_out = "".join(
-        f"\n# left out: {_one_line(f'{one.metric} of {part.name} ({one.filter}), {one.text}')}"
-        for one, part in _headlines(run)
-        if not one.is_measurable
-    )
-    return f"---\n{card}{left_out}\n---\n"
+    card = ModelCardData(model_name=run.model, eval_results=results).to_yaml() if results else "model-index: []"
+    for one, part in _headlines(run):
+        if not one.is_measurable:
+            said = f"{one.metric} of {part.name} ({one.filter}), {one.text}"
+            on_one_line = "".join(each if each.isprintable() else "\ufffd" for each in said)
+            card += f"\n# left out: {on_one_line}"
+    return f"---\n{card}\n---\n"
 
 
 def eval_results(run: Run) -> list[Any]:
     """The headlines of a run as ``huggingface_hub.EvalResult``: of each language, and their mean. The format wants a value,
-    so undefined ones are left out, and those that are not measurable.
-
-    Args:
-        run: of a model.
-    """
+    so undefined ones are left out, and those that are not measurable."""
     return [_result(one, part) for one, part in _headlines(run) if one.is_measurable]
-
-
-def _one_line(text: str) -> str:
-    """A text that no character of it ends as a comment."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
@@ -70,66 +57,55 @@ def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
 def _result(one: Headline, family: Family) -> Any:
     from huggingface_hub import EvalResult
 
-    task = family.any
+    task, provenance = family.any, family.any.provenance
     path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
     where = f"mean over {len(one.languages)} languages" if one.languages else language_name(task.language)
     named = f"{one.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
-    is_sample = task.provenance.get("read_from") == "sample"
+    is_sample = provenance.get("read_from") == "sample"
+    files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]
+    # Of the data set itself; none where its files came from elsewhere.
+    revisions = [file.get("revision") for file in files if file.get("repository") == path and file.get("host") == "hub"]
+    revision = str(revisions[0]) if revisions and revisions[0] and not is_sample else None
+    versions = provenance.get("versions")
+    version = versions.get("lm-eval-grounded") if isinstance(versions, Mapping) else None
     return EvalResult(
         task_type=task.table.task_type if task.table else Benchmark.task_type,
         task_name=family.name,
         dataset_type=path,
         dataset_name=f"{named}: {_SAMPLE}" if is_sample else named,
         dataset_config=family.name,
-        dataset_split=str(task.provenance.get("split") or "") or None,
-        dataset_revision=None if is_sample else _revision(task.provenance, path),
-        dataset_args=_asked(task),
+        dataset_split=str(provenance.get("split") or "") or None,
+        dataset_revision=revision,
+        dataset_args=_asked(task, files),
         metric_type=one.metric,
         metric_name=f"{one.measured.in_prose} ({one.filter})",
         metric_value=round(one.figure.value, _DIGITS),
         metric_args=_measured(one, family),
-        source_name=_source(task.provenance),
+        source_name=f"lm-eval-grounded {version or ''}".strip(),
         source_url=_SOURCE,
     )
 
 
-def _revision(provenance: Mapping[str, Any], path: str) -> str | None:
-    """The revision of the data set on the hub that was read; ``None`` where its files came from elsewhere."""
-    files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]
-    revisions = [file.get("revision") for file in files if file.get("repository") == path and file.get("host") == "hub"]
-    return str(revisions[0]) if revisions and revisions[0] else None
-
-
-def _asked(task: TaskRun) -> dict[str, Any]:
-    """How the task was put to the model, and the files that were read elsewhere."""
-    files = [file for file in task.provenance.get("files") or () if isinstance(file, Mapping)]
-    elsewhere = {f"{file['repository']}@{file['revision']}" for file in files if file.get("host") == "github"}
-    settings = task.settings
-    return {
-        "task_version": task.version,
-        "num_few_shot": settings.shots,
-        **({"limit": settings.limit} if settings.limit is not None else {}),
-        **({"github": sorted(elsewhere)} if elsewhere else {}),
-        **(
-            {"detector": f"{task.detector['name']} {task.detector.get('version', '')}".strip()} if task.detector else {}
-        ),
-    }
+def _asked(task: TaskRun, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How the task was put to the model, and those of its files that were read elsewhere."""
+    asked = {"task_version": task.version, "num_few_shot": task.settings.shots}
+    if task.settings.limit is not None:
+        asked["limit"] = task.settings.limit
+    if elsewhere := {f"{file['repository']}@{file['revision']}" for file in files if file.get("host") == "github"}:
+        asked["github"] = sorted(elsewhere)
+    if task.detector:
+        asked["detector"] = f"{task.detector['name']} {task.detector.get('version', '')}".strip()
+    return asked
 
 
 def _measured(one: Headline, family: Family) -> dict[str, Any]:
     """Bounds, denominator and doubts."""
+    bounds = {"bound_95_low": one.figure.low, "bound_95_high": one.figure.high}
+    measured: dict[str, Any] = {name: round(part, _DIGITS) for name, part in bounds.items() if not math.isnan(part)}
+    measured["documents"] = one.figure.n
     written = family.any.figures.get(one.filter, {}).get(one.metric, {})
-    denominator = str(written.get("denominator") or one.measured.denominator)
-    bounds: Sequence[tuple[str, float]] = (("low", one.figure.low), ("high", one.figure.high))
-    return {
-        **{f"bound_95_{side}": round(part, _DIGITS) for side, part in bounds if not math.isnan(part)},
-        "documents": one.figure.n,
-        **({"denominator": denominator} if denominator else {}),
-        **({"doubts": [doubt.text for doubt in one.doubts]} if one.doubts else {}),
-    }
-
-
-def _source(provenance: Mapping[str, Any]) -> str:
-    versions = provenance.get("versions")
-    version = versions.get("lm-eval-grounded") if isinstance(versions, Mapping) else None
-    return f"lm-eval-grounded {version or ''}".strip()
+    if denominator := str(written.get("denominator") or one.measured.denominator):
+        measured["denominator"] = denominator
+    if one.doubts:
+        measured["doubts"] = [doubt.text for doubt in one.doubts]
+    return measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
@@ -11,6 +12,7 @@ __all__ = [
     "NO_BREAK",
     "UNDEFINED_TEXT",
     "bounds",
+    "few",
     "not_measurable",
     "points",
     "range_of",
@@ -75,3 +77,9 @@ def with_bounds(figure: Figure, unit: Unit) -> str:
     between = bounds(figure, unit)
     value = shown(figure.value, unit)
     return not_measurable(figure, unit) or (f"{value} [{between}]" if between else value)
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """At most so many names, and how many more there are: ``de, fr and 3 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

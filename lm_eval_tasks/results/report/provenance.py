@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
 from lm_eval_tasks.results.report.numbers import bounds, shown
@@ -16,8 +15,7 @@ from lm_eval_tasks.runs import Run, TaskRun
 __all__ = ["Made", "Number", "Origin", "PublicFile", "made", "numbers", "origins"]
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """A results file and the commands behind it.
 
     Attributes:
@@ -31,13 +29,12 @@ class Made:
     model: str
     folder: str
     file: str
-    commands: tuple[str, ...]
-    notes: tuple[str, ...]
+    commands: list[str]
+    notes: list[str]
     tasks: int
 
 
-@dataclass(frozen=True)
-class PublicFile:
+class PublicFile(NamedTuple):
     """A file that documents were made of."""
 
     repository: str
@@ -46,27 +43,25 @@ class PublicFile:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """What the numbers of a task depend on.
 
     Attributes:
         task: its name.
-        models: labels of the runs of which all this holds.
         facts: name to value, in words.
         files: public files that the documents were made of.
         not_comparable: why the numbers are not comparable with the published ones.
+        models: labels of the runs of which all this holds.
     """
 
     task: str
-    models: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     files: tuple[PublicFile, ...]
     not_comparable: tuple[str, ...]
+    models: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A number of a results file."""
 
     task: str
@@ -80,9 +75,8 @@ class Number:
     sort: float
 
 
-def made(runs: Mapping[str, Run]) -> list[Made]:
+def made(runs: Mapping[str, Run]) -> Iterator[Made]:
     """The results files of some runs (label to run) with the commands behind them, each once."""
-    found = []
     for model, run in runs.items():
         files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
@@ -90,71 +84,58 @@ def made(runs: Mapping[str, Run]) -> list[Made]:
                 commands, notes = commands_behind(path)
             except (OSError, ValueError) as error:
                 commands, notes = [], [str(error).replace(str(path), path.name)]
-            found.append(Made(model, path.parent.name, path.name, tuple(commands), tuple(notes), tasks))
+            yield Made(model, path.parent.name, path.name, commands, notes, tasks)
         if not files:
             why = "There is no results file beside the samples: the command is not known."
-            found.append(Made(model, run.folder.name, "", (), (why,), len(run.tasks)))
-    return found
+            yield Made(model, run.folder.name, "", [], [why], len(run.tasks))
+
+
+def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
+    """Models and their tasks of a benchmark, task by task, so that models stand beside each other."""
+    names = dict.fromkeys(task.task for run in runs.values() for task in run.of_benchmark(benchmark))
+    return ((model, run.tasks[name]) for name in names for model, run in runs.items() if name in run.tasks)
 
 
 def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[Number]:
-    """All figures of a benchmark's tasks, task by task, so that models stand beside each other."""
-    names = dict.fromkeys(task.task for run in runs.values() for task in run.of_benchmark(benchmark))
-    for name in names:
-        for model, run in runs.items():
-            if name in run.tasks:
-                yield from _numbers(model, run.tasks[name])
+    """All figures of a benchmark's tasks."""
+    for model, task in _tasks(runs, benchmark):
+        for filter_name in task.filters:
+            written = task.figures.get(filter_name, {})
+            for name in dict.fromkeys([*(metric.name for metric in task.metrics), *written]):
+                figure, metric, entry = task.figure(name, filter_name), task.metric(name), written.get(name, {})
+                value = without_point(figure, metric.unit).value
+                yield Number(
+                    task=task.task,
+                    model=model,
+                    filter=filter_name,
+                    metric=name,
+                    value=shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
+                    bounds=bounds(figure, metric.unit),
+                    n=figure.n,
+                    denominator=str(entry.get("denominator") or metric.denominator),
+                    sort=-1.0 if math.isnan(value) else value,  # undefined and unknown come before everything
+                )
 
 
-def _numbers(model: str, task: TaskRun) -> Iterator[Number]:
-    for filter_name in task.filters:
-        written = task.figures.get(filter_name, {})
-        for name in dict.fromkeys([*(metric.name for metric in task.metrics), *written]):
-            figure, metric, entry = task.figure(name, filter_name), task.metric(name), written.get(name, {})
-            value = without_point(figure, metric.unit).value
-            yield Number(
-                task=task.task,
-                model=model,
-                filter=filter_name,
-                metric=name,
-                value=shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
-                bounds=bounds(figure, metric.unit),
-                n=figure.n,
-                denominator=str(entry.get("denominator") or metric.denominator),
-                sort=-1.0 if math.isnan(value) else value,  # undefined and unknown come before everything
-            )
-
-
-def origins(runs: Mapping[str, Run], benchmark: str) -> Iterator[Origin]:
+def origins(runs: Mapping[str, Run], benchmark: str) -> list[Origin]:
     """What the tasks of a benchmark depend on. Models of which the same holds share a record."""
-    names = dict.fromkeys(task.task for run in runs.values() for task in run.of_benchmark(benchmark))
-    for name in names:
-        found: dict[Origin, list[str]] = {}
-        for model, run in runs.items():
-            if name in run.tasks:
-                found.setdefault(_origin(run.tasks[name]), []).append(model)
-        yield from (replace(origin, models=tuple(models)) for origin, models in found.items())
-
-
-def _origin(task: TaskRun) -> Origin:
-    record = task.provenance
-    return Origin(
-        task.task,
-        (),
-        tuple((name, value) for name, value in _facts(task, record) if value),
-        tuple(
-            PublicFile(*(str(entry.get(key) or "") for key in ("repository", "revision", "path", "sha256")))
-            for entry in record.get("files") or ()
+    found: dict[Origin, tuple[str, ...]] = {}
+    for model, task in _tasks(runs, benchmark):
+        files = tuple(
+            PublicFile(*(str(entry.get(key) or "") for key in PublicFile._fields))
+            for entry in task.provenance.get("files") or ()
             if isinstance(entry, Mapping)
-        ),
-        tuple(task.not_comparable),
-    )
+        )
+        facts = tuple((name, value) for name, value in _facts(task, task.provenance) if value)
+        origin = Origin(task.task, facts, files, tuple(task.not_comparable))
+        found[origin] = (*found.get(origin, ()), model)
+    return [origin._replace(models=models) for origin, models in found.items()]
 
 
 def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     settings, detector = task.settings, task.detector
     calibration = record.get("calibration")
-    yield "task version", "" if task.version is None else str(task.version)
+    yield "task version", _pairs(task.version)
     yield "answers", "" if task.samples else "not logged"
     yield "split", str(record.get("split") or "")
     yield "documents", _pairs(record.get("kept"))
@@ -177,8 +158,8 @@ def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]
 def _pairs(value: Any) -> str:
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
-    known = {key: each for key, each in value.items() if each not in (None, "")}
     return ", ".join(
         f"{key}: [{', '.join(map(str, each))}]" if isinstance(each, (list, tuple)) else f"{key}: {each}"
-        for key, each in known.items()
+        for key, each in value.items()
+        if each not in (None, "")
     )

@@ -9,26 +9,27 @@ stands in an element that isolates it.
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lm_eval_tasks.results.report.differences import Differences
-from lm_eval_tasks.results.report.documents import KINDS, TaskDocuments
-from lm_eval_tasks.results.report.doubts import Doubt
-from lm_eval_tasks.results.report.families import language_name
-from lm_eval_tasks.results.report.page.summary import Summary, examples
-from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot
-from lm_eval_tasks.results.report.provenance import Made, Number, Origin
-from lm_eval_tasks.results.report.published import PublishedTable
+from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.results.report.answers import Read
+from lm_eval_tasks.results.report.differences import differences, published_tables
+from lm_eval_tasks.results.report.documents import KINDS
+from lm_eval_tasks.results.report.families import families, language_name, title_of
+from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report.page.summary import examples, summaries
+from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot, plots_of
+from lm_eval_tasks.results.report.plots.drawing import short_names
+from lm_eval_tasks.results.report.provenance import made, numbers, origins
+from lm_eval_tasks.runs import Run
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-__all__ = ["BenchmarkNumbers", "Model", "Page", "cleaned", "direction", "language_tag", "render"]
+__all__ = ["cleaned", "direction", "file_of_page", "language_tag", "page_of", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -36,96 +37,62 @@ _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 _PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
+_NO_PLOTS = "There are no plots, for matplotlib is not installed. Install it with: pip install '{package}[report]'"
 
 
-@dataclass(frozen=True)
-class Model:
-    """A model of the report.
+def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
+    """What the page of some runs (label to run) shows, but for its documents; the templates say where.
 
-    Attributes:
-        label: its name in tables, different from all others.
-        short: the same without its organisation, where that is enough.
-        number: from 0; decides its colour.
-        date: of its newest results.
-        tasks: how many it was run on.
+    Args:
+        paper: whether figures of the papers stand beside those of the runs.
+        read: the answers of a task.
     """
-
-    label: str
-    short: str
-    number: int
-    date: str
-    tasks: int
-
-
-@dataclass(frozen=True)
-class BenchmarkNumbers:
-    """All numbers of a benchmark, and what they depend on."""
-
-    name: str
-    numbers: tuple[Number, ...]
-    origins: tuple[Origin, ...]
-
-
-@dataclass(frozen=True)
-class Page:
-    """What a page shows.
-
-    Attributes:
-        question: the heading.
-        written: when, and by which version.
-        doubts: about every number of the page.
-        tasks: family of the summaries to the names of its tasks.
-        no_plots: why there are none, and how to get them; empty where there are.
-        differences: ``None`` where there is one model only.
-        published: figures of the papers beside those of the runs; empty where nobody asked for them.
-        per_task: documents to show of each task; ``None`` for all.
-        made: results files and their commands.
-    """
-
-    title: str
-    question: str
-    written: str
-    models: Sequence[Model]
-    doubts: Sequence[Doubt]
-    summaries: Sequence[Summary]
-    tasks: Mapping[str, Sequence[str]]
-    plots: Sequence[Plot]
-    no_plots: str
-    differences: Differences | None
-    published: Sequence[PublishedTable]
-    documents: Sequence[TaskDocuments]
-    per_task: int | None
-    made: Sequence[Made]
-    benchmarks: Sequence[BenchmarkNumbers]
+    every, short = [*runs.values()], short_names(runs)
+    names = ", ".join(short.values())
+    plots, why_not = _plots(every)
+    listed = headlines(every, read)
+    doubts, shown = summaries(listed)
+    benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
+    return {
+        "title": f"{names}: grounded evaluation",
+        "question": "Which model makes up less?" if len(runs) > 1 else f"How much does {names} make up?",
+        "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
+        "short": short,
+        "doubts": doubts,
+        "summaries": shown,
+        "tasks": {
+            family.name: [task.task for task in family.tasks.values()] for run in every for family in families(run)
+        },
+        "plots": plots,
+        "no_plots": why_not,
+        "differences": differences(every, listed, read),
+        "published": [*published_tables(every)] if paper else [],
+        "made": [*made(runs)],
+        "benchmarks": [
+            {"name": title, "numbers": [*numbers(runs, name)], "origins": origins(runs, name)}
+            for name, title in benchmarks.items()
+        ],
+    }
 
 
-def render(page: Page) -> str:
-    """The HTML of a page."""
-    from markupsafe import Markup
-
-    css, script = _file("report.css"), _file("report.js")
-    policy = (
-        f"default-src 'none'; style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    by_label = {model.label: model for model in page.models}
-    html = (
-        _environment(by_label)
-        .get_template("page.html.jinja")
-        .render(
-            page=page,
-            css=Markup(css),  # noqa: S704 - a file of this package
-            script=Markup(script),  # noqa: S704 - the same
-            policy=policy,
-            kinds=KINDS,
-            examples=examples,
-        )
-    )
-    return html
+def _plots(runs: Sequence[Run]) -> tuple[list[Plot], str]:
+    """The plots of some runs, or why there are none."""
+    plots = plots_of(runs)
+    try:
+        for plot in plots:
+            plot.svg()
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        return [], _NO_PLOTS.format(package=PACKAGE)
+    return plots, ""
 
 
-def _environment(models: Mapping[str, Model]) -> Environment:
+def render(page: Mapping[str, Any]) -> str:
+    """The HTML of a page: of what :func:`page_of` gives, with ``documents``, and ``per_task``, how many there are of each task
+    (``None``: all)."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader(_HERE, "templates"),
@@ -134,19 +101,26 @@ def _environment(models: Mapping[str, Model]) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=False,
     )
-    environment.filters["language_name"] = language_name
-    environment.filters["language_tag"] = language_tag
-    environment.filters["direction"] = direction
-    environment.filters["short"] = lambda label: models[label].short if label in models else label
-    environment.filters["number"] = lambda label: models[label].number if label in models else 0
-    environment.filters["cell"] = _cell
-    environment.filters["light_picture"] = lambda plot: _data_uri(plot.svg(LIGHT))
-    environment.filters["dark_picture"] = lambda plot: _data_uri(plot.svg(DARK))
-    environment.filters["pixels"] = lambda points: round(_PIXELS * points)
-    environment.filters["thousands"] = lambda number: f"{number:,}".replace(",", "\u202f")
-    return environment
+    short: Mapping[str, str] = page["short"]
+    colours = {label: number for number, label in enumerate(short)}
+    environment.filters |= {
+        "language_name": language_name,
+        "language_tag": language_tag,
+        "direction": direction,
+        "short": lambda label: short.get(label, label),
+        "number": lambda label: colours.get(label, 0),
+        "cell": _cell,
+        "light_picture": lambda plot: _data_uri(plot.svg(LIGHT)),
+        "dark_picture": lambda plot: _data_uri(plot.svg(DARK)),
+        "pixels": lambda points: round(_PIXELS * points),
+        "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
+    }
+    css, script = (Markup(file_of_page(name)) for name in ("report.css", "report.js"))  # noqa: S704 - of this package
+    loads = f"style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:"
+    policy = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
+    template = environment.get_template("page.html.jinja")
+    return template.render(page=page, css=css, script=script, policy=policy, kinds=KINDS, examples=examples)
 
 
 def _cell(value: Any) -> str:
@@ -161,7 +135,8 @@ def _data_uri(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
 
 
-def _file(name: str) -> str:
+def file_of_page(name: str) -> str:
+    """A file that every page holds: ``report.css`` or ``report.js``."""
     return files(_HERE).joinpath(name).read_text("utf-8")
 
 

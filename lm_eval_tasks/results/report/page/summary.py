@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.report.documents import Document, TaskDocuments
+from lm_eval_tasks.results.report.documents import TaskDocuments
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import shown, unbroken
@@ -27,11 +27,10 @@ _QUESTION = 80  # characters of a question
 _WHERE = re.compile(r"in \d+ of \d+ languages")
 
 
-@dataclass(frozen=True)
-class MetricSummary:
+class MetricSummary(NamedTuple):
     """A metric of a family, with every model's headline. Their doubts are those that are not said elsewhere."""
 
-    headlines: tuple[Headline, ...]
+    headlines: list[Headline]
 
     @property
     def measured(self) -> Metric:
@@ -61,8 +60,7 @@ class MetricSummary:
         return low, value if headline.is_measurable else None, high
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """A family of tasks at the top of a page.
 
     Attributes:
@@ -76,8 +74,8 @@ class Summary:
     family: str
     benchmark: str
     question: str
-    doubts: tuple[Doubt, ...]
-    metrics: tuple[MetricSummary, ...]
+    doubts: list[Doubt]
+    metrics: list[MetricSummary]
 
     @property
     def first(self) -> MetricSummary:
@@ -86,17 +84,22 @@ class Summary:
 
     @property
     def severe(self) -> dict[str, str]:
-        """Model to the worst doubts about its number on the first screen, in few words."""
-        worst = {
-            one.model: [doubt.text for kind in _SEVERE for doubt in one.doubts if doubt.kind == kind][:2]
-            for one in self.first.headlines
-        }
-        return {model: "; ".join(map(_in_few_words, texts)) for model, texts in worst.items() if texts}
+        """Model to the worst doubts about its number on the first screen, without their details, but for how many languages
+        they hold in."""
+        found = {}
+        for one in self.first.headlines:
+            worst = [doubt.text for kind in _SEVERE for doubt in one.doubts if doubt.kind == kind][:2]
+            if worst:
+                found[one.model] = "; ".join(
+                    text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
+                    for text, where in zip(worst, map(_WHERE.search, worst), strict=True)
+                )
+        return found
 
     @property
-    def main_doubts(self) -> tuple[Doubt, ...]:
+    def main_doubts(self) -> list[Doubt]:
         """One of each kind, for the first screen."""
-        return tuple({doubt.kind: doubt for doubt in reversed(self.doubts)}.values())[::-1]
+        return [*{doubt.kind: doubt for doubt in reversed(self.doubts)}.values()][::-1]
 
     @property
     def more_doubts(self) -> int:
@@ -114,49 +117,32 @@ class Summary:
         return {one.model: unbroken(f"{title}: {one.value}") for one in other.headlines}
 
 
-def _in_few_words(doubt: str) -> str:
-    """A doubt without its details, but for how many languages it holds in."""
-    where = _WHERE.search(doubt)
-    return doubt.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
-
-
-def summaries(headlines: Sequence[Headline]) -> tuple[tuple[Doubt, ...], list[Summary]]:
+def summaries(headlines: Sequence[Headline]) -> tuple[list[Doubt], list[Summary]]:
     """The doubts about every number, and families with their metrics, in the order of the headlines."""
     everywhere = _common(headlines)
     listed = []
     for family, of_family in groupby(headlines, key=lambda one: one.family):
         members = list(of_family)
-        common = tuple(doubt for doubt in _common(members) if doubt not in everywhere)
-        metrics = tuple(
-            MetricSummary(tuple(_without(one, (*everywhere, *common)) for one in group))
-            for _, group in groupby(members, key=lambda one: one.metric)
-        )
+        common = [doubt for doubt in _common(members) if doubt not in everywhere]
+        said = {*everywhere, *common}
+        alone = [replace(one, doubts=tuple(doubt for doubt in one.doubts if doubt not in said)) for one in members]
+        metrics = [MetricSummary([*group]) for _, group in groupby(alone, key=lambda one: one.metric)]
         listed.append(Summary(family, members[0].benchmark, members[0].question, common, metrics))
     return everywhere, listed
 
 
-def _common(listed: Sequence[Headline]) -> tuple[Doubt, ...]:
+def _common(listed: Sequence[Headline]) -> list[Doubt]:
     """The doubts that hold for each of some numbers; of a single number none, as they stand beside it."""
     if len(listed) < 2:
-        return ()
-    return tuple(doubt for doubt in listed[0].doubts if all(doubt in one.doubts for one in listed))
-
-
-def _without(headline: Headline, common: Iterable[Doubt]) -> Headline:
-    return replace(headline, doubts=tuple(doubt for doubt in headline.doubts if doubt not in common))
+        return []
+    return [doubt for doubt in listed[0].doubts if all(doubt in one.doubts for one in listed)]
 
 
 # ------------------------------------------------------------------------------------------------------------ examples
 
 
 class Example(NamedTuple):
-    """A link to a document.
-
-    Attributes:
-        anchor: its id on the page.
-        question: its beginning.
-        language: of it.
-    """
+    """A link to a document: the id that it has on the page, the beginning of its question, and its language."""
 
     anchor: str
     question: str
@@ -172,34 +158,17 @@ def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list
         tasks: the names of the tasks that the headline is about.
         documents: those on the page.
     """
-    ranked = sorted(
-        (
-            (rank, number, task, document)
-            for task in documents
-            if task.task in tasks
-            for rank, number, document in _made_up(task)
-        ),
-        key=lambda found: (found[0], found[2].language != "en", found[1]),
-    )
-    first = {found[2].task: found for found in reversed(ranked)}
-    of_tasks = [found for found in ranked if found is first[found[2].task]]
-    others = [found for found in ranked if found is not first[found[2].task]]
-    return [
-        Example(f"{task.task}-{number}", _beginning(document), document.language)
-        for _, number, task, document in (*of_tasks, *others)[:_EXAMPLES]
-    ]
-
-
-def _made_up(task: TaskDocuments) -> list[tuple[int, int, Document]]:
-    """Rank (0 before 1), place on the page from 1, and document."""
     found = []
-    for number, document in enumerate(task.shown, 1):
-        kinds = [answer.kinds for answer in document.answers]
-        if any("hallucinated" in one or ("wrong" in one and "abstained" not in one) for one in kinds):
-            found.append((int("disagree" not in document.kinds), number, document))
-    return found
-
-
-def _beginning(document: Document) -> str:
-    text = " ".join("".join(piece.text for piece in document.question.pieces).split())
-    return text if len(text) <= _QUESTION else f"{text[:_QUESTION].rstrip()}…"
+    for place, task in enumerate(documents):
+        for number, document in enumerate(task.shown, 1):
+            kinds = [answer.kinds for answer in document.answers]
+            made_up = any("hallucinated" in one or ("wrong" in one and "abstained" not in one) for one in kinds)
+            if task.task in tasks and made_up:
+                rank = ("disagree" not in document.kinds, task.language != "en", number, place)
+                question = " ".join("".join(piece.text for piece in document.question.pieces).split())
+                shown = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
+                found.append((rank, task.task, Example(f"{task.task}-{number}", shown, document.language)))
+    ranked = [(task, example) for _, task, example in sorted(found)]
+    first = dict(reversed(ranked))
+    ranked.sort(key=lambda each: each[1] is not first[each[0]])
+    return [example for _, example in ranked[:_EXAMPLES]]

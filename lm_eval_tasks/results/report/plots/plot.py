@@ -17,6 +17,7 @@ from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.families import Family
+from lm_eval_tasks.results.report.numbers import few
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
 __all__ = [
@@ -77,7 +78,7 @@ _STYLE = {
 }
 _NEEDLESS = re.compile(r' transform="rotate\(-0 [^)]*\)"|(?<=\.\d\d)\d+(?=[^<>]*>)|(?<=\n)\s+')
 _STYLE_ATTRIBUTE = re.compile(r'style="([^"<>]*)"(?=[^<>]*>)')
-_NAMED_IN_CAPTION = 6
+_NAMED = 6  # entries in a caption
 
 
 # ------------------------------------------------------------------------------------------------------------ its data
@@ -158,12 +159,7 @@ def not_drawn(entries: Iterable[Entry]) -> str:
         if lacking:
             why = "its bounds span more than half of the scale" if all(lacking) else "a rate is undefined"
             reasons.setdefault(why, []).append(f"{entry.part} of {entry.model}")
-    sentences = []
-    for why, names in reasons.items():
-        more = len(names) - _NAMED_IN_CAPTION
-        rest = f" and {more} more" if more > 0 else ""
-        sentences.append(f" Not drawn, because {why}: {', '.join(names[:_NAMED_IN_CAPTION])}{rest}.")
-    return "".join(sentences)
+    return "".join(f" Not drawn, because {why}: {few(names, _NAMED)}." for why, names in reasons.items())
 
 
 # --------------------------------------------------------------------------------------------------------- its picture
