@@ -21,7 +21,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import command_line
 from lm_eval_tasks.results.reproduce import Compared, reproduce, table
-from lm_eval_tasks.results.reproduce.command_lines import _pairs
+from lm_eval_tasks.results.reproduce.recorded import _pairs
 from tests.conftest import command, run
 
 TASKS = "nomiracl_de,clapnq_rag,mfava_de"

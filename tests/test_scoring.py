@@ -182,11 +182,11 @@ def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> N
         made.mkdir()
     (partial / "samples_mfava_de_D.jsonl").write_text("{}\n{}\n{", "utf-8")
     with pytest.raises(OSError, match=r"samples_mfava_de_D.jsonl could not be written .*run the same command again"):
-        _move(partial, folder, "results_D.json", {"mfava_de": 3})
+        _move(partial, folder, "D", {"mfava_de": 3})
     (partial / "samples_mfava_de_D.jsonl").write_text("{}\n{}\n{}\n", "utf-8")
     with pytest.raises(OSError, match=r"results_D.json could not be written"):
-        _move(partial, folder, "results_D.json", {"mfava_de": 3})
+        _move(partial, folder, "D", {"mfava_de": 3})
     assert not list(folder.iterdir())
     (partial / "results_D.json").write_text("{}", "utf-8")
-    assert _move(partial, folder, "results_D.json", {"mfava_de": 3}) == folder / "results_D.json"
+    assert _move(partial, folder, "D", {"mfava_de": 3}) == folder / "results_D.json"
     assert len(list(folder.iterdir())) == 2

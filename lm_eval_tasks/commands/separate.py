@@ -91,17 +91,28 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
         if not any(_is_score(key, value) for key, value in scores.items()):
             continue
         is_task = name in results["configs"]
-        alone = {part: _only(value, name) if part in _BY_NAME else value for part, value in results.items()}
+        alone = dict(results)
+        for part in _BY_NAME:
+            if isinstance(results.get(part), Mapping):
+                alone[part] = {key: value for key, value in results[part].items() if key == name}
         if not is_task:
             tasks = leaves_of(name, results.get("group_subtasks") or {})
+            first, *others = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
             alone["configs"] = {
-                name: _shared([results["configs"][task] for task in tasks if task in results["configs"]])
+                name: {
+                    key: value
+                    for key, value in first.items()
+                    if all(key in each and each[key] == value for each in others)
+                }
             }
         folder = into / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
         samples = file.with_name(f"samples_{name}_{date}.jsonl")
         if is_task and samples.is_file():
             with whole_file(folder / samples.name) as partial:
-                _link(samples, partial)
+                try:
+                    os.link(samples, partial)
+                except OSError:  # on another file system, or one without links
+                    shutil.copyfile(samples, partial)
         written = folder / f"results_{date}.json"
         with whole_file(written) as partial:
             partial.write_text(json.dumps(alone, indent=2, ensure_ascii=False), "utf-8")
@@ -111,21 +122,3 @@ def _separate_file(file: Path, into: Path) -> Iterator[Path]:
 def _is_score(key: str, value: Any) -> bool:
     metric = key.partition(",")[0]
     return isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
-
-
-def _only(part: Any, name: str) -> Any:
-    return {key: value for key, value in part.items() if key == name} if isinstance(part, Mapping) else part
-
-
-def _shared(configs: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all of these have, with the same value."""
-    first, *others = configs or [{}]
-    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
-
-
-def _link(file: Path, place: Path) -> None:
-    """A hard link, or a copy on another file system, or one without links."""
-    try:
-        os.link(file, place)
-    except OSError:
-        shutil.copyfile(file, place)

@@ -6,12 +6,13 @@ is missing there stands in ``configs.<task>.metadata`` (:mod:`lm_eval_tasks.data
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.results.reproduce.command_lines import commands_of
 from lm_eval_tasks.results.reproduce.differences import (
+    SAME,
     STATES,
     Compared,
     detectors,
@@ -20,7 +21,7 @@ from lm_eval_tasks.results.reproduce.differences import (
     public_files,
     versions,
 )
-from lm_eval_tasks.results.reproduce.recorded import read_recorded
+from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 
 __all__ = ["Compared", "Reproduction", "commands_behind", "reproduce", "table"]
 
@@ -40,13 +41,13 @@ class Reproduction:
     tasks: list[str]
     commands: list[str]
     notes: list[str]
-    compared: list[Compared] = field(default_factory=list)
-    fetch: str = ""
+    compared: list[Compared]
+    fetch: str
 
     @property
     def same(self) -> bool:
         """Whether all is here, and the same."""
-        return bool(self.commands) and all(compared.is_same for compared in self.compared)
+        return bool(self.commands) and all(compared.state == SAME for compared in self.compared)
 
 
 def reproduce(path: Path, task: str | None = None, mirror: str | None = None) -> Reproduction:
@@ -78,8 +79,7 @@ def commands_behind(path: Path) -> tuple[list[str], list[str]]:
     """The commands that made a results file, and what they cannot say. No file of its documents is looked at.
 
     Raises:
-        ValueError: it is no such file, is damaged, or says nothing of where its numbers come from.
-        OSError: it cannot be read.
+        ValueError, OSError: as of :func:`reproduce`.
     """
     return commands_of(read_recorded(path))
 
@@ -89,8 +89,8 @@ def table(reproduction: Reproduction) -> str:
     lines = []
     for compared in reproduction.compared:
         lines += [f"{compared.state:9} {compared.what}", *(f"{'':9}   {detail}" for detail in compared.details)]
-    counts = {state: sum(each.state == state for each in reproduction.compared) for state in STATES}
-    lines.append("; ".join(f"{number} {state}" for state, number in counts.items() if number))
+    counts = Counter(compared.state for compared in reproduction.compared)
+    lines.append("; ".join(f"{counts[state]} {state}" for state in STATES if counts[state]))
     if reproduction.fetch:
         lines.append(f"What is not here: {reproduction.fetch}")
     tasks, notes, report = (

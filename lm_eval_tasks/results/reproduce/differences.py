@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,25 +34,21 @@ class Compared(NamedTuple):
     what: str
     details: tuple[str, ...] = ()
 
-    @property
-    def is_same(self) -> bool:
-        return self.state == SAME
+    @classmethod
+    def of(cls, what: str, there: Any, here: Any, kind: str = "sha256") -> Compared:
+        """The same, or both sums or versions (`kind`)."""
+        if there == here:
+            return cls(SAME, what)
+        return cls(DIFFERS, what, (f"{kind} there: {there}", f"{kind} here:  {here}"))
+
+    @classmethod
+    def of_file(cls, what: str, sha256: Any, local: Path | None) -> Compared:
+        if local is None:
+            return cls(ABSENT, what, (f"sha256 there: {sha256}",))
+        return cls.of(what, sha256, sha256_of(local))
 
 
-def _compare(what: str, there: Any, here: Any, kind: str = "sha256") -> Compared:
-    """One thing there and here: the same, or both sums or versions (`kind`)."""
-    if there == here:
-        return Compared(SAME, what)
-    return Compared(DIFFERS, what, (f"{kind} there: {there}", f"{kind} here:  {here}"))
-
-
-def _compare_file(what: str, sha256: Any, local: Path | None) -> Compared:
-    if local is None:
-        return Compared(ABSENT, what, (f"sha256 there: {sha256}",))
-    return _compare(what, sha256, sha256_of(local))
-
-
-def versions(run: RecordedRun) -> list[Compared]:
+def versions(run: RecordedRun) -> Iterator[Compared]:
     """The versions of the libraries that the records name."""
     there: dict[str, Any] = {}
     for record in run.records.values():
@@ -61,14 +57,12 @@ def versions(run: RecordedRun) -> list[Compared]:
         of_harness = run.results.get(f"{name}_version")
         if of_harness and of_harness != "N/A":
             there[name] = of_harness
-    return [_compare(f"{name} {number}", str(number), _version(name), "version") for name, number in there.items()]
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "none"
+    for name, number in there.items():
+        try:
+            here = version(name)
+        except PackageNotFoundError:
+            here = "none"
+        yield Compared.of(f"{name} {number}", str(number), here, "version")
 
 
 def public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], list[str], str]:
@@ -98,27 +92,22 @@ def public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], l
     }
     compared, missing = [], []
     for (repository, path), entry in sorted(entries.items()):
-        file = _source_file(repository, path, entry)
+        revision = str(entry.get("revision"))
+        try:
+            file = sources.find(repository, path)
+        except KeyError:  # of another version of this package
+            file = sources.SourceFile(str(entry.get("host")), repository, revision, path, "")
+        if file.revision != revision:  # which a mirror may hold
+            file = sources.SourceFile(file.host, repository, revision, path, "", file.also_at)
         try:
             local = sources.local_copy(file, folder)
         except ValueError:  # what is no name of a repository
             local = None
         if local is None:
             missing.append(file)
-        compared.append(_compare_file(f"{repository}@{file.revision[:12]} {path}", entry.get("sha256"), local))
+        compared.append(Compared.of_file(f"{repository}@{revision[:12]} {path}", entry.get("sha256"), local))
     into = folder if folder is not None and place != sources.SAMPLE else None
     return compared, notes, sources.fetch_command(missing, into) if missing else ""
-
-
-def _source_file(repository: str, path: str, entry: Mapping[str, Any]) -> sources.SourceFile:
-    """The file at the revision that was read, where a mirror may hold it."""
-    try:
-        known = sources.find(repository, path)
-    except KeyError:  # of another version of this package
-        return sources.SourceFile(str(entry.get("host")), repository, str(entry.get("revision")), path, "")
-    if known.revision == entry.get("revision"):
-        return known
-    return sources.SourceFile(known.host, repository, str(entry.get("revision")), path, "", known.also_at)
 
 
 def local_files(run: RecordedRun, path: Path) -> list[Compared]:
@@ -131,50 +120,44 @@ def local_files(run: RecordedRun, path: Path) -> list[Compared]:
     compared = {}
     for entry in entries:
         option, name = str(entry.get("option")), str(entry.get("name"))
+        named = places.get(option) or []
+        candidates = []
+        for place in named if isinstance(named, (list, tuple)) else [named]:
+            whole = Path(str(place)).expanduser()
+            candidates += [whole / name, whole, *map(Path, glob.glob(str(whole), recursive=True))]
+        candidates.append(path.parent / Path(name).name)
+        local = next((file for file in candidates if file.name == Path(name).name and file.is_file()), None)
         what = f"{option}: {name}"
-        compared[what] = _compare_file(what, entry.get("sha256"), _find(name, places.get(option), path.parent))
+        compared[what] = Compared.of_file(what, entry.get("sha256"), local)
     return list(compared.values())
-
-
-def _find(name: str, places: Any, beside: Path) -> Path | None:
-    candidates = []
-    for place in places if isinstance(places, (list, tuple)) else [places] if places else []:
-        named = Path(str(place)).expanduser()
-        candidates += [named / name, named]
-        candidates += [Path(match) for match in glob.glob(str(named), recursive=True)]
-    candidates.append(beside / Path(name).name)
-    last = Path(name).name
-    return next((place for place in candidates if place.name == last and place.is_file()), None)
 
 
 def encoders(run: RecordedRun) -> list[Compared]:
     """Models that made the vectors of passages, each once."""
-    compared = {}
-    for record in run.records.values():
-        retrieval = record.get("retrieval") or {}
-        for entry in (retrieval, *(retrieval.get("halves") or ())):
-            if entry.get("weights"):
-                what = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
-                compared[what] = _compare_encoder(what, entry, run.metadata)
-    return list(compared.values())
-
-
-def _compare_encoder(what: str, entry: Mapping[str, Any], options: Mapping[str, Any]) -> Compared:
+    retrievals = [record.get("retrieval") or {} for record in run.records.values()]
+    halves = [half for retrieval in retrievals for half in retrieval.get("halves") or ()]
+    entries = [entry for entry in (*retrievals, *halves) if entry.get("weights")]
+    if not entries:
+        return []
     from huggingface_hub import snapshot_download
 
     from lm_eval_tasks.clapnq.retrieval import encoder as encoding
 
-    there = f"sha256 there: {entry['weights']} (of its files' sums)"
-    try:
-        encoder = encoding.named(str(entry.get("retriever")), options)
-        if encoder.folder is None:
-            cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
-            encoder = replace(encoder, folder=Path(cached))
-        return _compare(what, entry["weights"], encoding.weights_of(encoder)[1])
-    except sources.CorruptSource as error:
-        return Compared(DIFFERS, what, (there, f"here: {error}"))
-    except (OSError, ValueError) as error:  # no such folder, or not in the cache
-        return Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
+    compared = {}
+    for entry in entries:
+        what = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
+        there = f"sha256 there: {entry['weights']} (of its files' sums)"
+        try:
+            encoder = encoding.named(str(entry.get("retriever")), run.metadata)
+            if encoder.folder is None:
+                cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
+                encoder = replace(encoder, folder=Path(cached))
+            compared[what] = Compared.of(what, entry["weights"], encoding.weights_of(encoder)[1])
+        except sources.CorruptSource as error:
+            compared[what] = Compared(DIFFERS, what, (there, f"here: {error}"))
+        except (OSError, ValueError) as error:  # no such folder, or not in the cache
+            compared[what] = Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
+    return list(compared.values())
 
 
 def detectors(run: RecordedRun) -> list[Compared]:
@@ -208,7 +191,7 @@ def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:
         detector = shared_detector(str(named or entry.get("name")), options)
     except (OSError, ValueError) as error:
         return Compared(ABSENT, what, (f"version there: {there}; here: {error}",))
-    return _compare(what, there, detector.version, "version")
+    return Compared.of(what, there, detector.version, "version")
 
 
 def _compare_calibration(entry: Mapping[str, Any], named: Any) -> Compared:
@@ -216,6 +199,6 @@ def _compare_calibration(entry: Mapping[str, Any], named: Any) -> Compared:
 
     what = f"calibration {entry.get('file')}"
     try:
-        return _compare(what, entry.get("sha256"), load(str(named)).sha256)
+        return Compared.of(what, entry.get("sha256"), load(str(named)).sha256)
     except CalibrationError as error:
         return Compared(ABSENT, what, (str(error),))

@@ -78,15 +78,24 @@ def score(
         )
     if skip_failing:
         detector_args = {**read_options(detector_args, "score"), "skip_failing": True}
-    options = {
-        "detector": detector,
-        "detector_args": detector_args,
-        "calibration": calibration,
-        "calibration_annotations": calibration_annotations,
+    metadata: dict[str, Any] = {"detector": detector}
+    metadata |= {} if detector_args is None else {"detector_args": detector_args}
+    metadata |= {} if calibration is None else {"calibration": calibration}
+    metadata |= {} if calibration_annotations is None else {"calibration_annotations": calibration_annotations}
+    samples = samples_files(place)
+    tagged = {
+        folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()
     }
-    metadata = {key: value for key, value in options.items() if value is not None}
+    folders = {folder: files for folder, files in tagged.items() if files}
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
+    if not folders:
+        raise MissingSource(
+            f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
+            f"a detector tags"
+        )
+    if others:
+        log.info("passed over, as no detector tags their answers: %s", others)
     written = []
-    folders = _tagged_samples(place)
     for folder, files in folders.items():
         to = (folder if output is None else output / folder.name if len(folders) > 1 else output).resolve()
         to.mkdir(parents=True, exist_ok=True)
@@ -101,36 +110,8 @@ def score(
     return written
 
 
-def _tagged_samples(place: Path) -> dict[Path, dict[str, Path]]:
-    """Folder to task to samples file, of the tasks whose answers a detector tags."""
-    samples = samples_files(place)
-    folders = {
-        folder: ours
-        for folder, files in samples.items()
-        if (ours := {task: path for task, path in files.items() if is_tagged(task)})
-    }
-    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
-    if not folders:
-        raise MissingSource(
-            f"{place.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
-            f"a detector tags"
-        )
-    if others:
-        log.info("passed over, as no detector tags their answers: %s", others)
-    return folders
-
-
 def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
-    """Tag and score the answers of one model.
-
-    Args:
-        work: the samples files, what tags them, and the folder of the results.
-        earlier: the results of the run that made the answers.
-        workers: processes that tag.
-
-    Returns:
-        The results file.
-    """
+    """Tag and score the answers of one model, which the run of the `earlier` results made; the new results file."""
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
@@ -140,7 +121,8 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
     samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # what was sampled depends on what was asked before it
     tasks = sorted(work.files, key=lambda task: order.index(task) if task in order else len(order))
-    groups = _whole_groups(earlier, work.files)
+    known = earlier.get("group_subtasks") or {}
+    groups = {group: members for group, members in known.items() if members and work.files.keys() >= set(members)}
     in_groups = {task for members in groups.values() for task in members}
     here = processes.here()
     with _alone_in(work.folder) as partial:
@@ -175,23 +157,16 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
         tracker.save_results_aggregated(results=results, samples=logged)
         for task, rows in logged.items():
             tracker.save_results_samples(task_name=task, samples=rows)
-        numbers = {task: len(rows) for task, rows in logged.items()}
         made = partial / tracker.general_config_tracker.model_name_sanitized
-        written = _move(made, work.folder, f"results_{tracker.date_id}.json", numbers)
+        written = _move(made, work.folder, str(tracker.date_id), {task: len(rows) for task, rows in logged.items()})
         for store in work.stores():
             store.unlink(missing_ok=True)
     return written
 
 
 def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: Any, name: str) -> None:
-    """Say of the results what the run that made the answers said: its model, prompts, settings and provenance.
-
-    Args:
-        earlier: its results; empty where they are not there.
-        results: of the scoring, changed here.
-        general: the harness's record of model and prompts, changed here.
-        name: of the model, where the earlier results name none.
-    """
+    """Say of the results, and of the harness's record of model and prompts (`general`), what the `earlier` results of the
+    run that made the answers said; where they are not there, the model has this name."""
     settings = earlier.get("config", {})
     kept = {key: value for key, value in settings.items() if key != "bootstrap_iters"}
     results["config"] = {**results["config"], **kept}
@@ -240,21 +215,19 @@ def _alone_in(folder: Path) -> Iterator[Path]:
         raise OSError(f"another `lm-eval-grounded score` is at work in {folder}; wait for it, or stop it") from error
 
 
-def _move(partial: Path, folder: Path, results: str, rows: Mapping[str, int]) -> Path:
+def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
     """Bring whole files to their place, the results last; the harness only logs it when it could not write one.
 
     Raises:
-        OSError: a file is missing or short.
+        OSError: a file is missing, or one of samples short: `rows` says how many each task has.
     """
-    date = results.removeprefix("results_").removesuffix(".json")
-    names = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
-    for name, number in names.items():
+    results = f"results_{date}.json"
+    lengths: dict[str, int | None] = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
+    for name, number in {**lengths, results: None}.items():
         path = partial / name
-        if not path.is_file() or path.read_bytes().count(b"\n") != number:
+        if not path.is_file() or number not in (None, path.read_bytes().count(b"\n")):
             raise OSError(f"{name} could not be written to {folder} (is the disk full?); run the same command again")
-    if not (partial / results).is_file():
-        raise OSError(f"{results} could not be written to {folder} (is the disk full?); run the same command again")
-    move_whole({partial / name: folder / name for name in (*names, results)})
+    move_whole({partial / name: folder / name for name in (*lengths, results)})
     return folder / results
 
 
@@ -270,9 +243,3 @@ def _earlier_results(samples: Path) -> dict[str, Any]:
     except ValueError as error:
         log.warning("%s: the results will not say which model gave the answers", error)
         return {}
-
-
-def _whole_groups(earlier: Mapping[str, Any], scored: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Groups of the earlier run of which every task is scored again."""
-    groups = earlier.get("group_subtasks") or {}
-    return {group: tasks for group, tasks in groups.items() if tasks and set(tasks) <= scored.keys()}

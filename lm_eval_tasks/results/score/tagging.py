@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import re
 import sys
 import threading
@@ -151,19 +152,12 @@ def _worker(work: Work, number: int, of: int, failures: Any) -> None:
     try:
         tag_part(work, number, of)
     except Exception as error:
-        failures.put(_sendable(error))
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, on its way to the process that started this one
+            failures.put(error)
+        except Exception:
+            failures.put(RuntimeError(f"{type(error).__name__}: {error}"))
         sys.exit(1)
-
-
-def _sendable(error: Exception) -> Exception:
-    """The error, or one with its words where it cannot be sent to another process."""
-    import pickle
-
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, on its way from a process of ours
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
 
 
 def _end_with_parent() -> None:
