@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -77,18 +77,14 @@ def load(
     metadata.choice("language", language, LANGUAGES, task)
     metadata.refuse_misspelt(ignored, load_task.known, task)
     settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
+    rows: Sequence[dict[str, Any]]
     if samples is not None:
-        found = documents_of_samples(Path(samples), task, COLUMNS)
-        record = record_of_samples(Path(samples), task)
-        origin = str(samples)
+        rows, record = documents_of_samples(Path(samples), task, COLUMNS), record_of_samples(Path(samples), task)
     else:
         folder = sources.mirror_folder(mirror)
         rows, record = _documents(language, str(folder) if folder else None)
-        found = list(rows)
-        origin = str(folder or "GitHub")
-    log.info("%s: %d questions from %s; %s", task, len(found), origin, settings)
-    documents = [{**row, **settings} for row in found]
-    return {"evaluation": provenance.documents_of(documents, record)}
+    log.info("%s: %d questions from %s; %s", task, len(rows), samples or folder or "GitHub", settings)
+    return {"evaluation": provenance.documents_of([{**row, **settings} for row in rows], record)}
 
 
 def _files(options: Options) -> Places:
@@ -107,16 +103,18 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})\s*[.)、．:]\s*")
 
 
 @lru_cache(maxsize=32)
-def _documents(language: str, mirror: str | None) -> tuple[tuple[dict[str, Any], ...], provenance.Record]:
+def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]], provenance.Record]:
     known = LANGUAGES[language]
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, known.queries_file, mirror)
     seen: Counter[str] = Counter()
     articles, total = read_articles(path, seen)
     # Of all articles of the file, as the paper split them, whether or not a question of theirs is left.
-    parts = [set(part.tolist()) for part in np.array_split(np.arange(total), SUBSETS)]
-    subsets = [
-        [
+    subset_of = np.repeat(range(SUBSETS), [len(part) for part in np.array_split(np.arange(total), SUBSETS)]).tolist()
+    subsets: list[list[dict[str, Any]]] = [[] for _ in range(SUBSETS)]
+    for article in articles:
+        subset = subset_of[article["row"]]
+        subsets[subset] += [
             {
                 "id": f"{language}_{article['row']}_{number}",
                 "language": language,
@@ -126,13 +124,9 @@ def _documents(language: str, mirror: str | None) -> tuple[tuple[dict[str, Any],
                 "query": query,
                 "reference": article["reference"],
             }
-            for article in articles
-            if article["row"] in part
             for number, query in article["queries"]
         ]
-        for subset, part in enumerate(parts)
-    ]
-    rows = tuple(row for turn in zip_longest(*subsets) for row in turn if row is not None)
+    rows = [row for turn in zip_longest(*subsets) for row in turn if row is not None]
     left_out = dict(seen)
     empty = seen.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
     log.info("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)

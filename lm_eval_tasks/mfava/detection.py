@@ -62,8 +62,7 @@ def load(
     metadata.refuse_misspelt(ignored, load_task.known, task)
     folder = sources.mirror_folder(mirror)
     log.info("%s: files from %s", task, folder or "GitHub")
-    found = documents(language, annotations, str(folder) if folder else None)
-    return {"evaluation": found}
+    return {"evaluation": documents(language, annotations, str(folder) if folder else None)}
 
 
 def _files(options: Options) -> Places:
@@ -80,7 +79,6 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
     task = f"mfava_detection_{language}_{annotations}"
     report = AnnotationReport()
     rows: list[dict[str, Any]] = []
-    lost = 0
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(LANGUAGES[language]), mirror)
     found = [*_rows(language, path)]
@@ -88,7 +86,6 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
     for (number, row), passage in zip(found, passages, strict=True):
         spans = annotate(row[f"{annotations}_annotations"], row["generated_text"], report)
         if spans is None:
-            lost += 1
             continue
         rows.append(
             {
@@ -107,6 +104,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
             f"{task}: the file has no annotated answer in {LANGUAGES[language].name} (a mirror may hold a part of the "
             f"public languages: name the tasks of those, e.g. --tasks mfava_detection_de_{annotations})"
         )
+    lost = len(found) - len(rows)
     log.info("%s: %d documents; %s", task, len(rows), report)
     unreadable = sum(is_unreadable(row["reference"]) for row in rows)
     if unreadable:
@@ -135,13 +133,17 @@ def file_of(language: Language) -> str:
 
 def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     known = LANGUAGES[language]
-    columns: tuple[str, ...] = ("references", "generated_text", "silver_annotations")
-    if known.gold:
-        columns = (*columns, "gold_annotations", "language")
+    columns = ["references", "generated_text", "silver_annotations"]
+    columns += ["gold_annotations", "language"] if known.gold else []
     for number, row in enumerate(_records(path)):
-        _check(path, number, row, columns)
+        where = f"{path}, document {number}"
+        if not isinstance(row, Mapping):
+            raise sources.CorruptSource(f"{where}: expected an object, found {type(row).__name__}")
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise sources.CorruptSource(f"{where}: {column!r} is {type(row.get(column)).__name__}, not a text")
         if not known.gold or row["language"].strip().lower() in (known.name.lower(), known.code):
-            yield number, row
+            yield number, dict(row)
 
 
 @lru_cache(maxsize=1)  # the gold file holds five languages, twice annotated
@@ -153,16 +155,6 @@ def _records(path: Path) -> list[Any]:
     if not isinstance(records, list):
         raise sources.CorruptSource(f"{path}: expected a list of documents, found {type(records).__name__}")
     return records
-
-
-def _check(path: Path, number: int, row: Any, columns: tuple[str, ...]) -> None:
-    if not isinstance(row, Mapping):
-        raise sources.CorruptSource(f"{path}, document {number}: expected an object, found {type(row).__name__}")
-    for column in columns:
-        if not isinstance(row.get(column), str):
-            raise sources.CorruptSource(
-                f"{path}, document {number}: {column!r} is {type(row.get(column)).__name__}, not a text"
-            )
 
 
 @dataclass

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -30,17 +30,13 @@ from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_g
 from detector_plugin.lexical.training import weights_name
 from lm_eval_tasks.data.atomic import whole_file
 
-__all__ = ["Bin", "Reading", "bins", "calibration_error", "draw", "read", "readings", "summary"]
-
-
 HALVINGS = 3
 """Of the texts, where figures with and without translations in training are compared."""
 
 BINS = 10
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """The detector's reading of an answer.
 
     Attributes:
@@ -64,24 +60,19 @@ def readings(documents: Sequence[LabelledAnswer], folder: Path | None = None) ->
         folder: of weights, as ``lm-eval-grounded train`` writes it; default those that ship.
     """
     folder = lexical.WEIGHTS if folder is None else folder
-    loaded: dict[Path, _Pair] = {}
+    pair_of = cache(_pair)
     for document in documents:
         path = folder / weights_name(document.language, document.family)
         if not path.is_file():  # a family that answers in this language alone goes with it
             path = folder / weights_name(document.language)
-        if path not in loaded:
-            loaded[path] = _pair(path)
-        yield read(document, *loaded[path])
+        yield _read(document, *pair_of(path))
 
 
-_Pair = tuple[lexical.LexicalDetector, lexical.LexicalDetector]
-
-
-def _pair(weights: Path) -> _Pair:
+def _pair(weights: Path) -> tuple[lexical.LexicalDetector, lexical.LexicalDetector]:
     return lexical.LexicalDetector(weights=weights), lexical.LexicalDetector(weights=weights, spans="iou")
 
 
-def read(document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap: lexical.LexicalDetector) -> Reading:
+def _read(document: LabelledAnswer, by_word: lexical.LexicalDetector, by_overlap: lexical.LexicalDetector) -> Reading:
     """An answer read by two detectors of the same weights, the second of which marks for overlap."""
     (probabilities,) = by_word.probabilities(
         [document.reference], [document.answer], [document.language], [document.question]
@@ -117,7 +108,9 @@ def summary(
         each = np.array([found[n].counts for n in numbers], float)
         counts = WordCounts(*each.sum(axis=0))
         texts = [documents[n].article or documents[n].reference for n in numbers]
-        low, high = percentile_bounds(_f1(resampled_sums(sums_by_cluster(each, texts))))
+        tp, fp, fn, _ = resampled_sums(sums_by_cluster(each, texts)).T
+        with np.errstate(invalid="ignore"):
+            low, high = percentile_bounds(2 * tp / (2 * tp + fp + fn))
         row = {
             "documents": len(numbers),
             "precision": 100 * counts.precision,
@@ -130,34 +123,22 @@ def summary(
             "ece": calibration_error(*_words([found[n] for n in numbers])),
         }
         if key[1] == REAL:
-            row["iou"] = float(np.mean([_iou(documents[n], found[n]) for n in numbers]))
-            row["rho"] = float(np.mean([_rho(documents[n], found[n]) for n in numbers]))
+            overlaps = [_overlap(documents[n], found[n]) for n in numbers]
+            row["iou"], row["rho"] = (float(np.mean(values)) for values in zip(*overlaps, strict=True))
         table[key] = row
     return table
-
-
-def _f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) from (n, 4) `WordCounts`."""
-    tp, fp, fn, _ = counts.T
-    with np.errstate(invalid="ignore"):
-        return np.asarray(2 * tp / (2 * tp + fp + fn))
 
 
 def _words(found: Sequence[Reading]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return np.concatenate([one.probabilities for one in found]), np.concatenate([one.hallucinated for one in found])
 
 
-def _iou(document: LabelledAnswer, reading: Reading) -> float:
-    return iou(((s.start, s.end) for s in document.spans), ((s.start, s.end) for s in reading.spans))
-
-
-def _rho(document: LabelledAnswer, reading: Reading) -> float:
+def _overlap(document: LabelledAnswer, reading: Reading) -> tuple[float, float]:
+    """IoU and rho of an answer."""
+    hard, marked = ([(span.start, span.end) for span in spans] for spans in (document.spans, reading.spans))
     soft = document.spans if document.soft is None else document.soft
-    return rho(
-        ((s.start, s.end, s.probability) for s in soft),
-        ((s.start, s.end, s.probability) for s in reading.spans),
-        len(document.answer),
-    )
+    votes, said = ([(span.start, span.end, span.probability) for span in spans] for spans in (soft, reading.spans))
+    return iou(hard, marked), rho(votes, said, len(document.answer))
 
 
 # ------------------------------------------------------------------------------------------------------- reliability
@@ -187,9 +168,8 @@ def bins(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) ->
 
 def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> float:
     """Expected calibration error in ten bins of equal width (Guo et al. 2017, equation 3); ``nan`` without words."""
-    found = bins(probabilities, hallucinated)
-    words = sum(one.words for one in found)
-    return sum(one.words * abs(one.probability - one.share) for one in found) / words if words else float("nan")
+    off = sum(bin.words * abs(bin.probability - bin.share) for bin in bins(probabilities, hallucinated))
+    return off / len(probabilities) if len(probabilities) else float("nan")
 
 
 def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
@@ -267,7 +247,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.write(f"mean F1 of {len(gold)} gold languages: {fmean(gold):.1f}\n")
     if options.plot:
         names = {"real": "real answers, marked by people", "gold": "inserted errors, marked by people"}
-        draw({label: bins(*_words(_of_kind(documents, found, kind))) for kind, label in names.items()}, options.plot)
+        kinds = np.array([document.annotations for document in documents])
+        curves = {
+            label: bins(*_words([found[n] for n in np.flatnonzero(kinds == kind)])) for kind, label in names.items()
+        }
+        draw(curves, options.plot)
 
 
 def _line(name: str, row: Mapping[str, float]) -> str:
@@ -277,10 +261,6 @@ def _line(name: str, row: Mapping[str, float]) -> str:
     words += f" | {row['share']:.1f} | {row['flagged']:.1f}"
     overlap = f" | {row['iou']:.3f} | {row['rho']:.3f}" if "iou" in row else ""
     return f"| {name} | {row['documents']} | {words}{overlap} | {row['ece']:.3f} |"
-
-
-def _of_kind(documents: Sequence[LabelledAnswer], found: Sequence[Reading], kind: str) -> list[Reading]:
-    return [one for document, one in zip(documents, found, strict=True) if document.annotations == kind]
 
 
 def _print_translations(documents: Sequence[LabelledAnswer], others: Sequence[LabelledAnswer]) -> None:
@@ -314,7 +294,7 @@ def _read_without(documents: Sequence[LabelledAnswer], seen: Sequence[LabelledAn
         weights = Path(folder) / "lexical.safetensors"
         weights.write_bytes(train(seen))
         pair = _pair(weights)
-    return [read(document, *pair) for document in documents]
+    return [_read(document, *pair) for document in documents]
 
 
 if __name__ == "__main__":

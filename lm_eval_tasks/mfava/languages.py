@@ -42,23 +42,16 @@ class Language:
         return self.gold or bool(self.silver_file)
 
 
-def _read() -> dict[str, Language]:
-    def path(file: str) -> str:
-        return f"datasets/{file}" if file else ""
-
-    return {
-        row["code"]: Language(
-            row["code"],
-            row["language"],
-            row["in_paper"] == "yes",
-            row["gold"] == "yes",
-            path(row["silver_file"]),
-            path(row["queries_file"]),
-            int(row["articles"] or 0),
-        )
-        for row in shipped_rows("lm_eval_tasks.mfava", "languages.tsv")
-    }
-
-
-LANGUAGES = _read()
+LANGUAGES = {
+    row["code"]: Language(
+        row["code"],
+        row["language"],
+        row["in_paper"] == "yes",
+        row["gold"] == "yes",
+        row["silver_file"] and f"datasets/{row['silver_file']}",
+        row["queries_file"] and f"datasets/{row['queries_file']}",
+        int(row["articles"] or 0),
+    )
+    for row in shipped_rows("lm_eval_tasks.mfava", "languages.tsv")
+}
 """Code to language, in the order of the paper's Table 7, Persian last."""
