@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import source_files, sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue, generated
@@ -211,7 +211,7 @@ def capitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copytree(Path(__file__).parent / "data" / "capitals", folder)
     generated.main([str(folder)])
     yield folder
-    source_files._ELSEWHERE.clear()
+    sources._ELSEWHERE.clear()
     sources.files.cache_clear()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.schema import Base, Benchmark, Metric
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 TABLE = "benchmark.py"
-_HERE = Path(__file__).parents[1]
+_HERE = Path(__file__).resolve().parents[1]
 
 
 def folders() -> list[Path]:
@@ -43,14 +44,12 @@ def benchmark_of(folder: Path) -> Benchmark:
     path = folder / TABLE
     if not path.is_file():
         raise UsageError(f"{folder} holds no {TABLE}, the table of a benchmark's tasks")
-    if folder.parent == _HERE.resolve():
+    if folder.parent == _HERE:
         table = import_module(f"lm_eval_tasks.{folder.name}.benchmark")
     else:
-        spec = spec_from_file_location(f"{folder.name}_benchmark", path)
-        assert spec is not None
-        assert spec.loader is not None
-        table = module_from_spec(spec)
-        spec.loader.exec_module(table)
+        loader = SourceFileLoader(f"{folder.name}_benchmark", str(path))
+        table = ModuleType(loader.name)
+        loader.exec_module(table)
     found = getattr(table, "BENCHMARK", None)
     if not isinstance(found, Benchmark):
         raise UsageError(f"{path} has no BENCHMARK, which is an lm_eval_tasks.definition.schema.Benchmark")
@@ -75,17 +74,14 @@ def table_named(folder: str) -> Benchmark | None:
 def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
     """Name and table of a folder outside of this package; ``None`` for one of ours, and for one without a table."""
     folder = folder.resolve()
-    if _HERE.resolve() in folder.parents or not (folder / TABLE).is_file():
+    if _HERE in folder.parents or not (folder / TABLE).is_file():
         return None
     return folder.name, benchmark_of(folder)
 
 
 def metric_of(name: str, table: Benchmark | None = None) -> Metric:
-    """What a reader needs to know of a metric.
-
-    Args:
-        name: as in a results file.
-        table: of its benchmark, which is asked first; then every other of this package is.
+    """What a reader needs to know of a metric, by its name in a results file. Its benchmark's table is asked first, then
+    every other of this package.
 
     Returns:
         The entry of that name, or of a name that ends in ``_`` and begins so. A finer figure, such as ``rougeL_missed`` or
@@ -107,14 +103,10 @@ def _all_metrics() -> dict[str, Metric]:
     return {name: metric for table in reversed(benchmarks()) for name, metric in table.metrics.items()}
 
 
-@lru_cache(maxsize=1)
-def _bases() -> dict[str, Base]:
-    return {task.name: task.base for benchmark in benchmarks() for task in benchmark.tasks}
-
-
+@cache
 def base_of(task: str) -> Base | None:
     """The base of a task; ``None`` for a task that is in no table."""
-    return _bases().get(task)
+    return next((one.base for benchmark in benchmarks() for one in benchmark.tasks if one.name == task), None)
 
 
 @lru_cache(maxsize=1)

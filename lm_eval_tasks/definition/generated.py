@@ -7,7 +7,6 @@ folder may lie outside of the package: the harness then finds its tasks with ``-
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ def contents(benchmark: Benchmark) -> dict[str, str]:
     """Every file that is written: its path below the benchmark's folder to its content."""
     files = {base.file: _base(base, benchmark.version) for base in benchmark.bases}
     for group in benchmark.groups:
-        files[_path(group.folder, f"_{group.name}.yaml")] = _group(group, benchmark.version)
+        files[f"{group.folder}/_{group.name}.yaml".lstrip("/")] = _group(group, benchmark.version)
     for task in benchmark.tasks:
-        files[_path(task.folder, f"{task.name}.yaml")] = _task(task)
+        files[f"{task.folder}/{task.name}.yaml".lstrip("/")] = _task(task)
     return files
 
 
@@ -39,10 +38,6 @@ def write(folder: Path, benchmark: Benchmark) -> None:
         target.parent.mkdir(exist_ok=True)
         target.write_text(content, "utf-8")
     print(f"{len(files)} files written below {folder}")
-
-
-def _path(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
 
 
 def _base(base: Base, version: float) -> str:
@@ -57,17 +52,17 @@ def _base(base: Base, version: float) -> str:
             "output_type": "generate_until",
             **base.prompt,
             "filter_list": [
-                {"name": name, "filter": [_step(step) for step in of]} for name, of in base.filters.items()
+                {
+                    "name": name,
+                    "filter": [{"function": step} if isinstance(step, str) else dict(step) for step in steps],
+                }
+                for name, steps in base.filters.items()
             ],
             "process_results": _Function(base.process_results),
             "metric_list": [_metric(metric) for metric in base.metrics],
             "metadata": {"version": version},
         }
     )
-
-
-def _step(step: str | Mapping[str, str]) -> dict[str, str]:
-    return {"function": step} if isinstance(step, str) else dict(step)
 
 
 def _metric(metric: Metric) -> dict[str, Any]:
@@ -154,8 +149,8 @@ _Dumper.add_representer(
 )
 
 
-def _dumped(content: Mapping[str, Any]) -> str:
-    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+def _dumped(content: dict[str, Any]) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=sys.maxsize)
 
 
 def main(arguments: list[str]) -> None:

@@ -101,10 +101,7 @@ def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
 
 
 def require_files(loader: Any, options: Options) -> None:
-    """Refuse a task that lacks files which nothing will download: those of a mirror, or offline.
-
-    Args:
-        loader, options: see :func:`needed_files`.
+    """Refuse a task that lacks files (:func:`needed_files`) which nothing will download: those of a mirror, or offline.
 
     Raises:
         MissingSource: which they are, with the one command that fetches them all.
@@ -124,21 +121,15 @@ def require_files(loader: Any, options: Options) -> None:
             error.files = lacking
             raise
     elif lacking:
-        several = sources.MissingSource(_all_missing(lacking, folder))
-        several.files = lacking
-        raise several
-
-
-def _all_missing(lacking: list[sources.SourceFile], folder: Path | None) -> str:
-    """The message about several files."""
-    names = ", ".join(f"{file.repository}/{file.path}" for file in lacking)
-    command = sources.fetch_command(lacking, folder)
-    if folder:
-        return (
+        names = ", ".join(f"{file.repository}/{file.path}" for file in lacking)
+        command = sources.fetch_command(lacking, folder)
+        message = (
             f"{len(lacking)} public files are not in the mirror {folder.resolve()}: {names}. On a machine with internet, "
             f"`{command}` puts them there."
+            if folder
+            else f"{len(lacking)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No "
+            f"mirror is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
         )
-    return (
-        f"{len(lacking)} public files are not here and may not be downloaded (HF_HUB_OFFLINE is set): {names}. No mirror "
-        f"is set ({sources.MIRROR_VARIABLE} or --metadata mirror=DIR). With internet, `{command}` fetches them."
-    )
+        several = sources.MissingSource(message)
+        several.files = lacking
+        raise several

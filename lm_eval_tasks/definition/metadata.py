@@ -20,13 +20,8 @@ _NOT_OURS = frozenset({"sampler"})
 
 
 def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: str) -> None:
-    """Refuse keys that are nearly one of ours (:func:`custom_metrics.usage.options.misspelt`); all others belong to the
-    model, or to other tasks, and are ignored.
-
-    Args:
-        ignored: the keys that a task was given and does not know.
-        known: the names of the task's options.
-        task: for messages.
+    """Refuse keys that a task was given and does not know, and that are nearly one of its options (`known`; see
+    :func:`custom_metrics.usage.options.misspelt`); all others belong to the model, or to other tasks, and are ignored.
 
     Raises:
         UsageError: there is such a key; the message has the right name.
@@ -38,44 +33,29 @@ def refuse_misspelt(ignored: Mapping[str, Any], known: Collection[str], task: st
 
 
 def choice(name: str, value: Any, allowed: Collection[str], task: str) -> str:
-    """A value out of a few.
-
-    Raises:
-        ValueError: it is none of them; the message lists them.
-    """
+    """A value out of a few; for any other a ``UsageError`` that lists them."""
     if value not in allowed:
         raise UsageError(f"{task}: unknown {name} {value!r}; known are {', '.join(sorted(allowed))}")
     return str(value)
 
 
 def flag(name: str, value: Any, task: str) -> bool:
-    """Yes or no.
-
-    Raises:
-        ValueError: it is neither ``true`` nor ``false``.
-    """
+    """Yes or no; for any other value a ``UsageError``."""
     if not isinstance(value, bool):
         raise UsageError(f"{task}: {name} must be true or false, got {value!r}")
     return value
 
 
 def positive(name: str, value: Any, task: str) -> int:
-    """A whole number of at least one.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """A whole number of at least one; for any other value a ``UsageError``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{task}: {name} must be a whole number of at least 1, got {value!r}")
     return value
 
 
 def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
-    """Options of a detector or retriever from a mapping, from JSON, or from ``name=value;name=value``.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """Options of a detector or retriever from a mapping, from JSON, or from ``name=value;name=value``; for any other value
+    a ``UsageError``."""
     if not value:
         return {}
     if isinstance(value, Mapping):

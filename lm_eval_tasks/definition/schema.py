@@ -8,7 +8,7 @@ YAML files from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -100,8 +100,7 @@ def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
     by_name = {metric.name: metric for metric in metrics}
 
     def steps(metric: Metric) -> int:
-        """How many metrics are preferred to this one."""
-        chain = [metric]
+        chain = [metric]  # and those that are preferred to it
         while (above := by_name.get(chain[-1].fallback_for)) and above not in chain:
             chain.append(above)
         return len(chain)
@@ -228,22 +227,19 @@ class Benchmark:
     @classmethod
     def from_json(cls, found: Any) -> Benchmark:
         """The opposite of :meth:`as_json`; what has another form in a damaged file is left out."""
-        record = _mapping(found)
-        questions, metrics = _mapping(record.get("questions")), record.get("metrics")
+        record = found if isinstance(found, Mapping) else {}
+        questions, metrics = record.get("questions"), record.get("metrics")
+        asked = questions.items() if isinstance(questions, Mapping) else ()
         return cls(
             version=0,
             tasks=(),
             title=_text(record.get("title")),
-            questions={_text(key): _text(value) for key, value in questions.items()},
+            questions={_text(key): _text(value) for key, value in asked},
             task_type=_text(record.get("task_type")) or cls.task_type,
-            more_metrics=tuple(_metric(entry) for entry in metrics if isinstance(entry, Mapping))
-            if isinstance(metrics, list)
-            else (),
+            more_metrics=tuple(
+                _metric(entry) for entry in (metrics if isinstance(metrics, list) else ()) if isinstance(entry, Mapping)
+            ),
         )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: Any) -> str:
@@ -253,12 +249,8 @@ def _text(value: Any) -> str:
 def _metric(entry: Mapping[str, Any]) -> Metric:
     """A metric from its fields, without those of another type than the table has."""
     metric = Metric("")
-    kept = {
-        each.name: entry[each.name]
-        for each in fields(Metric)
-        if isinstance(getattr(metric, each.name), (str, bool, int))
-        and type(entry.get(each.name)) is type(getattr(metric, each.name))
-    }
+    known = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
+    kept = {name: entry[name] for name, value in known.items() if type(entry.get(name)) is type(value)}
     if kept.get("unit", metric.unit) not in get_args(Unit):
         kept.pop("unit")
     higher = entry.get("higher_is_better")

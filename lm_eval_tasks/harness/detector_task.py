@@ -58,22 +58,18 @@ class DetectingTask(GroundedTask):
             return
         kept = []
         for pipeline, listed in zip(self._filters, self.config.filter_list, strict=True):
-            steps = [
-                (make, step)
-                for make, step in zip(pipeline.filters, listed["filter"], strict=True)
-                if step["function"] != FILTER
-            ]
-            pipeline.filters = [make for make, _ in steps]
-            kept.append({**listed, "filter": [step for _, step in steps]})
+            steps = zip(pipeline.filters, listed["filter"], strict=True)
+            others = [(make, step) for make, step in steps if step["function"] != FILTER]
+            pipeline.filters = [make for make, _ in others]
+            kept.append({**listed, "filter": [step for _, step in others]})
         self.config.filter_list = kept
 
     def apply_filters(self) -> Any:
         """Apply the filters; count the answers that a detector left out."""
         filtered = super().apply_filters()
         names = [listed["name"] for listed in self.config.filter_list or () if _detects(listed)]
-        number = sum(
-            any(_is_left_out(request.filtered_resps[name]) for name in names) for request in self._instances or ()
-        )
+        requests = self._instances or ()
+        number = sum(any(_is_left_out(request.filtered_resps[name]) for name in names) for request in requests)
         if number:
             log.warning("%s: %d answers are left out: the detector cannot read them", self.config.task, number)
             before = self.config.metadata.get(LEFT_OUT) or {}
@@ -81,9 +77,7 @@ class DetectingTask(GroundedTask):
         return filtered
 
     def provenance(self) -> dict[str, Any]:
-        """The provenance of any task, with what tagged and corrected the answers: ``detector``, ``calibration`` and
-        ``words``.
-        """
+        """The provenance of any task, with ``detector``, ``calibration`` and ``words``."""
         found = super().provenance()
         if not self.tags_answers:
             return found

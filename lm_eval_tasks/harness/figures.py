@@ -1,7 +1,7 @@
 """The figures of a run beside the harness's table: every metric with its bounds, in ``configs.<task>.metadata.figures``.
 
 The harness's table has room for a number and a standard error. The harness calls an aggregation once a metric and filter;
-this module keeps the values it was given and the figure it made.
+:class:`Remembering` keeps the values it was given and the figure it made.
 """
 
 from __future__ import annotations
@@ -12,69 +12,62 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import Figure, Rows
+from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.harness.harness_results import NotDefined, ordered
 
-__all__ = ["Finer", "RunFigures", "reported"]
+__all__ = ["Finer", "Remembering", "figures_of", "reported"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-Values = Mapping[str, Sequence[Any]]
-"""Metric to all documents' values."""
-
-Finer = Callable[[Values], Iterable[tuple[str, Figure, str]]]
-"""From the values of one filter to further figures: name, figure, and the documents that count in words."""
+Finer = Callable[[Mapping[str, Sequence[Any]]], Iterable[tuple[str, Figure, str]]]
+"""From metric to all documents' values, of one filter, to further figures: name, figure, and the documents that count in
+words."""
 
 
-class RunFigures:
-    """The figures that the aggregations of a task made of one run."""
+class Remembering(Aggregation):
+    """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds.
 
-    def __init__(self) -> None:
-        # Metric to all documents' values and their figure, for each filter in turn.
-        self._seen: dict[str, list[tuple[Sequence[Any], Figure]]] = {}
-        self._rows_of: dict[str, Callable[[Sequence[Any]], Rows] | None] = {}
+    Attributes:
+        seen: all documents' values and their figure, for each of the task's filters in turn.
+    """
 
-    def forget(self) -> None:
-        """Keep nothing of an earlier run."""
-        self._seen.clear()
+    def __init__(self, aggregation: Aggregation) -> None:
+        super().__init__(aggregation.name, aggregation.figure, aggregation.rows)
+        self.seen: list[tuple[Sequence[Any], Figure]] = []
 
-    def remembering(self, aggregations: Mapping[str, Any]) -> dict[str, Any]:
-        """The metrics' aggregations; those of ours remember what they are given."""
-        self._rows_of = {name: one.rows for name, one in aggregations.items() if isinstance(one, Aggregation)}
-        return {
-            name: _Remembering(function, self._seen.setdefault(name, []))
-            if isinstance(function, Aggregation)
-            else function
-            for name, function in aggregations.items()
+    def __call__(self, values: Sequence[Any]) -> Any:
+        found = self.figure(values)
+        self.seen.append((values, found))
+        return NotDefined() if math.isnan(found.value) else float(found.value)
+
+    def standard_error(self, values: Sequence[Any]) -> float:
+        known = next((found for seen, found in self.seen if seen is values), None)
+        return super().standard_error(values) if known is None else float(known.standard_error)
+
+
+def figures_of(
+    aggregations: Mapping[str, Remembering], filters: Sequence[str], denominator_of: Callable[[str], str], finer: Finer
+) -> dict[str, dict[str, Any]]:
+    """Filter to name to figure, without undefined figures.
+
+    Args:
+        aggregations: of the metrics, after the run.
+        filters: the names of the task's filters, in their order.
+        denominator_of: from a metric to the documents that count, in words.
+        finer: further figures of a filter.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for place, name in enumerate(filters):
+        seen = {metric: one.seen[place] for metric, one in aggregations.items() if len(one.seen) > place}
+        figures = [(metric, figure, denominator_of(metric)) for metric, (_, figure) in seen.items()]
+        if seen:
+            figures += finer({metric: values for metric, (values, _) in seen.items()})
+        found[name] = {
+            metric: figure.as_json(denominator)
+            for metric, figure, denominator in figures
+            if not math.isnan(figure.value)
         }
-
-    def rows(self, metric: str, filter_place: int) -> Rows | None:
-        """The linearised values of a metric, read by one of the task's filters; ``None`` where there are none."""
-        seen = self._seen.get(metric, [])[filter_place : filter_place + 1]
-        rows_of = self._rows_of.get(metric)
-        return rows_of(seen[0][0]) if seen and rows_of is not None else None
-
-    def as_json(
-        self, filters: Sequence[str], denominator_of: Callable[[str], str], finer: Finer
-    ) -> dict[str, dict[str, Any]]:
-        """Filter to name to figure, without undefined figures.
-
-        Args:
-            filters: the names of the task's filters, in their order.
-            denominator_of: from a metric to the documents that count, in words.
-            finer: further figures of a filter.
-        """
-        found: dict[str, dict[str, Any]] = {}
-        for place, name in enumerate(filters):
-            seen = {metric: of_filters[place] for metric, of_filters in self._seen.items() if len(of_filters) > place}
-            values = {metric: given for metric, (given, _) in seen.items()}
-            figures = [(metric, figure, denominator_of(metric)) for metric, (_, figure) in seen.items()]
-            found[name] = {
-                metric: figure.as_json(denominator)
-                for metric, figure, denominator in (*figures, *(finer(values) if values else ()))
-                if not math.isnan(figure.value)
-            }
-        return {name: figures for name, figures in found.items() if figures}
+    return {name: figures for name, figures in found.items() if figures}
 
 
 def reported(task: str, metrics: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -97,20 +90,3 @@ def reported(task: str, metrics: Mapping[str, Any], names: Sequence[str]) -> dic
 
 def _is_undefined(value: Any) -> bool:
     return isinstance(value, NotDefined) or (isinstance(value, float) and math.isnan(value))
-
-
-class _Remembering(Aggregation):
-    """An aggregation that keeps what it was given and made of it: one computation for value, standard error and bounds."""
-
-    def __init__(self, aggregation: Aggregation, seen: list[tuple[Sequence[Any], Figure]]) -> None:
-        super().__init__(aggregation.name, aggregation.figure, aggregation.rows)
-        self._seen = seen
-
-    def __call__(self, values: Sequence[Any]) -> Any:
-        found = self.figure(values)
-        self._seen.append((values, found))
-        return NotDefined() if math.isnan(found.value) else float(found.value)
-
-    def standard_error(self, values: Sequence[Any]) -> float:
-        known = next((found for seen, found in self._seen if seen is values), None)
-        return super().standard_error(values) if known is None else float(known.standard_error)

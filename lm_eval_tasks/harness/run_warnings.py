@@ -41,12 +41,7 @@ _ROOM = "max_gen_toks enough for its whole reply (reasoning included)"
 
 
 def prompting_of(requests: Sequence[Any], chat_template: bool) -> Prompting:
-    """How the answers to a task's requests were made: models without weights mark the requests that they answered.
-
-    Args:
-        requests: the task's, answered.
-        chat_template: whether the run was asked to apply one.
-    """
+    """How the answers to a task's requests were made: models without weights mark the requests that they answered."""
     return Prompting(not any(getattr(request, "is_unprompted", False) for request in requests), chat_template)
 
 
@@ -64,13 +59,11 @@ def warn_unreadable(
     for listed in filters:
         replies = [(request.doc, request.filtered_resps[listed["name"]]) for request in requests]
         steps = {step["function"] for step in listed["filter"]}
-        verdict = next((said for name, said in _VERDICT.items() if name in steps), None)
-        if verdict is not None:
-            line = unread(verdict, [reply for _, reply in replies], prompting)
+        line = None
+        if verdicts := [verdict for name, verdict in _VERDICT.items() if name in steps]:
+            line = unread(verdicts[0], [reply for _, reply in replies], prompting)
         elif replies and {"answer", "spans", "target"} <= replies[0][0].keys():
             line = not_copies(replies, prompting)
-        else:
-            line = None
         if line:
             log.warning("%s: %s", task, line)
 
@@ -81,13 +74,8 @@ def _run_it(prompting: Prompting) -> str:
 
 
 def unread(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a judge whose replies mostly hold no verdict; ``None`` where they hold one.
-
-    Args:
-        verdict: ``"rating"`` or ``"preference"``.
-        replies: as the judge filters have read them.
-        prompting: how they were made.
-    """
+    """The warning for a judge whose replies mostly hold no verdict, ``"rating"`` or ``"preference"``; ``None`` where they
+    hold one. `replies` are as the judge filters have read them."""
     number = sum(reply == UNREAD for reply in replies)
     if number <= NOTEWORTHY * len(replies):
         return None
@@ -101,11 +89,8 @@ def unread(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED
 
 
 def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a detection task whose replies are mostly not the given answer with tags; ``None`` where they are.
-
-    Args:
-        replies: documents with an ``answer``, and what the model said.
-    """
+    """The warning for a detection task whose replies, beside their documents, are mostly not the given answer with tags;
+    ``None`` where they are."""
     kinds = [align(*parse(reply), doc["answer"]).kind for doc, reply in replies]
     number = kinds.count("lost")
     if number <= NOTEWORTHY * len(kinds):
@@ -118,13 +103,7 @@ def not_copies(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prom
 
 
 def warn_few_questions(task: str, chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str, Any]]) -> None:
-    """Log one line where ``--limit`` or ``--samples`` chose next to nothing.
-
-    Args:
-        task: its name.
-        chosen: the documents that are evaluated.
-        docs: all of them.
-    """
+    """Log one line where ``--limit`` or ``--samples`` chose next to nothing: the documents `chosen`, of all `docs`."""
     if not 0 < len(chosen) < min(FEW, len(docs)):
         return
     high = wilson(0, len(chosen))[1]
@@ -145,16 +124,8 @@ def warn_broken(
 ) -> None:
     """Log one line where answers look like those of a broken run (:mod:`custom_metrics.broken_run`).
 
-    Only answers that a filter reads as labels, and those in a model's own words, are looked at.
-
-    In a distributed run every rank looks at its own answers; none waits for another.
-
-    Args:
-        task: its name.
-        filters: the task's ``filter_list``.
-        requests: the task's requests on this rank, filtered.
-        generated: whether the answers are a model's own words.
-        prompting: how they were made.
+    Only answers that a filter reads as labels, and those in a model's own words (`generated`), are looked at. The other
+    arguments are those of :func:`warn_unreadable`.
     """
     labelling = {
         step.get("parser", "strict"): listed["name"]
@@ -198,10 +169,9 @@ def answered(doc: Mapping[str, Any], response: Any) -> Answered:
 
 def _kinds(docs: Iterable[Mapping[str, Any]]) -> set[str]:
     """Kinds of questions that have rates of their own."""
-    kinds = set()
-    for doc in docs:
-        if isinstance(doc.get("answerable"), bool):
-            kinds.add("answerable questions" if doc["answerable"] else "unanswerable questions")
-        elif isinstance(doc.get("subset"), str):
-            kinds.add(f"{doc['subset']} questions")
-    return kinds
+    answerable = {True: "answerable questions", False: "unanswerable questions"}
+    return {
+        answerable[doc["answerable"]] if isinstance(doc.get("answerable"), bool) else f"{doc['subset']} questions"
+        for doc in docs
+        if isinstance(doc.get("answerable"), bool) or isinstance(doc.get("subset"), str)
+    }

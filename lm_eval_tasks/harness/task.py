@@ -10,6 +10,7 @@ from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
+from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
@@ -18,7 +19,7 @@ from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
 from lm_eval_tasks.harness import autoload, harness_results, run_warnings, unanswered
-from lm_eval_tasks.harness.figures import RunFigures, reported
+from lm_eval_tasks.harness.figures import Remembering, figures_of, reported
 
 __all__ = ["GroundedTask"]
 
@@ -28,29 +29,18 @@ autoload.register()  # the harness imports a task's class before it looks up the
 
 
 class GroundedTask(ConfigurableTask):  # type: ignore[misc]
-    """A harness task with these additions:
+    """A harness task whose requests, answers and results are checked, and whose results say where they come from.
 
-    - Cached requests (``--cache_requests``) are known by their documents and prompts.
-    - The folder of the results is tried before the first request
-      (:func:`lm_eval_tasks.harness.harness_results.try_output`).
-    - If a rank of a distributed run has no question, every rank ends with an error. The harness raises it on that rank
-      alone, and the others wait for it.
-    - Answers that no file can hold are made writable, and counted. The harness would lose every sample after one.
-    - One message names all public files that are missing, with the command that fetches them
-      (:func:`lm_eval_tasks.definition.loading.require_files`).
-    - A line of the log warns of a model that does not fit the task, and of too few questions
-      (:mod:`lm_eval_tasks.harness.run_warnings`).
-    - A line of the log warns of a run that looks broken, once a task (:mod:`custom_metrics.broken_run`). In a distributed
-      run every rank looks at its own answers; none waits for another.
-    - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are left out of all figures,
-      and counted.
-    - The results say where the numbers come from: ``configs.<task>.metadata.provenance``
-      (:mod:`lm_eval_tasks.data.provenance`).
-    - The results file holds every figure with its bounds: ``configs.<task>.metadata.figures``
-      (:mod:`lm_eval_tasks.harness.figures`). The harness's table has the metrics alone.
-    - Of a benchmark outside of this package, the results file holds what its table says of the metrics:
-      ``configs.<task>.metadata.benchmark``. Reports and comparisons read it there.
-    - A column that stands in the prompt, or in another field of a sample, is not logged a second time.
+    - Before the first request, the folder of the results is tried, and one message names all public files that are missing.
+      If a rank of a distributed run has no question, every rank ends with an error: the harness raises it on that rank
+      alone, and the others wait for it. Cached requests (``--cache_requests``) are known by their documents and prompts.
+    - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are left out of all figures, and
+      counted. Answers that no file can hold are made writable: the harness would lose every sample after one.
+    - The log warns of what the figures may suffer from (:mod:`lm_eval_tasks.harness.run_warnings`). Every rank looks at its
+      own answers; none waits for another.
+    - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
+      (:mod:`lm_eval_tasks.harness.figures`), and what the table says of a benchmark outside of this package, which reports
+      and comparisons read there (``benchmark``).
 
     Attributes:
         asked: settings of the run that the harness does not write into its results.
@@ -68,16 +58,12 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
                 f"{self.config.task}: repeats={self.config.repeats}, but every document is scored by one response, and the "
                 f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
             )
-        self._figures = RunFigures()
+        self._aggregations: dict[str, Remembering] = {}
         loader = self.config.custom_dataset
         self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """The documents, as the harness loads them; one error names all files that are missing.
-
-        Raises:
-            MissingSource: files that the mirror lacks, or that are in no cache and may not be downloaded.
-        """
+        """The documents, as the harness loads them, after :func:`lm_eval_tasks.definition.loading.require_files`."""
         loader = self.config.custom_dataset
         require_files(loader, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})})
         super().download(dataset_kwargs, **kwargs)
@@ -90,11 +76,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         """
         self._leave_out(frozenset())
         chosen, limit = options.get("samples"), options.get("limit")
-        self.asked = {
-            "apply_chat_template": bool(options.get("apply_chat_template")),
-            "limit": limit,
-            "samples": chosen,
-        }
+        templated = bool(options.get("apply_chat_template"))
+        self.asked = {"apply_chat_template": templated, "limit": limit, "samples": chosen}
         number = len(chosen) if chosen else len(self.eval_docs)
         number = number if limit is None else min(number, limit)
         processes = options.get("world_size", 1)
@@ -105,10 +88,10 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             )
         if options.get("rank", 0) == 0:
             harness_results.try_output()
-        if options.get("rank", 0) == 0 and number < run_warnings.FEW:
-            docs = list(self.eval_docs)
-            evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
-            run_warnings.warn_few_questions(self.config.task, evaluated, docs)
+            if number < run_warnings.FEW:
+                docs = list(self.eval_docs)
+                evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
+                run_warnings.warn_few_questions(self.config.task, evaluated, docs)
         if options.get("cache_requests"):
             alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
             super().build_all_requests(**{**options, **alone})
@@ -117,7 +100,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def apply_filters(self) -> Any:
         """Apply the filters to the answers, made writable. Documents without an answer are left out."""
-        self._figures.forget()
+        self._aggregations.clear()
         self._leave_out(unanswered(self._instances or ()))
         mended = 0
         for request in self._instances or ():
@@ -152,8 +135,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         self.config.metadata = said
 
     def provenance(self) -> dict[str, Any]:
-        """The provenance of the documents, as a :class:`lm_eval_tasks.data.provenance.Record` has it. Subclasses add to
-        it."""
+        """The record that the documents carry. Subclasses add to it."""
         return provenance.of_dataset(self.eval_docs)
 
     def doc_iterator(self, **options: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -179,7 +161,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 
     def aggregation(self) -> dict[str, Any]:
         """The metrics' aggregations; those of ours remember what they are given, for the figures beside the table."""
-        return self._figures.remembering(super().aggregation())
+        found = dict(super().aggregation())
+        for name, function in found.items():
+            if isinstance(function, Aggregation):
+                found[name] = self._aggregations.setdefault(name, Remembering(function))
+        return found
 
     def reported(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The harness's metrics of this task as they are reported; see :func:`lm_eval_tasks.harness.figures.reported`."""
@@ -188,7 +174,9 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     def rows_of(self, metric: str, filter_name: str) -> Rows | None:
         """The linearised values of a metric in the last run; ``None`` where there are none."""
         names = [pipeline.name for pipeline in self._filters]
-        return self._figures.rows(metric, names.index(filter_name)) if filter_name in names else None
+        known = self._aggregations.get(metric)
+        seen = known.seen[names.index(filter_name) :] if known is not None and filter_name in names else []
+        return known.rows(seen[0][0]) if known is not None and known.rows is not None and seen else None
 
     def denominator_of(self, metric: str) -> str:
         """The documents that a metric counts, in words, from its YAML's ``metric_list``; empty where it says nothing."""
@@ -213,7 +201,7 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
         config["test_split"] = found.get("split")
         filters = [pipeline.name for pipeline in self._filters]
-        figures = self._figures.as_json(filters, self.denominator_of, self.finer_figures)
+        figures = figures_of(self._aggregations, filters, self.denominator_of, self.finer_figures)
         if figures:
             config["metadata"]["figures"] = figures
         if self._table_elsewhere:
@@ -225,15 +213,11 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
 def _with_content_key(
     options: Mapping[str, Any], first: Iterable[Any], docs: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The options of ``build_all_requests``, with a tokenizer's name that holds a digest of what is asked.
+    """The options of ``build_all_requests``, with a tokenizer's name that holds a digest of what is asked: the requests of
+    the first document (template, shots, system prompt, generation settings) and all documents.
 
     The harness uses that name for the key of its request cache only. Its own keys are the task's name, shots and chat
     template: with these alone it would reuse requests of other options, another mirror or another version of the prompt.
-
-    Args:
-        options: of the run.
-        first: the requests of the first document: template, shots, system prompt, generation settings.
-        docs: all documents.
     """
     digest = hashlib.sha256(
         json.dumps([[request.arguments for request in first], options.get("samples")], default=str).encode()
