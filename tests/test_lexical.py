@@ -28,10 +28,11 @@ from detector_plugin.lexical.copies import (
     name_swapped,
     names_of,
     number_swapped,
+    rare,
     word_swapped,
     words_of,
 )
-from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.features import CASE, COPYING, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
 from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
 
@@ -71,7 +72,9 @@ def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             detector.detect(["a"], ["b"], ["de"])
     (said,) = (record.message for record in caplog.records)
-    assert "It finds most names and numbers that stand nowhere in it, but few other single words." in said
+    assert (
+        "It finds nearly all names and numbers that stand nowhere in it, and of other single words a good half" in said
+    )
     assert "It does not see what is wrong in the reference's own words: a name or number from elsewhere in it" in said
     assert "A paraphrase may be flagged." in said
 
@@ -159,6 +162,43 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
     for name, other in [*SWAPS[language], ("1867", "1894")]:
         spans = flagged(detector, reference, reference.replace(name, other), language)
         assert other in " ".join(spans), (name, other)
+
+
+RARE = {
+    "en": ("moved", "studied", "married", "chemist", "bagpipe"),
+    "de": ("geboren", "junge", "studierte", "heiratete", "gepökelte"),
+    "es": ("física", "joven", "estudió", "químico", "bambalina"),
+    "fr": ("jeunesse", "étudia", "épousa", "chimiste", "cornemuse"),
+    "it": ("fisica", "giovane", "sposò", "chimico", "zampogna"),
+    "fi": ("syntyi", "muutti", "opiskeli", "kemisti", "säkkipilli"),
+}
+"""Words of the biographies, and one that none of them has."""
+
+
+def test_a_rare_word_in_a_copy_is_found_more_often_than_not(detector: LexicalDetector) -> None:
+    found = []
+    for language, (*swapped, other) in RARE.items():
+        for word in swapped:
+            answer = BIOGRAPHIES[language].replace(word, other, 1)
+            found.append(other in " ".join(flagged(detector, BIOGRAPHIES[language], answer, language)))
+    assert sum(found) >= len(found) / 2
+
+
+def test_words_in_the_middle_of_what_is_copied() -> None:
+    """Tokens in a row before and after each word that stand side by side in the reference, and their sum."""
+    reference = "The old bridge over the river was built in 1848 by local masons and widened later."
+    answer = "The old bridge over the bagpipe was built in 1848 by well-off masons."
+    matrix = answer_features(reference, answer, "en")[:, [FEATURE_NAMES.index(name) for name in COPYING]]
+    by_word = dict(zip(answer.split()[1:], matrix.tolist()[1:], strict=True))
+    assert by_word["bagpipe"] == [4, 4, 8]
+    assert by_word["built"] == [0, 2, 0]
+    assert by_word["1848"] == [2, 0, 0]
+    assert by_word["well-off"] == [4, 0, 0]
+    (alone,) = answer_features(reference, "bagpipe", "en")[:, [FEATURE_NAMES.index(name) for name in COPYING]].tolist()
+    assert alone == [0, 0, 0]
+    long = " ".join(f"word{number}" for number in range(30))
+    matrix = answer_features(long, long.replace("word15", "x"), "en")
+    assert matrix[15, [FEATURE_NAMES.index(name) for name in COPYING]].tolist() == [8, 8, 16]
 
 
 @pytest.mark.parametrize(
@@ -408,7 +448,7 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     arrays = safetensors.load_file(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
     unasked, asked = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).trees
-    assert len(arrays["nodes"]) == len(unasked.roots) + len(asked.roots) == 300
+    assert len(arrays["nodes"]) == len(unasked.roots) + len(asked.roots) == 420
     assert len(arrays["feature"]) == len(arrays["number"]) == len(unasked.left) + len(asked.left)
 
 
@@ -426,6 +466,7 @@ def test_copies_with_a_word_swapped() -> None:
         "wurde",
         "als",
     ]  # those of both first
+    assert rare([f"word{number}" for number in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
     document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
     for number in range(20):
         random = drawing((number,), "any")
@@ -445,6 +486,7 @@ def test_copies_with_a_word_swapped() -> None:
         common = word_swapped(copy, ["she", "was", "however"], random)
         assert common is not None
         assert [common.answer[span.start : span.end] for span in common.spans] == ["however"]
+        assert word_swapped(copy, ["married"], random) is None
         dated = number_swapped(copy, random)
         if dated is None:
             assert "1867" not in copy.answer

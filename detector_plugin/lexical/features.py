@@ -17,7 +17,7 @@ from detector_plugin.lexical.layout import Layout
 from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
 
-__all__ = ["CASE", "FEATURE_NAMES", "MISSING", "SIGNALS", "Matrix", "answer_features", "features"]
+__all__ = ["CASE", "COPYING", "FEATURE_NAMES", "MISSING", "SIGNALS", "Matrix", "answer_features", "features"]
 
 MISSING = -9.0
 """Stands for a value that does not exist: of the question's words without a question, of capitals in Arabic."""
@@ -118,6 +118,12 @@ _SENTENCE = (
     "to_point",  # share of the question's weight in its best window, of the most that one has
     "most_lost",  # weight of its rarest stem that the reference lacks
 )
+COPYING = (
+    "copied_before",  # tokens in a row that end before it, each beside the next one in the reference, too; at most 8
+    "copied_after",  # of those that begin after it
+    "copied_around",  # the sum of both; 0 where one is 0
+)
+"""Columns that tell a word in the middle of what is copied; the last ones."""
 FEATURE_NAMES: tuple[str, ...] = (
     *SIGNALS,
     *(f"{name}<" for name in _BY),  # of the word before
@@ -137,6 +143,7 @@ FEATURE_NAMES: tuple[str, ...] = (
     *_WORD,
     *_SHAPE,
     *_PLACE,
+    *COPYING,
 )
 """Names of the columns of :func:`features`."""
 
@@ -292,6 +299,7 @@ def features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) ->
                     read.answered_in_all,
                 )
             ),
+            read.copied,
         ]
     ).astype(np.float32)
     matrix[np.isnan(matrix)] = MISSING
@@ -329,6 +337,7 @@ class _Read(NamedTuple):
     best_window: NDArray[np.intp]  # (sentences,)
     after_asked: Values  # (words,): words since the last one that the question has
     question_words: int
+    copied: Values  # (words, len(COPYING))
 
 
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
@@ -437,7 +446,10 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
         signals=np.column_stack([means[:, :4], grams[:, : len(GRAMS)], means[:, 4:10], by_question]),
         weight=means[:, 12],
         word=np.column_stack(
-            [means[:, 12:14], off, asked_form_of, means[:, 15], asked_grams, *_runs(means[:, 1], means[:, 5])]
+            [
+                *(means[:, 12:14], off, asked_form_of, means[:, 15], asked_grams),
+                *_runs(means[:, 1], means[:, 5]),
+            ]
         ),
         shape=np.column_stack([length, digit, new_digit, capital, capital * new, inner, _quoted(plan.texts), bare]),
         unasked=unasked,
@@ -448,6 +460,7 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
         best_window=best_window,
         after_asked=after_asked,
         question_words=len(asks.forms),
+        copied=_copied(beside, token_starts, counts),
     )
 
 
@@ -456,6 +469,27 @@ def _runs(stems: Values, lost: Values) -> tuple[Values, Values]:
     lacking = stems < 0.5
     run = np.cumsum(np.diff(lacking, prepend=lacking[:1]))
     return np.bincount(run, lacking)[run] * lacking, np.bincount(run, lost * lacking)[run] * lacking
+
+
+_COPIED = 8
+
+
+def _copied(beside: NDArray[np.bool_], starts: NDArray[np.intp], counts: NDArray[np.intp]) -> Values:
+    """(words, len(COPYING)): pairs of the reference in a row before each word and after it, and their sum.
+
+    Args:
+        beside: (tokens - 1,) whether a token and the next one stand next to each other in the reference.
+        starts: (words,) first token of each word.
+        counts: (words,) its tokens.
+    """
+    at = np.arange(len(beside) + 2)
+    missing = np.concatenate([[True], ~beside, [True]])  # (tokens + 1,): between a token and the one before it
+    since = at - np.maximum.accumulate(np.where(missing, at, 0))
+    until = np.minimum.accumulate(np.where(missing, at, len(at))[::-1])[::-1] - at
+    # A word's own pairs say nothing of what is around it.
+    before = np.minimum(since[np.maximum(starts - 1, 0)], _COPIED).astype(float)
+    after = np.minimum(until[np.minimum(starts + counts + 1, len(at) - 1)], _COPIED).astype(float)
+    return np.column_stack([before, after, (before + after) * (np.minimum(before, after) > 0)])
 
 
 _CASED = 0.3  # share of an answer's words that have a letter with a capital form
