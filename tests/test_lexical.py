@@ -32,7 +32,7 @@ from detector_plugin.lexical.copies import (
     word_swapped,
     words_of,
 )
-from detector_plugin.lexical.features import CASE, COPYING, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
 from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
 
@@ -117,40 +117,17 @@ BIOGRAPHIES = {
         "Sorbonnessa ja meni naimisiin kemisti Pierre Lambertin kanssa. Heidän tyttärensä Irene oli lääkäri Lyonissa."
     ),
 }
-SWAPS = {
-    "en": [("Warsaw", "Berlin"), ("Paris", "Oslo"), ("Sorbonne", "Harvard"), ("Lambert", "Durand"), ("Lyon", "Madrid")],
-    "de": [
-        ("Warschau", "Berlin"),
-        ("Paris", "Oslo"),
-        ("Sorbonne", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "es": [
-        ("Varsovia", "Berlín"),
-        ("París", "Oslo"),
-        ("Sorbona", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "fr": [
-        ("Varsovie", "Berlin"),
-        ("Paris", "Oslo"),
-        ("Sorbonne", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "it": [
-        ("Varsavia", "Berlino"),
-        ("Parigi", "Oslo"),
-        ("Sorbona", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "fi": [
-        *(("Varsovassa", "Berliinissä"), ("Pariisiin", "Osloon"), ("Sorbonnessa", "Harvardissa")),
-        *(("Lambertin", "Durandin"), ("Lyonissa", "Madridissa")),
-    ],
+NAMES = {
+    "en": "Warsaw Paris Sorbonne Lambert Lyon",
+    "de": "Warschau Paris Sorbonne Lambert Lyon",
+    "es": "Varsovia París Sorbona Lambert Lyon",
+    "fr": "Varsovie Paris Sorbonne Lambert Lyon",
+    "it": "Varsavia Parigi Sorbona Lambert Lyon",
+    "fi": "Varsovassa Pariisiin Sorbonnessa Lambertin Lyonissa",
+}
+"""Of the biographies."""
+OTHERS = dict.fromkeys(NAMES, "Berlin Oslo Harvard Durand Madrid") | {
+    "fi": "Berliinissä Osloon Harvardissa Durandin Madridissa"
 }
 
 
@@ -159,7 +136,8 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
     """ "Born in Berlin" beside "born in Warsaw", and all else copied."""
     reference = BIOGRAPHIES[language]
     assert flagged(detector, reference, reference, language) == []
-    for name, other in [*SWAPS[language], ("1867", "1894")]:
+    names, others = (f"{several[language]} {year}" for several, year in ((NAMES, 1867), (OTHERS, 1894)))
+    for name, other in zip(names.split(), others.split(), strict=True):
         spans = flagged(detector, reference, reference.replace(name, other), language)
         assert other in " ".join(spans), (name, other)
 
@@ -185,20 +163,19 @@ def test_a_rare_word_in_a_copy_is_found_more_often_than_not(detector: LexicalDet
 
 
 def test_words_in_the_middle_of_what_is_copied() -> None:
-    """Tokens in a row before and after each word that stand side by side in the reference, and their sum."""
+    """Tokens in a row before and after each word that stand side by side in the reference."""
+
+    def around(reference: str, answer: str) -> dict[str, float]:
+        matrix = answer_features(reference, answer, "en")
+        return dict(zip(answer.split(), matrix[:, FEATURE_NAMES.index(COPIED_AROUND)].tolist(), strict=True))
+
     reference = "The old bridge over the river was built in 1848 by local masons and widened later."
-    answer = "The old bridge over the bagpipe was built in 1848 by well-off masons."
-    matrix = answer_features(reference, answer, "en")[:, [FEATURE_NAMES.index(name) for name in COPYING]]
-    by_word = dict(zip(answer.split()[1:], matrix.tolist()[1:], strict=True))
-    assert by_word["bagpipe"] == [4, 4, 8]
-    assert by_word["built"] == [0, 2, 0]
-    assert by_word["1848"] == [2, 0, 0]
-    assert by_word["well-off"] == [4, 0, 0]
-    (alone,) = answer_features(reference, "bagpipe", "en")[:, [FEATURE_NAMES.index(name) for name in COPYING]].tolist()
-    assert alone == [0, 0, 0]
+    found = around(reference, "The old bridge over the bagpipe was built in 1848 by well-off masons.")
+    assert found["bagpipe"] == 8
+    assert found["built"] == found["1848"] == found["well-off"] == 0  # nothing before, nothing after, in two pieces
+    assert around(reference, "bagpipe") == {"bagpipe": 0}
     long = " ".join(f"word{number}" for number in range(30))
-    matrix = answer_features(long, long.replace("word15", "x"), "en")
-    assert matrix[15, [FEATURE_NAMES.index(name) for name in COPYING]].tolist() == [8, 8, 16]
+    assert around(long, long.replace("word15", "x"))["x"] == 16
 
 
 @pytest.mark.parametrize(
@@ -340,10 +317,6 @@ def test_the_weights_are_small_and_of_the_paper_languages() -> None:
         assert family not in trained["families"]
     main = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training
     assert {"de real", "it real", "de gold", "tr gold", "ar gold", "la silver"} <= main["words"].keys()
-
-
-def test_no_feature_goes_by_wording() -> None:
-    assert not [name for name in FEATURE_NAMES if "cue" in name]
 
 
 def test_capitals_say_nothing_in_scripts_without_them() -> None:
@@ -553,7 +526,7 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     assert training.train(few[::-1]) == first
     assert training.train(few, seed=1) != first
     if model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training["lightgbm"] == lightgbm.__version__:
-        digest = "aac75ba685b8387760415b4eb3075e526125a0635a8046c7b50c5e61969e35f0"
+        digest = "bf58f490d5108da3c2b10493bf794650b38d723f8cc7d77a40e29f396bd69b9f"
         assert hashlib.sha256(first).hexdigest() == digest
 
 

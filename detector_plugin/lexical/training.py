@@ -29,7 +29,7 @@ from detector_plugin.lexical.copies import (
     word_swapped,
     words_of,
 )
-from detector_plugin.lexical.features import CASE, COPYING, FEATURE_NAMES, MISSING, Matrix, answer_features
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.normalisation import TOKEN
 
 __all__ = ["REAL", "LabelledAnswer", "left_out", "train", "train_all", "weights_name"]
@@ -51,8 +51,7 @@ RECIPE: Mapping[str, Any] = {
 """Of LightGBM."""
 
 _RARE = "copied, with a rare word"  # annotations
-_AROUND = FEATURE_NAMES.index("copied_around")
-_COLUMNS = len(FEATURE_NAMES) - len(COPYING)  # that the trees of all words look at
+_AROUND = FEATURE_NAMES.index(COPIED_AROUND)  # which the trees of all words do not look at
 
 TREES = 150  # of all words
 SHARE = 0.06  # of mFAVA's words that are learned from: those of one sentence say much the same. Of real answers: all
@@ -311,10 +310,10 @@ def _grow(known: _Words, seed: int) -> _Pair:
     parameters = {**RECIPE, "seed": seed}
     annotated = known.of(~_of_kind(known, COPIED) & ~_of_kind(known, _RARE))
     x, soft = _with_uncased(annotated)
-    of_annotated = lightgbm.Dataset(x[:, :_COLUMNS], soft, params=parameters)
+    of_annotated = lightgbm.Dataset(x[:, :_AROUND], soft, params=parameters)
     without_rare = known.of(~_of_kind(known, _RARE))
     x, soft = _with_uncased(without_rare)
-    of_all = lightgbm.Dataset(x[:, :_COLUMNS], soft, reference=of_annotated, params=parameters)
+    of_all = lightgbm.Dataset(x[:, :_AROUND], soft, reference=of_annotated, params=parameters)
     amid = known.of(_amid(known.x))
     x_amid, soft = _with_uncased(amid)
     of_amid = lightgbm.Dataset(x_amid, soft, params=parameters)
@@ -323,10 +322,10 @@ def _grow(known: _Words, seed: int) -> _Pair:
         of_annotated.set_weight(_with_uncased_weights(annotated, of_real))
         first = lightgbm.train(parameters, of_annotated, TREES - LAST_TREES)
         of_all.set_weight(_with_uncased_weights(without_rare, of_real))
-        of_all.set_init_score(_sums(first, x[:, :_COLUMNS]))
+        of_all.set_init_score(_sums(first, x[:, :_AROUND]))
         last = lightgbm.train(parameters, of_all, LAST_TREES)
         of_amid.set_weight(_with_uncased_weights(amid, of_real, AMID_COPIED_WEIGHT))
-        of_amid.set_init_score(_sums(first, x_amid[:, :_COLUMNS]) + _sums(last, x_amid[:, :_COLUMNS]))
+        of_amid.set_init_score(_sums(first, x_amid[:, :_AROUND]) + _sums(last, x_amid[:, :_AROUND]))
         grown.append((first, last, lightgbm.train(parameters, of_amid, AMID_TREES)))
     return grown[0], grown[1]
 
@@ -361,7 +360,7 @@ def _odds(trees: _Pair, x: Matrix) -> NDArray[np.float64]:
     found = np.zeros(len(x))
     for of_those, (first, last, amid) in zip((~asked, asked), trees, strict=True):
         if of_those.any():
-            found[of_those] = sum(_sums(grown, x[of_those, :_COLUMNS]) for grown in (first, last))
+            found[of_those] = sum(_sums(grown, x[of_those, :_AROUND]) for grown in (first, last))
             of_those &= _amid(x)
         if of_those.any():
             found[of_those] += _sums(amid, x[of_those])
