@@ -187,7 +187,7 @@ def estimate(
     )
 
 
-UNLIKELY = 0.1
+UNLIKELY = 0.2
 """Of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated. Where fewer of the drawn errors
 than this go with it, the answers are unlike all that was annotated, and nothing is known of their rate."""
 

@@ -28,10 +28,11 @@ from detector_plugin.lexical.copies import (
     name_swapped,
     names_of,
     number_swapped,
+    rare,
     word_swapped,
     words_of,
 )
-from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
 from detector_plugin.lexical.normalisation import normalise, stem
 from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
 
@@ -71,7 +72,9 @@ def test_it_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             detector.detect(["a"], ["b"], ["de"])
     (said,) = (record.message for record in caplog.records)
-    assert "It finds most names and numbers that stand nowhere in it, but few other single words." in said
+    assert (
+        "It finds nearly all names and numbers that stand nowhere in it, and of other single words a good half" in said
+    )
     assert "It does not see what is wrong in the reference's own words: a name or number from elsewhere in it" in said
     assert "A paraphrase may be flagged." in said
 
@@ -114,40 +117,17 @@ BIOGRAPHIES = {
         "Sorbonnessa ja meni naimisiin kemisti Pierre Lambertin kanssa. Heidän tyttärensä Irene oli lääkäri Lyonissa."
     ),
 }
-SWAPS = {
-    "en": [("Warsaw", "Berlin"), ("Paris", "Oslo"), ("Sorbonne", "Harvard"), ("Lambert", "Durand"), ("Lyon", "Madrid")],
-    "de": [
-        ("Warschau", "Berlin"),
-        ("Paris", "Oslo"),
-        ("Sorbonne", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "es": [
-        ("Varsovia", "Berlín"),
-        ("París", "Oslo"),
-        ("Sorbona", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "fr": [
-        ("Varsovie", "Berlin"),
-        ("Paris", "Oslo"),
-        ("Sorbonne", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "it": [
-        ("Varsavia", "Berlino"),
-        ("Parigi", "Oslo"),
-        ("Sorbona", "Harvard"),
-        ("Lambert", "Durand"),
-        ("Lyon", "Madrid"),
-    ],
-    "fi": [
-        *(("Varsovassa", "Berliinissä"), ("Pariisiin", "Osloon"), ("Sorbonnessa", "Harvardissa")),
-        *(("Lambertin", "Durandin"), ("Lyonissa", "Madridissa")),
-    ],
+NAMES = {
+    "en": "Warsaw Paris Sorbonne Lambert Lyon",
+    "de": "Warschau Paris Sorbonne Lambert Lyon",
+    "es": "Varsovia París Sorbona Lambert Lyon",
+    "fr": "Varsovie Paris Sorbonne Lambert Lyon",
+    "it": "Varsavia Parigi Sorbona Lambert Lyon",
+    "fi": "Varsovassa Pariisiin Sorbonnessa Lambertin Lyonissa",
+}
+"""Of the biographies."""
+OTHERS = dict.fromkeys(NAMES, "Berlin Oslo Harvard Durand Madrid") | {
+    "fi": "Berliinissä Osloon Harvardissa Durandin Madridissa"
 }
 
 
@@ -156,9 +136,46 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
     """ "Born in Berlin" beside "born in Warsaw", and all else copied."""
     reference = BIOGRAPHIES[language]
     assert flagged(detector, reference, reference, language) == []
-    for name, other in [*SWAPS[language], ("1867", "1894")]:
+    names, others = (f"{several[language]} {year}" for several, year in ((NAMES, 1867), (OTHERS, 1894)))
+    for name, other in zip(names.split(), others.split(), strict=True):
         spans = flagged(detector, reference, reference.replace(name, other), language)
         assert other in " ".join(spans), (name, other)
+
+
+RARE = {
+    "en": ("moved", "studied", "married", "chemist", "bagpipe"),
+    "de": ("geboren", "junge", "studierte", "heiratete", "gepökelte"),
+    "es": ("física", "joven", "estudió", "químico", "bambalina"),
+    "fr": ("jeunesse", "étudia", "épousa", "chimiste", "cornemuse"),
+    "it": ("fisica", "giovane", "sposò", "chimico", "zampogna"),
+    "fi": ("syntyi", "muutti", "opiskeli", "kemisti", "säkkipilli"),
+}
+"""Words of the biographies, and one that none of them has."""
+
+
+def test_a_rare_word_in_a_copy_is_found_more_often_than_not(detector: LexicalDetector) -> None:
+    found = []
+    for language, (*swapped, other) in RARE.items():
+        for word in swapped:
+            answer = BIOGRAPHIES[language].replace(word, other, 1)
+            found.append(other in " ".join(flagged(detector, BIOGRAPHIES[language], answer, language)))
+    assert sum(found) >= len(found) / 2
+
+
+def test_words_in_the_middle_of_what_is_copied() -> None:
+    """Tokens in a row before and after each word that stand side by side in the reference."""
+
+    def around(reference: str, answer: str) -> dict[str, float]:
+        matrix = answer_features(reference, answer, "en")
+        return dict(zip(answer.split(), matrix[:, FEATURE_NAMES.index(COPIED_AROUND)].tolist(), strict=True))
+
+    reference = "The old bridge over the river was built in 1848 by local masons and widened later."
+    found = around(reference, "The old bridge over the bagpipe was built in 1848 by well-off masons.")
+    assert found["bagpipe"] == 8
+    assert found["built"] == found["1848"] == found["well-off"] == 0  # nothing before, nothing after, in two pieces
+    assert around(reference, "bagpipe") == {"bagpipe": 0}
+    long = " ".join(f"word{number}" for number in range(30))
+    assert around(long, long.replace("word15", "x"))["x"] == 16
 
 
 @pytest.mark.parametrize(
@@ -302,10 +319,6 @@ def test_the_weights_are_small_and_of_the_paper_languages() -> None:
     assert {"de real", "it real", "de gold", "tr gold", "ar gold", "la silver"} <= main["words"].keys()
 
 
-def test_no_feature_goes_by_wording() -> None:
-    assert not [name for name in FEATURE_NAMES if "cue" in name]
-
-
 def test_capitals_say_nothing_in_scripts_without_them() -> None:
     columns = [FEATURE_NAMES.index(name) for name in CASE]
     for text, language in (("برج القاهرة في مصر", "ar"), ("北京大学在中国。", "zh"), ("ताज महल आगरा में है", "hi")):
@@ -408,7 +421,7 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     arrays = safetensors.load_file(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
     unasked, asked = model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).trees
-    assert len(arrays["nodes"]) == len(unasked.roots) + len(asked.roots) == 300
+    assert len(arrays["nodes"]) == len(unasked.roots) + len(asked.roots) == 420
     assert len(arrays["feature"]) == len(arrays["number"]) == len(unasked.left) + len(asked.left)
 
 
@@ -426,6 +439,7 @@ def test_copies_with_a_word_swapped() -> None:
         "wurde",
         "als",
     ]  # those of both first
+    assert rare([f"word{number}" for number in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
     document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
     for number in range(20):
         random = drawing((number,), "any")
@@ -445,6 +459,7 @@ def test_copies_with_a_word_swapped() -> None:
         common = word_swapped(copy, ["she", "was", "however"], random)
         assert common is not None
         assert [common.answer[span.start : span.end] for span in common.spans] == ["however"]
+        assert word_swapped(copy, ["married"], random) is None
         dated = number_swapped(copy, random)
         if dated is None:
             assert "1867" not in copy.answer
@@ -511,7 +526,7 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     assert training.train(few[::-1]) == first
     assert training.train(few, seed=1) != first
     if model.load(lexical.WEIGHTS / lexical.MAIN_WEIGHTS).training["lightgbm"] == lightgbm.__version__:
-        digest = "aac75ba685b8387760415b4eb3075e526125a0635a8046c7b50c5e61969e35f0"
+        digest = "bf58f490d5108da3c2b10493bf794650b38d723f8cc7d77a40e29f396bd69b9f"
         assert hashlib.sha256(first).hexdigest() == digest
 
 

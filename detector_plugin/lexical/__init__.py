@@ -53,8 +53,9 @@ class LexicalDetector:
     """Flags the words of an answer that its reference does not bear out.
 
     It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
-    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It finds most names
-    and numbers that stand nowhere in the reference, but few other single words. It knows no meaning: what is wrong in the
+    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It finds nearly
+    all names and numbers that stand nowhere in the reference, and of other single words a good half of the rare ones, where
+    all around them is copied. It knows no meaning: what is wrong in the
     reference's own words passes (a name or number from elsewhere in it, a wrong relation, a negation), and a paraphrase may
     be flagged.
 
@@ -222,10 +223,10 @@ def _load(path: Path) -> Forest:
 @lru_cache(maxsize=1)  # once a process
 def _say_what_it_is() -> None:
     log.warning(
-        "the lexical detector reads overlap with the reference. It finds most names and numbers that stand nowhere in "
-        "it, but few other single words. It does not see what is wrong in the reference's own words: a name or number "
-        "from elsewhere in it, a wrong relation, a missing 'not'. A paraphrase may be flagged. The calibration says how "
-        "often."
+        "the lexical detector reads overlap with the reference. It finds nearly all names and numbers that stand nowhere "
+        "in it, and of other single words a good half of the rare ones, where all around them is copied. It does not see "
+        "what is wrong in the reference's own words: a name or number from elsewhere in it, a wrong relation, a missing "
+        "'not'. A paraphrase may be flagged. The calibration says how often."
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "name_swapped",
     "names_of",
     "number_swapped",
+    "rare",
     "word_swapped",
 ]
 
@@ -37,6 +38,7 @@ _SENTENCES = 3, 6  # of a copy
 _LONGEST = 160  # words of a copy: a table of a page counts as one sentence
 _LETTERS = 3  # of a name, at the least
 _CAPITALISES_NOUNS = frozenset({"de", "lb"})
+_COMMON, _RARE_LETTERS = 3_000, 5  # a word is rare that is not one of the commonest, and has as many letters
 _TRIES = 50  # to draw a word that fits
 
 
@@ -95,6 +97,11 @@ def words_of(texts: Iterable[str]) -> list[str]:
     for text in texts:
         number.update({token for token in TOKEN.findall(text) if token.islower() and token.isalpha()})
     return sorted(number, key=lambda word: (-number[word], word))
+
+
+def rare(ordered: Sequence[str]) -> list[str]:
+    """The rare ones of a language's words, given in the order of :func:`words_of`."""
+    return [word for word in ordered[_COMMON:] if len(word) >= _RARE_LETTERS]
 
 
 def copy_of(document: LabelledAnswer, random: np.random.Generator) -> LabelledAnswer | None:

@@ -17,7 +17,7 @@ from detector_plugin.lexical.layout import Layout
 from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
 
-__all__ = ["CASE", "FEATURE_NAMES", "MISSING", "SIGNALS", "Matrix", "answer_features", "features"]
+__all__ = ["CASE", "COPIED_AROUND", "FEATURE_NAMES", "MISSING", "Matrix", "answer_features"]
 
 MISSING = -9.0
 """Stands for a value that does not exist: of the question's words without a question, of capitals in Arabic."""
@@ -27,9 +27,7 @@ Values = NDArray[np.float64]
 
 SIGNALS = (
     "exact",  # share of the word's tokens that the reference has
-    "stem",
     "prefix",  # how much of the token, from its start, some token of the reference begins with
-    "ending",  # how much of it, up to its end, some token of the reference ends in
     *(f"grams{n}" for n in GRAMS),  # share of the word's characters within an n-gram of the reference
     "pair",  # the stem stands next to the same stem in the reference: 1 for the one before or the one after, 2 for both
     "lost",  # weight of stems that are not there: how rare in the reference a stem is that occurs nowhere
@@ -42,110 +40,59 @@ SIGNALS = (
 )
 """What is measured of each word; a word of several tokens has their mean."""
 
-# Means of the signals over what is around the word. Those that no forest made use of are left out.
-_BY = ("stem", "lost", "asked", "to_point")
-_INSIDE = ("prefix", "grams8", "near2", "near6", "asked", "to_point", "lost")
-_CLAUSE = ("exact", "grams4", "grams8", "best", "near2", "near6", "asked")
-_BESIDE = ("exact", "prefix", "grams8", "pair", "near2", "near6", "lost", "echo", "asked")
-_DOCUMENT = (
-    "exact",
-    "prefix",
-    "grams4",
-    "grams8",
-    "pair",
-    "lost",
-    "near2",
-    "near6",
-    "best",
-    "echo",
-    "asked",
-    "to_point",
-)
-_SHAPE = ("length", "digit", "new_digit", "capital", "new_capital", "inner_capital", "quoted", "bare")
-_SHAPE_BY = ("length", "digit", "new_digit")
-CASE = (
-    "capital",
-    "new_capital",
-    "inner_capital",
-    "capitals@document",
-    "new_capitals@document",
-    "sentence:new_capitals",
-)
-"""Columns that go by capital letters; `MISSING` where these say nothing."""
-
-_WORD = (
-    "weight",
-    "often",  # logarithm of how often the reference has the stem
-    "off",  # how far a number is from the nearest in the reference
-    "asked_form",  # the question has the word as it is spelt
-    "own",  # how often the answer has the stem
-    "asked_grams",  # share of the word's characters within a 4-gram of the question
-    "run",  # words of the run it stands in, of words whose stem the reference lacks; 0 for one it has
-    "run_lost",  # their weight
-)
-_PLACE = (
-    "document_at",
-    "sentence_at",
-    "clause_words",
-    "document_words",
-    "reference_tokens",
-    "question_words",
-    "after_asked",  # words since the last one that the question has; -1 before the first
-    "capitals@document",
-    "digits@document",
-    "new_digits@document",
-    "new_capitals@document",
-    "lengths@document",
-    "stems@document",  # share of its weight whose stems are anywhere in the reference
-    "support@document",  # mean of its sentences' support, by weight
-    "answered@document",
-)
-_UNASKED = ("~3", "@clause", "@sentence", "@document")
+# Means of the signals over what is around the word. Of 160 columns these 60 stayed: without the others nothing is lost.
+_AROUND = ("lost", "near2", "near6")
+_IN_CLAUSE = ("near2", "near6", "best")
+_IN_SENTENCE = ("exact", "grams8", "pair", "lost", "near2", "near6", "best", "asked")
+_IN_DOCUMENT = ("grams8", "pair", "lost", "near2", "near6", "best", "echo", "asked", "to_point")
 _SENTENCE = (
     "words",
     "sentences",  # of the answer
     "index",
-    "left",  # sentences after it
     "support",  # share of its weight that its best window of the reference holds
-    "support_rank",
-    "stems",  # share of its weight whose stems are anywhere in the reference
-    "stems_rank",
-    "jump",  # how far its best window is from those of the sentences beside it, as a share of the reference
-    "digits",
-    "new_digits",
-    "new_capitals",
-    "answered",  # share of the question's weight that is in the sentence
     "to_point",  # share of the question's weight in its best window, of the most that one has
     "most_lost",  # weight of its rarest stem that the reference lacks
 )
+_WORD = (
+    "off",  # how far a number is from the nearest in the reference
+    "asked_grams",  # share of the word's characters within a 4-gram of the question
+    "after_asked",  # words since the last one that the question has; -1 before the first
+    "length",
+    "digit",
+    "capital",
+    "new_capital",
+    "quoted",
+    "document_at",
+    "sentence_at",
+    "clause_words",
+)
+CASE = ("capital", "new_capital")
+"""Columns that go by capital letters; `MISSING` where these say nothing."""
+
+_DOCUMENT = (
+    "document_words",
+    "reference_tokens",
+    "question_words",
+    "new_digits@document",
+    "lengths@document",
+    "stems@document",  # share of its weight whose stems are anywhere in the reference
+    "support@document",  # mean of its sentences' support, by weight
+)
+COPIED_AROUND = "copied_around"
+"""Tokens in a row before a word and behind it, each beside the next one in the reference, too: at most 8 on either side, 0
+where one side has none. It tells a word in the middle of what is copied; the last column."""
 FEATURE_NAMES: tuple[str, ...] = (
     *SIGNALS,
-    *(f"{name}<" for name in _BY),  # of the word before
-    *(f"{name}>" for name in _BY),
-    *(f"{name}<" for name in _SHAPE_BY),
-    *(f"{name}>" for name in _SHAPE_BY),
-    *(f"{name}~6" for name in _INSIDE),  # mean of the words of the sentence up to 6 away
-    *(f"{name}~6:z" for name in _INSIDE),
-    *(f"{name}@clause" for name in _CLAUSE),
-    *(f"{name}@sentence" for name in SIGNALS),
-    *(f"{name}@sentence:z" for name in SIGNALS),  # less the document's mean, by the spread of its sentences
-    *(f"{name}@before" for name in _BESIDE),  # of the sentence before; the document, where there is none
-    *(f"{name}@after" for name in _BESIDE),
-    *(f"{name}@document" for name in _DOCUMENT),
+    *(f"{name}~6" for name in _AROUND),  # mean of the words of the sentence up to 6 away
+    *(f"{name}@clause" for name in _IN_CLAUSE),
+    *(f"{name}@sentence" for name in _IN_SENTENCE),
     *(f"sentence:{name}" for name in _SENTENCE),
-    *(f"unasked{name}" for name in _UNASKED),  # share of the weight of what is not asked that the reference has
+    *(f"{name}@document" for name in _IN_DOCUMENT),
     *_WORD,
-    *_SHAPE,
-    *_PLACE,
+    *_DOCUMENT,
+    COPIED_AROUND,
 )
-"""Names of the columns of :func:`features`."""
-
-
-def _columns(names: tuple[str, ...]) -> list[int]:
-    return [SIGNALS.index(name) for name in names]
-
-
-_BY_AT, _INSIDE_AT, _CLAUSE_AT, _BESIDE_AT, _DOCUMENT_AT = map(_columns, (_BY, _INSIDE, _CLAUSE, _BESIDE, _DOCUMENT))
+"""Names of the columns of :func:`answer_features`."""
 
 
 def answer_features(
@@ -163,7 +110,11 @@ def answer_features(
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
-    return features(Layout(answer, places), index_reference(reference), question, cases)
+    return _features(Layout(answer, places), index_reference(reference), question, cases)
+
+
+def _columns(names: tuple[str, ...]) -> list[int]:
+    return [SIGNALS.index(name) for name in names]
 
 
 def window_mean(sums: Values, low: NDArray[np.intp], high: NDArray[np.intp]) -> Values:
@@ -184,7 +135,7 @@ def cumulated(values: Values) -> Values:
     return sums
 
 
-def features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> Matrix:
+def _features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> Matrix:
     """(n_words, len(FEATURE_NAMES)) features of an answer's words, finite; `MISSING` for what does not apply.
 
     Args:
@@ -199,136 +150,79 @@ def features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) ->
     sums = cumulated(signals)
     at = np.arange(n)
     starts, lengths, sentence_of = plan.sentence_starts, plan.sentence_words, plan.sentence_of
-    ends = starts + lengths
-    document = sums[-1] / n
-    by_sentence = window_mean(sums, starts, ends)
-    deviation = by_sentence - document
-    spread = np.sqrt((lengths[:, None] / n * deviation**2).sum(0)) + 0.02  # of one sentence: no division by 0
     first = starts[sentence_of]
-    inside = window_mean(
-        sums[:, _INSIDE_AT], np.maximum(at - 6, first), np.minimum(at + 7, first + lengths[sentence_of])
+    document = sums[-1] / n
+    by_sentence = window_mean(sums[:, _columns(_IN_SENTENCE)], starts, starts + lengths)
+    around = window_mean(
+        sums[:, _columns(_AROUND)], np.maximum(at - 6, first), np.minimum(at + 7, first + lengths[sentence_of])
     )
-    by_clause = window_mean(sums[:, _CLAUSE_AT], plan.clause_starts, plan.clause_starts + plan.clause_words)
-    beside = np.vstack([document[None], by_sentence, document[None]])[:, _BESIDE_AT]
-
-    # Rare stems say more about a sentence than articles do.
-    held = np.add.reduceat(signals[:, SIGNALS.index("stem")] * weight, starts)
-    stems = held / np.maximum(np.add.reduceat(weight, starts), 1e-6)
-    n_sentences = len(starts)
-    number = np.arange(n_sentences)
-    jump = np.zeros(n_sentences)
-    if n_sentences > 1:
-        steps = np.abs(np.diff(read.best_window)) / index.n_windows
-        jump[0], jump[-1] = steps[0], steps[-1]
-        jump[1:-1] = np.minimum(steps[:-1], steps[1:])
-    shapes = np.add.reduceat(read.shape, starts, axis=0)
-    of_shape = read.shape.mean(0)
+    first_of_clause = plan.clause_starts
+    by_clause = window_mean(sums[:, _columns(_IN_CLAUSE)], first_of_clause, first_of_clause + plan.clause_words)
     whole = np.add.reduceat(weight, starts)
-    padded = np.vstack([document, signals, document])[:, _BY_AT]
-    edge = np.zeros(len(_SHAPE_BY))
-    shapes_by = np.vstack([edge, read.shape[:, [_SHAPE.index(name) for name in _SHAPE_BY]], edge])
-    unasked = cumulated(read.unasked)
-    first_clause = plan.clause_starts
-    low, high = np.maximum(at - 3, first), np.minimum(at + 4, first + lengths[sentence_of])
-    of_unasked = [
-        _share(unasked[high] - unasked[low]),
-        _share(unasked[first_clause + plan.clause_words] - unasked[first_clause])[plan.clause_of],
-        _share(unasked[ends] - unasked[starts])[sentence_of],
-        np.full(n, _share(unasked[-1:])[0]),
-    ]
     of_sentence = np.column_stack(
         [
             by_sentence,
-            deviation / spread,
-            beside[:-2],
-            beside[2:],
-            np.broadcast_to(document[_DOCUMENT_AT], (n_sentences, len(_DOCUMENT))),
             lengths,
-            np.full(n_sentences, n_sentences),
-            number,
-            n_sentences - 1 - number,
+            np.full(len(starts), len(starts)),
+            np.arange(len(starts)),
             read.support,
-            _rank(read.support),
-            stems,
-            _rank(stems),
-            jump,
-            shapes[:, _SHAPE.index("digit")],
-            shapes[:, _SHAPE.index("new_digit")],
-            shapes[:, _SHAPE.index("new_capital")] / lengths,
-            read.answered,
             read.best_to_point,
             np.maximum.reduceat(signals[:, SIGNALS.index("lost")], starts),
         ]
     )
+    of_document = (
+        n,
+        np.log1p(index.n_tokens),
+        read.question_words or np.nan,
+        read.new_digit.mean(),
+        read.length.mean(),
+        (read.in_reference * weight).sum() / max(weight.sum(), 1e-6),
+        (read.support * whole).sum() / max(whole.sum(), 1e-6),
+    )
     matrix: Matrix = np.column_stack(
         [
             signals,
-            padded[:-2],
-            padded[2:],
-            shapes_by[:-2],
-            shapes_by[2:],
-            inside,
-            (inside - document[_INSIDE_AT]) / spread[_INSIDE_AT],
+            around,
             by_clause[plan.clause_of],
             of_sentence[sentence_of],
-            *of_unasked,
-            read.word,
-            read.shape,
+            np.broadcast_to(document[_columns(_IN_DOCUMENT)], (n, len(_IN_DOCUMENT))),
+            read.off,
+            read.asked_grams,
+            read.after_asked,
+            read.length,
+            read.digit,
+            read.capital,
+            read.new_capital,
+            _quoted(plan.texts),
             at / n,
             (at - first) / lengths[sentence_of],
             plan.clause_words[plan.clause_of],
-            np.full(n, n),
-            np.full(n, np.log1p(index.n_tokens)),
-            np.full(n, read.question_words or np.nan),
-            read.after_asked,
-            *(
-                np.full(n, value)
-                for value in (
-                    *of_shape[
-                        [_SHAPE.index(name) for name in ("capital", "digit", "new_digit", "new_capital", "length")]
-                    ],
-                    held.sum() / max(weight.sum(), 1e-6),
-                    (read.support * whole).sum() / max(whole.sum(), 1e-6),
-                    read.answered_in_all,
-                )
-            ),
+            np.broadcast_to(of_document, (n, len(_DOCUMENT))),
+            read.copied_around,
         ]
     ).astype(np.float32)
     matrix[np.isnan(matrix)] = MISSING
     return matrix
 
 
-def _share(part_and_whole: Values) -> Values:
-    """(n, 2) to (n,): one half where the whole is 0."""
-    part, whole = part_and_whole.T
-    return np.asarray((part + 0.01) / (whole + 0.02))
-
-
-def _rank(values: Values) -> Values:
-    """Share of the other values that are smaller, ties as one half: 0 for the smallest, 1 for the largest."""
-    if len(values) == 1:
-        return np.full(1, 0.5)
-    ordered = np.sort(values)
-    smaller = np.searchsorted(ordered, values, "left")
-    not_larger = np.searchsorted(ordered, values, "right")
-    return (smaller + (not_larger - 1 - smaller) / 2) / (len(values) - 1)
-
-
 class _Read(NamedTuple):
-    """Words looked up in the reference, before what is around them is taken into account."""
+    """Words looked up in the reference, before what is around them is taken into account; (words,) unless said."""
 
     signals: Values  # (words, len(SIGNALS))
-    weight: Values  # (words,)
-    shape: Values  # (words, len(_SHAPE))
-    word: Values  # (words, len(_WORD))
-    unasked: Values  # (words, 2): weight of tokens that the question lacks, in the reference and in all
+    weight: Values
+    in_reference: Values  # share of its tokens whose stem the reference has
+    off: Values
+    asked_grams: Values
+    after_asked: Values
+    length: Values
+    digit: Values
+    new_digit: Values
+    capital: Values
+    new_capital: Values
     support: Values  # (sentences,)
-    answered: Values  # (sentences,)
-    answered_in_all: float
     best_to_point: Values  # (sentences,)
-    best_window: NDArray[np.intp]  # (sentences,)
-    after_asked: Values  # (words,): words since the last one that the question has
     question_words: int
+    copied_around: Values
 
 
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
@@ -362,100 +256,93 @@ def _read(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> _R
     kinds = [_kind(token, index) for token in known]
     stems_of_kind = [kind[-1] for kind in kinds]
     stems = [stems_of_kind[number] for number in numbers.tolist()]
-    exact, in_reference, prefix, ending, weight, often = np.array([kind[:-1] for kind in kinds])[numbers].T
+    exact, in_reference, prefix, weight = np.array([kind[:-1] for kind in kinds])[numbers].T
 
-    pairs = index.pairs
     paired = np.zeros(len(tokens))
-    beside = np.fromiter((pair in pairs for pair in pairwise(stems)), np.bool_, len(tokens) - 1)
+    beside = np.fromiter((pair in index.pairs for pair in pairwise(stems)), np.bool_, len(tokens) - 1)
     paired[1:] += beside
     paired[:-1] += beside
 
     sentence_of_token = plan.sentence_of[word_of]
     in_sentences = Counter(name for _, name in set(zip(sentence_of_token.tolist(), stems, strict=True)))
     echo = np.array([min(in_sentences[name] - 1, 3) for name in stems], float)
-    own = Counter(stems)
-    repeated = np.array([min(own[name], 5) for name in stems], float)
 
     near2, near6, best, support, best_window = _windows(stems, weight, sentence_of_token, index)
     asks = _asked(question, index)
-    asked_stem_of = [float(name in asks.weights) for name in stems_of_kind]
-    asked = np.array(asked_stem_of)[numbers]
+    asked = np.array([float(name in asks.weights) for name in stems_of_kind])[numbers]
     to_point = np.array([asks.held_with(name, index) for name in stems_of_kind])[numbers]
-    asked_form = np.array([float(token in asks.forms) for token in known])[numbers]
-    answered = np.zeros(len(plan.sentence_starts))
-    if asks.total:
-        for number, name in dict.fromkeys(zip(sentence_of_token.tolist(), stems, strict=True)):
-            answered[number] += asks.weights.get(name, 0.0)
-        answered /= asks.total
-    answered_in_all = sum(asks.weights.get(name, 0.0) for name in own) / asks.total if asks.total else np.nan
-    best_to_point = asks.by_window[best_window]
     numbering = plan.item_numbers[word_of]
-    exact, in_reference, prefix, ending = (np.where(numbering, 1.0, v) for v in (exact, in_reference, prefix, ending))
+    exact, in_reference, prefix = (np.where(numbering, 1.0, values) for values in (exact, in_reference, prefix))
     per_token = np.column_stack(
         [
-            *(exact, in_reference, prefix, ending, paired, weight * (1 - in_reference), near2, near6, best, echo),
-            *(asked, to_point, weight, often, asked_form, repeated),
+            *(exact, prefix, paired, weight * (1 - in_reference), near2, near6, best, echo, asked, to_point),
+            *(in_reference, weight),
         ]
     )
     means = np.add.reduceat(per_token, token_starts, axis=0) / counts[:, None]
-    missing = weight * (1 - asked)
-    unasked = np.add.reduceat(np.column_stack([missing * in_reference, missing]), token_starts, axis=0)
 
     characters = codes(tokens)
     hashes = gram_hashes(characters)
     of_question = np.unique(gram_hashes(codes(asks.tokens))[GRAMS[0]])
-    in_question = np.isin(hashes[GRAMS[0]], of_question) if asks.total else np.zeros(len(hashes[GRAMS[0]]), np.bool_)
     covered = _coverage(characters, hashes, index)
-    sums = cumulated(np.column_stack([covered, _within(in_question, GRAMS[0], len(characters)).astype(float)]))
+    in_question = _within(np.isin(hashes[GRAMS[0]], of_question), GRAMS[0], len(characters)).astype(float)
+    sums = cumulated(np.column_stack([covered, in_question]))
     ends = np.cumsum([len(token) + 1 for token in tokens])  # of the token, its leading space included
     from_character = np.concatenate([[0], ends])[token_starts] + 1
     grams = window_mean(
         sums, from_character, np.minimum(np.maximum(ends[token_starts + counts - 1], from_character + 1), len(sums) - 1)
     )
 
-    length, digit, capital, inner, cased = np.array([_shape(text) for text in plan.texts]).T
+    length, digit, capital, cased = np.array([_shape(text) for text in plan.texts]).T
     capital[plan.sentence_starts] = 0
-    new = 1 - np.maximum.reduceat(exact, token_starts)
     digit[plan.item_numbers] = 0
-    new_digit = digit * (1 - np.minimum.reduceat(exact, token_starts))
     if not cases or cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
-        capital[:], inner[:] = np.nan, np.nan
-    bare = np.array([float(not token) for token in known])[numbers][token_starts]
-    by_question = means[:, 10:12]
-    asked_grams = grams[:, -1]
+        capital[:] = np.nan
+    asked_of, to_point_of, asked_grams = means[:, 8], means[:, 9], grams[:, -1]
+    last_asked = np.maximum.accumulate(np.where(asked_of > 0, np.arange(n), -1))
+    after_asked = np.where(last_asked < 0, -1, np.minimum(np.arange(n) - last_asked, 30)).astype(float)
+    best_to_point = asks.by_window[best_window]
     if not asks.total:
-        by_question[:] = np.nan
-        answered[:], best_to_point[:] = np.nan, np.nan
-        asked_form_of = np.full(n, np.nan)
-        asked_grams = np.full(n, np.nan)
-        after_asked = np.full(n, np.nan)
-    else:
-        asked_form_of = means[:, 14]
-        last = np.maximum.accumulate(np.where(by_question[:, 0] > 0, np.arange(n), -1))
-        after_asked = np.where(last < 0, -1, np.minimum(np.arange(n) - last, 30)).astype(float)
+        for values in (asked_of, to_point_of, asked_grams, after_asked, best_to_point):
+            values[:] = np.nan
     return _Read(
-        signals=np.column_stack([means[:, :4], grams[:, : len(GRAMS)], means[:, 4:10], by_question]),
-        weight=means[:, 12],
-        word=np.column_stack(
-            [means[:, 12:14], off, asked_form_of, means[:, 15], asked_grams, *_runs(means[:, 1], means[:, 5])]
-        ),
-        shape=np.column_stack([length, digit, new_digit, capital, capital * new, inner, _quoted(plan.texts), bare]),
-        unasked=unasked,
-        support=support,
-        answered=answered,
-        answered_in_all=answered_in_all,
-        best_to_point=best_to_point,
-        best_window=best_window,
+        signals=np.column_stack([means[:, :2], grams[:, : len(GRAMS)], means[:, 2:10]]),
+        weight=means[:, 11],
+        in_reference=means[:, 10],
+        off=off,
+        asked_grams=asked_grams,
         after_asked=after_asked,
-        question_words=len(asks.forms),
+        length=length,
+        digit=digit,
+        new_digit=digit * (1 - np.minimum.reduceat(exact, token_starts)),
+        capital=capital,
+        new_capital=capital * (1 - np.maximum.reduceat(exact, token_starts)),
+        support=support,
+        best_to_point=best_to_point,
+        question_words=len(set(asks.tokens)),
+        copied_around=_copied_around(beside, token_starts, counts),
     )
 
 
-def _runs(stems: Values, lost: Values) -> tuple[Values, Values]:
-    """Length and weight of the run of words that the reference lacks that each word stands in; words it has get 0."""
-    lacking = stems < 0.5
-    run = np.cumsum(np.diff(lacking, prepend=lacking[:1]))
-    return np.bincount(run, lacking)[run] * lacking, np.bincount(run, lost * lacking)[run] * lacking
+_COPIED = 8
+
+
+def _copied_around(beside: NDArray[np.bool_], starts: NDArray[np.intp], counts: NDArray[np.intp]) -> Values:
+    """(words,): see `COPIED_AROUND`.
+
+    Args:
+        beside: (tokens - 1,) whether a token and the next one stand next to each other in the reference.
+        starts: (words,) first token of each word.
+        counts: (words,) its tokens.
+    """
+    at = np.arange(len(beside) + 2)
+    missing = np.concatenate([[True], ~beside, [True]])  # (tokens + 1,): between a token and the one before it
+    since = at - np.maximum.accumulate(np.where(missing, at, 0))
+    until = np.minimum.accumulate(np.where(missing, at, len(at))[::-1])[::-1] - at
+    # A word's own pairs say nothing of what is around it.
+    before = np.minimum(since[np.maximum(starts - 1, 0)], _COPIED)
+    after = np.minimum(until[np.minimum(starts + counts + 1, len(at) - 1)], _COPIED)
+    return np.where(np.minimum(before, after) > 0, before + after, 0).astype(float)
 
 
 _CASED = 0.3  # share of an answer's words that have a letter with a capital form
@@ -465,7 +352,6 @@ class _Asked(NamedTuple):
     """A question, looked up in the reference."""
 
     tokens: list[str]
-    forms: set[str]
     weights: dict[str, float]  # of its stems
     total: float
     by_window: Values  # (windows,): share of its weight that each holds, of the most that one does
@@ -480,7 +366,6 @@ class _Asked(NamedTuple):
 
 def _asked(question: str, index: ReferenceIndex) -> _Asked:
     tokens = TOKEN.findall(normalise(question))
-    forms = set(tokens)
     # In the order of the question: sums of floats in a set's order differ from one process to the next.
     weights = {name: _weight(name, index) for name in map(stem, tokens)}
     by_window = np.zeros(index.n_windows)
@@ -488,7 +373,7 @@ def _asked(question: str, index: ReferenceIndex) -> _Asked:
         number = index.stems.get(name)
         if number is not None:
             by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]] += weight
-    return _Asked(tokens, forms, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
+    return _Asked(tokens, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
 
 
 def _off(text: str, index: ReferenceIndex) -> float:
@@ -525,33 +410,28 @@ def _weight(name: str, index: ReferenceIndex) -> float:
     return weight * 0.3 if len(name) == 1 and not name.isdigit() else weight  # letters and particles
 
 
-def _kind(token: str, index: ReferenceIndex) -> tuple[float, float, float, float, float, float, str]:
-    """Exact, stem, prefix, ending, weight, count and stem of a token."""
+def _kind(token: str, index: ReferenceIndex) -> tuple[float, float, float, float, str]:
+    """Exact, stem in the reference, prefix, weight, and stem of a token."""
     if not token:
-        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ""
+        return 0.0, 0.0, 0.0, 0.0, ""
     name = stem(token)
     weight = _weight(name, index)
-    number = index.stems.get(name)
-    often = 0.0 if number is None else log(1 + int(index.stem_counts[number]))
     if token in index.forms:
-        return 1.0, 1.0, 1.0, 1.0, weight, often, name
-    size = len(token)
-    beginning, ending = index.longest_beginning(token) / size, index.longest_ending(token) / size
-    return 0.0, float(number is not None), beginning, ending, weight, often, name
+        return 1.0, 1.0, 1.0, weight, name
+    return 0.0, float(name in index.stems), index.longest_beginning(token) / len(token), weight, name
 
 
 _QUOTES = "\"'»«”“„‘’"
 
 
 @lru_cache(maxsize=1 << 16)
-def _shape(word: str) -> tuple[float, float, float, float, float]:
-    """Length, has a digit, begins with a capital, has a capital within (as where two words were fused), knows capitals."""
+def _shape(word: str) -> tuple[float, float, float, float]:
+    """Length, has a digit, begins with a capital, knows capitals."""
     bare = word.strip(_QUOTES + "()[].,;:")
     return (
         float(min(len(bare), 30)),
         float(any(map(str.isdigit, bare))),
         float(bare[:1].isupper()),
-        float(not bare.isupper() and any(map(str.isupper, bare[1:]))),
         float(bare.lower() != bare.upper()),
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from operator import eq
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, ste
 
 __all__ = ["GRAMS", "ReferenceIndex", "codes", "gram_hashes", "index_reference", "slots"]
 
-GRAMS = (4, 8, 12)
-"""Lengths of the character n-grams, spaces between words included; each is the sum of two before it."""
+GRAMS = (4, 8)
+"""Lengths of the character n-grams, spaces between words included."""
 
 _SHORTEST = 3  # letters of a beginning or ending: fewer are in any text
 _STRIDE = 20  # tokens; a window is two strides, about two sentences
@@ -32,9 +33,7 @@ class ReferenceIndex:
     Attributes:
         forms: normalised tokens.
         sorted_forms: the same in order, so that a token's longest beginning stands beside its place.
-        sorted_backwards: the same, read backwards and in order, for a token's longest ending.
         stems: number of each stem.
-        stem_counts: (stems,) how often each stem occurs.
         windows: numbers of the windows that stems occur in, rising, stem by stem; windows are two strides of tokens long
             and overlap by one.
         window_bounds: (stems + 1,) where in `windows` those of each stem begin.
@@ -47,9 +46,7 @@ class ReferenceIndex:
 
     forms: set[str]
     sorted_forms: list[str]
-    sorted_backwards: list[str]
     stems: dict[str, int]
-    stem_counts: NDArray[np.int64]
     windows: NDArray[np.int64]
     window_bounds: NDArray[np.int64]
     n_windows: int
@@ -67,24 +64,10 @@ class ReferenceIndex:
         """Length of the token's longest beginning that a token of the reference begins with too; 0 if it is under 3
         letters.
         """
-        return _longest_beginning(token, self.sorted_forms)
-
-    def longest_ending(self, token: str) -> int:
-        """Length of the token's longest ending that a token of the reference ends in too; 0 if it is under 3 letters."""
-        return _longest_beginning(token[::-1], self.sorted_backwards)
-
-
-def _longest_beginning(token: str, ordered: list[str]) -> int:
-    place = bisect_left(ordered, token)
-    longest = 0
-    for beside in ordered[max(place - 1, 0) : place + 1]:
-        length = 0
-        for one, other in zip(token, beside, strict=False):
-            if one != other:
-                break
-            length += 1
-        longest = max(longest, length)
-    return longest if longest >= _SHORTEST else 0
+        place = bisect_left(self.sorted_forms, token)
+        beside = self.sorted_forms[max(place - 1, 0) : place + 1]
+        longest = max((sum(takewhile(bool, map(eq, token, other))) for other in beside), default=0)
+        return longest if longest >= _SHORTEST else 0
 
 
 def codes(tokens: list[str]) -> NDArray[np.uint64]:
@@ -95,15 +78,12 @@ def codes(tokens: list[str]) -> NDArray[np.uint64]:
 def gram_hashes(text: NDArray[np.uint64]) -> dict[int, NDArray[np.uint64]]:
     """For each n of `GRAMS` the hash of every n-gram of a text of code points, shape (len(text) - n + 1,) or (0,)."""
 
-    def join(left: NDArray[np.uint64], right: NDArray[np.uint64], shift: int, power: int) -> NDArray[np.uint64]:
-        length = max(len(right) - shift, 0)
-        joined = left[:length] * np.uint64(pow(_MULTIPLIER, power, 1 << 64)) + right[shift : shift + length]
-        return np.asarray(joined, np.uint64)
+    def doubled(half: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+        length = max(len(half) - n, 0)
+        return np.asarray(half[:length] * np.uint64(pow(_MULTIPLIER, n, 1 << 64)) + half[n : n + length], np.uint64)
 
-    two = join(text, text, 1, 1)
-    four = join(two, two, 2, 2)
-    eight = join(four, four, 4, 4)
-    return {4: four, 8: eight, 12: join(eight, four, 8, 4)}
+    four = doubled(doubled(text, 1), 2)
+    return {4: four, 8: doubled(four, 4)}
 
 
 def slots(hashes: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
@@ -138,9 +118,7 @@ def index_reference(text: str) -> ReferenceIndex:
     return ReferenceIndex(
         forms=forms,
         sorted_forms=sorted(forms),
-        sorted_backwards=sorted(form[::-1] for form in forms),
         stems=stems,
-        stem_counts=np.bincount(numbers, minlength=len(stems)),
         windows=where % n_windows,
         window_bounds=np.searchsorted(where, np.arange(len(stems) + 1) * n_windows),
         n_windows=n_windows,

@@ -25,10 +25,11 @@ from detector_plugin.lexical.copies import (
     name_swapped,
     names_of,
     number_swapped,
+    rare,
     word_swapped,
     words_of,
 )
-from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, Matrix, answer_features
+from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
 from detector_plugin.lexical.normalisation import TOKEN
 
 __all__ = ["REAL", "LabelledAnswer", "left_out", "train", "train_all", "weights_name"]
@@ -49,7 +50,10 @@ RECIPE: Mapping[str, Any] = {
 }
 """Of LightGBM."""
 
-TREES = 150
+_RARE = "copied, with a rare word"  # annotations
+_AROUND = FEATURE_NAMES.index(COPIED_AROUND)  # which the trees of all words do not look at
+
+TREES = 150  # of all words
 SHARE = 0.06  # of mFAVA's words that are learned from: those of one sentence say much the same. Of real answers: all
 REAL_WEIGHT = (0.5, 2.0)  # of all real answers together, as those of mFAVA have 1; in trees without and with a question
 LENGTH = 0.5  # an answer of n words weighs n to this power
@@ -63,6 +67,9 @@ COMMON = 300  # words of a language: one of them in a copy is no error
 SWAPPED_WEIGHT = 3  # of a swapped word, as the others of a copy have 1
 COPIED_WEIGHT = 0.3  # of all copies together, as those of mFAVA have 1
 LAST_TREES = 10  # of the trees: those that learn from copies, too
+AMID = 7.5  # of `copied_around`: a word with more is in the middle of what is copied
+AMID_TREES = 60  # after the others, of such words alone: they learn from copies with a rare word swapped, too
+AMID_COPIED_WEIGHT = 4.0  # of all copies together, as those of mFAVA have 1; in these trees
 FOLDS = 3  # of languages, to choose the threshold and to calibrate by
 _USUAL_THRESHOLD = 0.36  # where there are too few languages to choose one by
 SPREAD = 2.0  # of `most_overlap`. Chosen nested, by left-out language, it is anything from 1 to 3; 2 is the middle
@@ -111,27 +118,39 @@ def _made_up(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[Labelle
 
 
 def _copied(documents: Sequence[LabelledAnswer], seed: int) -> Iterator[LabelledAnswer]:
-    """Copies of the documents' references with a common word swapped, some with a name or a number that is not in them."""
+    """Copies of the documents' references with a common word swapped: some with a name or a number that is not in them, and
+    as many others with a rare word."""
     by_reference = {(d.language, d.reference): d for d in sorted(documents, key=_content, reverse=True)}
     texts: dict[str, list[str]] = {}
     for language, reference in by_reference:
         texts.setdefault(language, []).append(reference)
     names = names_of(texts)
-    common = {language: words_of(several)[:COMMON] for language, several in texts.items()}
+    vocabulary = {language: words_of(several) for language, several in texts.items()}
+    common = {language: ordered[:COMMON] for language, ordered in vocabulary.items()}
+    uncommon = {language: rare(ordered) for language, ordered in vocabulary.items()}
     by_name, by_number = SWAPPED
-    for document in by_reference.values():
-        random = _random(document, seed, 2)
+
+    def copies(document: LabelledAnswer, random: np.random.Generator) -> Iterator[LabelledAnswer]:
         for _ in range(COPIES[document.annotations == REAL]):
             copy = copy_of(document, random)
-            if copy is None:
-                continue
-            copy = replace(word_swapped(copy, common[document.language], random) or copy, spans=())
+            if copy is not None:
+                yield replace(word_swapped(copy, common[document.language], random) or copy, spans=())
+
+    for document in by_reference.values():
+        random = _random(document, seed, 2)
+        for copy in copies(document, random):
             drawn = random.random()
             if drawn < by_name:
-                copy = name_swapped(copy, names[document.language], random) or copy
+                yield name_swapped(copy, names[document.language], random) or copy
             elif drawn < by_name + by_number:
-                copy = number_swapped(copy, random) or copy
-            yield copy
+                yield number_swapped(copy, random) or copy
+            else:
+                yield copy
+        random = _random(document, seed, 3)
+        for copy in copies(document, random):
+            with_rare = word_swapped(copy, uncommon[document.language], random)
+            if with_rare is not None:
+                yield replace(with_rare, annotations=_RARE)
 
 
 def _random(document: LabelledAnswer, seed: int, use: int) -> np.random.Generator:
@@ -158,7 +177,7 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
         hard = np.array([category is not None for category in covered(places, document.spans)])
         weight = np.full(len(places), len(places) ** (LENGTH - 1))
         x = answer_features(document.reference, document.answer, document.language, question)
-        if document.annotations == COPIED:
+        if document.annotations in (COPIED, _RARE):
             swapped = hard | (x[:, FEATURE_NAMES.index("exact")] == 0)  # one or two words a copy
             chosen |= swapped
             weight[swapped] *= SWAPPED_WEIGHT * SHARE
@@ -220,7 +239,7 @@ def _train(known: _Words, seed: int) -> bytes:
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
         threshold = _best_threshold(probabilities, known)
     trees = _grow(known, seed)
-    copied = _of_kind(known, COPIED)
+    copied = _of_kind(known, COPIED) | _of_kind(known, _RARE)
     groups, counts = np.unique(known.group[~copied], return_counts=True)
     training = {
         "seed": seed,
@@ -237,6 +256,9 @@ def _train(known: _Words, seed: int) -> bytes:
         "swapped": list(SWAPPED),
         "copied_weight": COPIED_WEIGHT,
         "last_trees": LAST_TREES,
+        "amid": AMID,
+        "amid_trees": AMID_TREES,
+        "amid_copied_weight": AMID_COPIED_WEIGHT,
         "copied_words": int(copied.sum()),
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
         "families": sorted(set(known.family.tolist()) - {""}),
@@ -261,11 +283,12 @@ def _spread_out(known: _Words) -> list[str]:
     return sorted(set(known.language.tolist()), key=lambda language: (language not in real, language))
 
 
-def _weights(known: _Words, of_real: float) -> NDArray[np.float64]:
+def _weights(known: _Words, of_real: float, of_copied: float) -> NDArray[np.float64]:
     """(words,) such that a language with many answers weighs more than one with few, but not in proportion."""
     _, number = np.unique(known.group, return_inverse=True)
     weight = known.weight / np.sqrt(np.bincount(number, known.weight))[number]
-    shares = [(_of_kind(known, REAL), of_real), (_of_kind(known, COPIED), COPIED_WEIGHT)]
+    copied = _of_kind(known, COPIED) | _of_kind(known, _RARE)
+    shares = [(_of_kind(known, REAL), of_real), (copied, of_copied)]
     others = ~np.any([kind for kind, _ in shares], axis=0)
     for kind, share in shares:
         if kind.any() and others.any():
@@ -277,25 +300,43 @@ def _grow(known: _Words, seed: int) -> _Pair:
     """Trees for answers without a question, and for those with one.
 
     Both learn from all answers, but inserted errors weigh more in the former: nobody asked for mFAVA's texts. The last
-    trees learn from copies, too. If all did, less would be learned from annotated answers.
+    trees learn from copies, too. If all did, less would be learned from annotated answers. Those after them learn from, and
+    speak of, words in the middle of what is copied alone: there a rare word stands out, elsewhere it is a paraphrase.
     """
     import lightgbm
 
     if known.y.all() or not known.y.any():
         raise ValueError("hallucinated and other words are needed to learn from")
     parameters = {**RECIPE, "seed": seed}
-    annotated = known.of(~_of_kind(known, COPIED))
-    of_annotated = lightgbm.Dataset(*_with_uncased(annotated), params=parameters)
-    x, soft = _with_uncased(known)
-    of_all = lightgbm.Dataset(x, soft, reference=of_annotated, params=parameters)
+    annotated = known.of(~_of_kind(known, COPIED) & ~_of_kind(known, _RARE))
+    x, soft = _with_uncased(annotated)
+    of_annotated = lightgbm.Dataset(x[:, :_AROUND], soft, params=parameters)
+    without_rare = known.of(~_of_kind(known, _RARE))
+    x, soft = _with_uncased(without_rare)
+    of_all = lightgbm.Dataset(x[:, :_AROUND], soft, reference=of_annotated, params=parameters)
+    amid = known.of(_amid(known.x))
+    x_amid, soft = _with_uncased(amid)
+    of_amid = lightgbm.Dataset(x_amid, soft, params=parameters)
     grown = []
     for of_real in REAL_WEIGHT:
         of_annotated.set_weight(_with_uncased_weights(annotated, of_real))
         first = lightgbm.train(parameters, of_annotated, TREES - LAST_TREES)
-        of_all.set_weight(_with_uncased_weights(known, of_real))
-        of_all.set_init_score(first.predict(x, raw_score=True, num_threads=1))
-        grown.append((first, lightgbm.train(parameters, of_all, LAST_TREES)))
+        of_all.set_weight(_with_uncased_weights(without_rare, of_real))
+        of_all.set_init_score(_sums(first, x[:, :_AROUND]))
+        last = lightgbm.train(parameters, of_all, LAST_TREES)
+        of_amid.set_weight(_with_uncased_weights(amid, of_real, AMID_COPIED_WEIGHT))
+        of_amid.set_init_score(_sums(first, x_amid[:, :_AROUND]) + _sums(last, x_amid[:, :_AROUND]))
+        grown.append((first, last, lightgbm.train(parameters, of_amid, AMID_TREES)))
     return grown[0], grown[1]
+
+
+def _sums(grown: Any, x: Matrix) -> NDArray[np.float64]:
+    return np.asarray(grown.predict(x, raw_score=True, num_threads=1))
+
+
+def _amid(x: Matrix) -> NDArray[np.bool_]:
+    """(n,) words in the middle of what is copied."""
+    return np.asarray(x[:, _AROUND] > AMID)
 
 
 def _with_uncased(known: _Words) -> tuple[Matrix, NDArray[np.float64]]:
@@ -306,10 +347,10 @@ def _with_uncased(known: _Words) -> tuple[Matrix, NDArray[np.float64]]:
     return np.concatenate([known.x, uncased]), np.concatenate([known.soft, known.soft[real]])
 
 
-def _with_uncased_weights(known: _Words, of_real: float) -> NDArray[np.float64]:
+def _with_uncased_weights(known: _Words, of_real: float, of_copied: float = COPIED_WEIGHT) -> NDArray[np.float64]:
     """Weights of the rows of :func:`_with_uncased`."""
     real = _of_kind(known, REAL)
-    weight = _weights(known, of_real)
+    weight = _weights(known, of_real, of_copied)
     return np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]])
 
 
@@ -317,13 +358,17 @@ def _odds(trees: _Pair, x: Matrix) -> NDArray[np.float64]:
     """(n,) sums of the trees that each word is for."""
     asked = _asked(x)
     found = np.zeros(len(x))
-    for of_those, parts in zip((~asked, asked), trees, strict=True):
+    for of_those, (first, last, amid) in zip((~asked, asked), trees, strict=True):
         if of_those.any():
-            found[of_those] = sum(grown.predict(x[of_those], raw_score=True, num_threads=1) for grown in parts)
+            found[of_those] = sum(_sums(grown, x[of_those, :_AROUND]) for grown in (first, last))
+            of_those &= _amid(x)
+        if of_those.any():
+            found[of_those] += _sums(amid, x[of_those])
     return found
 
 
-_Pair = tuple[tuple[Any, Any], tuple[Any, Any]]  # boosters, the first trees and the last
+_Grown = tuple[Any, Any, Any]  # boosters: the first trees, the last, and those of words in the middle of what is copied
+_Pair = tuple[_Grown, _Grown]
 _Calibration = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -370,10 +415,13 @@ def _export(trees: _Pair, calibration: _Calibration, threshold: float, training:
     feature, number, sizes = [], [], []
     counts = []
     for parts in trees:
-        dumped = [tree for grown in parts for tree in grown.dump_model()["tree_info"]]
-        counts.append(len(dumped))
-        for tree in dumped:
-            order: list[dict[str, Any]] = [tree["tree_structure"]]  # breadth first, children side by side
+        first, last, amid = ([tree["tree_structure"] for tree in grown.dump_model()["tree_info"]] for grown in parts)
+        elsewhere = {"leaf_value": 0.0}
+        under = {"split_feature": _AROUND, "threshold": AMID, "left_child": elsewhere}
+        roots = [*first, *last, *({**under, "right_child": root} for root in amid)]
+        counts.append(len(roots))
+        for root in roots:
+            order: list[dict[str, Any]] = [root]  # breadth first, children side by side
             for node in order:
                 if "leaf_value" in node:
                     feature.append(model.LEAF)

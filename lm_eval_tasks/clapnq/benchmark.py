@@ -245,7 +245,7 @@ def _rag(retriever: str, prompt: str) -> Task:
 
 
 BENCHMARK = Benchmark(
-    version=1.7,
+    version=1.8,
     tasks=(
         *map(_gold, _PROMPTS),
         *(_rag(retriever, prompt) for prompt in _PROMPTS for retriever in RETRIEVERS),

@@ -50,7 +50,7 @@ its errors as what the model should say.""",
 _TASKS = tuple(Task(f"mushroom_{language}", _BASE, {"language": language}) for language in LANGUAGES)
 
 BENCHMARK = Benchmark(
-    version=1.2,
+    version=1.3,
     tasks=_TASKS,
     groups=(Group("mushroom", _TASKS),),
     languages={code: language.name for code, language in LANGUAGES.items()},

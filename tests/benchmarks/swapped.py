@@ -24,6 +24,7 @@ from detector_plugin.lexical.copies import (
     name_swapped,
     names_of,
     number_swapped,
+    rare,
     word_swapped,
     words_of,
 )
@@ -31,7 +32,6 @@ from detector_plugin.lexical.copies import (
 LANGUAGES = ("en", "de", "es", "fi", "fr", "it")
 NOMIRACL = ("en", "de", "es", "fr")  # those of a mirror
 MOST = 200  # of each kind, source and language
-_COMMON, _LETTERS = 3_000, 5  # a word is rare that is not one of the commonest, and is as long
 _ROUNDS = 12  # over references, where there are few
 _SEED = 9  # not the one of the training
 
@@ -74,7 +74,7 @@ def references(mirror: str) -> dict[Source, list[LabelledAnswer]]:
 
 
 def copies(
-    documents: Sequence[LabelledAnswer], names: Sequence[str], rare: Sequence[str], most: int = MOST
+    documents: Sequence[LabelledAnswer], names: Sequence[str], uncommon: Sequence[str], most: int = MOST
 ) -> list[list[LabelledAnswer]]:
     """Copies with what :class:`Found` tells of, in its order; those with nothing swapped come last."""
     kinds: list[list[LabelledAnswer]] = [[] for _ in Found._fields]
@@ -89,7 +89,7 @@ def copies(
             swapped = (
                 name_swapped(copy, names, random),
                 number_swapped(copy, random),
-                word_swapped(copy, rare, random),
+                word_swapped(copy, uncommon, random),
                 name_swapped(copy, names, random, absent=False),
             )
             for kind, one in zip(kinds, (*swapped, copy), strict=True):
@@ -129,12 +129,12 @@ def table(mirror: str, most: int = MOST) -> Mapping[tuple[str, str, bool], Found
     for (_, language), documents in of_source.items():
         texts.setdefault(language, []).extend(document.reference for document in documents)
     names = names_of(texts)
+    uncommon = {language: rare(words_of(several)) for language, several in texts.items()}
     rows = {}
     for (source, language), documents in sorted(
         of_source.items(), key=lambda item: (LANGUAGES.index(item[0][1]), item[0])
     ):
-        rare = [word for word in words_of(texts[language])[_COMMON:] if len(word) >= _LETTERS]
-        kinds = copies(documents, names[language], rare, most)
+        kinds = copies(documents, names[language], uncommon[language], most)
         for asked in (False, True) if documents[0].question else (False,):
             rows[source, language, asked] = found(detector, kinds, asked)
     return rows
