@@ -18,12 +18,8 @@ from custom_metrics.abstention.sentence_reading import (
     TURNED,
     Sentence,
     SentenceLabel,
-    analyse,
-    cites,
-    classify,
     is_bare,
     numbered,
-    says_something,
 )
 
 TABLE = {
@@ -63,7 +59,7 @@ def lexicon() -> Lexicon:
 
 
 def sentence(text: str, asks: bool = False) -> Sentence:
-    return analyse(text, asks, lexicon())
+    return Sentence(text, asks, lexicon())
 
 
 @pytest.mark.parametrize(
@@ -118,7 +114,7 @@ def test_a_sentence_opens_with_a_phrase_in_its_first_characters(text: str, withi
     ],
 )
 def test_what_could_be_an_answer(text: str, says: bool) -> None:
-    assert says_something(sentence(text), lexicon()) is says
+    assert sentence(text).says_something(lexicon()) is says
 
 
 @pytest.mark.parametrize(
@@ -175,17 +171,17 @@ def test_openers_count_in_a_short_sentence(size: int, bare: bool) -> None:
     ],
 )
 def test_a_sentence_cites_the_material_in_front_of_a_comma(text: str, named: bool) -> None:
-    assert cites(sentence(text)) is named
+    assert sentence(text).cites() is named
 
 
 @pytest.mark.parametrize(("between", "named"), [(0, True), (CITED - 1, True), (CITED, False), (100, False)])
 def test_little_stands_between_the_material_and_its_comma(between: int, named: bool) -> None:
-    assert cites(sentence(f"according to the text{' ' * between}, it was paris")) is named
+    assert sentence(f"according to the text{' ' * between}, it was paris").cites() is named
 
 
 @pytest.mark.parametrize(("behind", "named"), [("", False), (" a paris", False), (" in paris", True)])
 def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, named: bool) -> None:
-    assert cites(sentence(f"according to the text,{behind}")) is named
+    assert sentence(f"according to the text,{behind}").cites() is named
 
 
 @pytest.mark.parametrize(
@@ -207,7 +203,7 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
     ],
 )
 def test_a_sentence_abstains_in_three_ways(text: str, why: SentenceLabel) -> None:
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(
@@ -230,7 +226,7 @@ def test_a_sentence_abstains_in_three_ways(text: str, why: SentenceLabel) -> Non
     ],
 )
 def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: SentenceLabel) -> None:
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(
@@ -257,7 +253,7 @@ def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: Sente
     ],
 )
 def test_a_turn_with_an_answer_behind_it_answers(text: str, why: SentenceLabel) -> None:
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(
@@ -272,7 +268,7 @@ def test_a_turn_with_an_answer_behind_it_answers(text: str, why: SentenceLabel) 
     ],
 )
 def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: SentenceLabel) -> None:
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(
@@ -293,13 +289,13 @@ def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: Sentenc
     ],
 )
 def test_a_source_behind_a_turn_is_no_word_about_the_material(text: str, why: SentenceLabel) -> None:
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(("between", "why"), [(1, TURNED), (CITED, TURNED), (CITED + 1, ALONE)])
 def test_little_stands_between_the_citing_words_and_the_material(between: int, why: SentenceLabel) -> None:
     text = f"no idea, but according to those{' ' * between}text it was paris"
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(
@@ -336,7 +332,7 @@ def test_little_stands_between_the_citing_words_and_the_material(between: int, w
     ],
 )
 def test_a_concession_beside_an_answer_answers(text: str, why: SentenceLabel) -> None:
-    assert classify(sentence(text), False) == why
+    assert sentence(text).classify(False) == why
 
 
 @pytest.mark.parametrize(

@@ -39,17 +39,8 @@ from custom_metrics.abstention.sentence_reading import (
     TRIGGERS,
     TURNED,
     Sentence,
-    analyse,
-    asks_for_a_detail,
-    cites,
-    classify,
-    gives,
-    has_value,
     is_bare,
-    relates,
-    says_something,
     sources_of,
-    tells,
 )
 from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated
 
@@ -288,16 +279,16 @@ def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool
     if not affirmed:
         if start or not parts:
             return False
-        sentence = analyse(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
+        sentence = Sentence(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
         near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
-        return near and classify(sentence, False) in (TURNED, CONCEDED)
+        return near and sentence.classify(False) in (TURNED, CONCEDED)
     if len(parts) < 2:
         return False
-    follows = analyse(parts[1][0], False, lexicon)
+    follows = Sentence(parts[1][0], False, lexicon)
     if not follows.opens_with("but", EARLY):
         return False
     rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
-    return _behind(lexicon.no, rest) is not None or classify(follows, False).abstains
+    return _behind(lexicon.no, rest) is not None or follows.classify(False).abstains
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
@@ -312,7 +303,7 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     `parts` as in :func:`is_abstention`; `beside`, whether a text abstains that says only what the material treats instead.
     """
     text = stated(text, lexicon)
-    sentences = [analyse(part, asks, lexicon) for part, asks in split(text)]
+    sentences = [Sentence(part, asks, lexicon) for part, asks in split(text)]
     if told is None:
         if not any(sentence.may_abstain for sentence in sentences):
             return _whole_is_bare(text, sentences, lexicon)
@@ -325,9 +316,9 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
     statements = 0  # all that answer directly
     for sentence in sentences:
         material = "material" in sentence.hits
-        label = classify(sentence, spoke_of_material)
+        label = sentence.classify(spoke_of_material)
         reason = label.why
-        if (material or spoke_of_material) and has_value(sentence):
+        if (material or spoke_of_material) and sentence.has_value():
             answers += 1
             statements += 1
             sourced = True
@@ -353,22 +344,22 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             reason += "; it only names what one of the passages is about"
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
             reason += "; it asks, or is empty"
-        elif material and cites(sentence):
+        elif sentence.cites():
             answers += 1
             statements += 1
             material = False  # named as a source, not spoken of
             reason += "; it answers and names the material as its source"
-        elif abstained and material and tells(sentence, EARLY):
+        elif abstained and sentence.tells(EARLY):
             told += [f"{reason}; it answers", _TAKEN_BACK]
             return False
-        elif material and gives(sentence):
+        elif sentence.gives():
             solid = True
             answers += 1
             reason += "; it answers"
-        elif material and parts and relates(sentence):
+        elif parts and sentence.relates():
             related += 1
             reason += "; it answers"
-        elif says_something(sentence, lexicon):
+        elif sentence.says_something(lexicon):
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
             if abstained and (
                 only_bare or sentence.sourced or "affirms" in sentence.hits or sentence.opens_with("but", EARLY)
@@ -406,7 +397,7 @@ def _is_part(sentence: Sentence, answers: int, said: int, solid: bool) -> bool:
     """
     if "part" in sentence.hits and "material" not in sentence.hits and said:
         return True
-    detail = (solid and "silent" in sentence.hits) or asks_for_a_detail(sentence)
+    detail = (solid and "silent" in sentence.hits) or sentence.asks_for_a_detail()
     return bool(answers) and detail and not sentence.bare
 
 

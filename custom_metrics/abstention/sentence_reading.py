@@ -9,30 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, is_word
 from custom_metrics.abstention.patterns import Hits
 from custom_metrics.abstention.phrases import Lexicon
 
-__all__ = [
-    "TRIGGERS",
-    "Sentence",
-    "SentenceLabel",
-    "analyse",
-    "asks_for_a_detail",
-    "cites",
-    "classify",
-    "gives",
-    "has_value",
-    "is_bare",
-    "numbered",
-    "relates",
-    "says_something",
-    "sources_of",
-    "tells",
-]
+__all__ = ["TRIGGERS", "Sentence", "SentenceLabel", "is_bare", "numbered", "sources_of"]
 
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 LONG = 55  # characters of a statement behind the material; those of scripts without spaces count three times
@@ -78,16 +61,92 @@ TURNED = SentenceLabel("it turns round: an answer stands behind the abstention",
 CONCEDED = SentenceLabel("the abstention is a concession: an answer stands beside it", False)
 
 
-@dataclass(slots=True)
 class Sentence:
-    """A sentence and the phrases in it."""
+    """A sentence and the phrases in it.
 
-    text: str  # folded
-    hits: Hits
-    bare: bool  # it is a bare phrase
-    asks: bool  # it ends with a question mark
-    may_abstain: bool  # it holds anything that abstentions are made of
-    sourced: bool = False  # it answers, and names a passage as its source in brackets or at its end
+    Attributes:
+        text: folded, as :func:`custom_metrics.abstention.sentence_splitting.split` gives it.
+        asks: whether it ends with a question mark.
+        hits: the phrases.
+        bare: whether it is a bare phrase.
+        may_abstain: whether it holds anything that abstentions are made of.
+        sourced: whether it answers, and names a passage as its source in brackets or at its end.
+    """
+
+    __slots__ = ("_lead", "asks", "bare", "hits", "may_abstain", "sourced", "text")
+
+    def __init__(self, text: str, asks: bool, lexicon: Lexicon) -> None:
+        self.text, self.asks = text, asks
+        self.hits = hits = lexicon.search(text)
+        self._lead = _skip_edge(text)
+        self.bare = "bare" in hits and (is_bare(text, hits) or ("reported" not in hits and self._ends_bare(lexicon)))
+        self.may_abstain = self.bare or not TRIGGERS.isdisjoint(hits)
+        self.sourced = bool(_DIGIT.search(text)) and (
+            self._drop_sources() if "material" in hits else self._drop_brackets()
+        )
+
+    def _ends_bare(self, lexicon: Lexicon) -> bool:
+        """Whether a bare phrase stands behind a colon ("Its year: nothing."), or is an item of a list."""
+        text = self.text
+        item = ITEM.match(text)
+        at = item.end() if item else text.rfind(":") + 1
+        if not at or (not item and (text[at - 2].isdigit() or text[at - 2] == "]")):
+            return False  # "Context 3: nothing" says so of one passage
+        rest = text[at:]
+        return len(rest) <= LONGEST_BARE and is_bare(rest, lexicon.search(rest))
+
+    def _drop_brackets(self) -> bool:
+        """Whether a passage is named as the source by its bracketed number alone ("Since [1] has him born in 1900").
+
+        Where the sentence abstains, the passage is its material.
+        """
+        text, hits = self.text, self.hits
+        cited = [match.span() for match in _CITED.finditer(text)]
+        if not TRIGGERS.isdisjoint(hits):
+            spoken_of = [(start, end) for start, end in cited if text[end:].strip(EDGE + "0123456789")]
+            if spoken_of:  # "It has no natural predators [2]" names its source
+                hits["material"] = spoken_of
+            return False
+        # neither "References: [1], [4]" nor "[1] Tales and legends"
+        return bool(cited) and cited[0][0] > self._lead and len(_CITED.sub("", text)) > 2 * _MORE
+
+    def _drop_sources(self) -> bool:
+        """Take passages that are named as a source, in brackets or at the end, off the material that is spoken of.
+
+        Returns:
+            Whether there are any, and no other material ("Built in 1889 (context 4)", "..., according to context 4").
+        """
+        text, hits = self.text, self.hits
+        brackets = [match.span() for match in _IN_BRACKETS.finditer(text)]
+        # "according to context 2" at the end, behind a statement
+        cited = [
+            start
+            for start, end in hits.get("citing", ())
+            if start > self._lead + _MORE
+            and end >= len(text) - CITATION
+            and numbered(text[end:])
+            and text[:start].rstrip().endswith(tuple(",،、，"))
+        ]
+        told = {  # "..., context 5 reports"
+            start
+            for start, end in hits["material"]
+            if len(text) - end <= CITED + 4
+            and start > self._lead + _MORE
+            and _COMMA.search(text, max(0, start - 8), start)
+            and numbered(text[start:])
+        }
+        kept = [
+            (start, end)
+            for start, end in hits["material"]
+            if start not in told
+            and not any(first < start and end <= last for first, last in brackets)
+            and not any(0 <= start - first <= CITED + 20 for first in cited)
+        ]
+        hits["material"] = kept
+        if kept:
+            return False
+        del hits["material"]
+        return TRIGGERS.isdisjoint(hits)
 
     @property
     def abstains_alone(self) -> bool:
@@ -95,193 +154,182 @@ class Sentence:
 
     def opens_with(self, kind: str, within: int) -> bool:
         """Whether a phrase of that kind stands in the first few characters."""
-        if kind not in self.hits:
+        return any(start - self._lead <= within for start, _ in self.hits.get(kind, ()))
+
+    def has_value(self) -> bool:
+        """Whether a short value stands at the end, behind a colon: "Passage 4 says when it opened: 1902".
+
+        Behind a passage's number alone, only a number or a quotation is one: "Passage 3: a street in Aarhus" reviews it.
+        """
+        text, hits = self.text, self.hits
+        match = _VALUE.search(text)
+        if match is None or self.bare or not match[0].strip(EDGE + "0"):
             return False
-        lead = _skip_edge(self.text)
-        return any(start - lead <= within for start, _ in self.hits[kind])
+        if any(start >= match.start() for places in hits.values() for start, _ in places):
+            return False
+        if _DIGIT.search(match[0]) or ("\0" in match[0] and "material" in hits):
+            return True
+        ends = numbered(text)
+        if match.start() in ends or _DIGIT.search(text[match.start() - 2 : match.start()]):
+            return False
+        one = "part" in hits or any(end in ends for _, end in hits.get("material", ()))
+        return one and {"silent", "abstains", "lacks"}.isdisjoint(hits)
 
+    def says_something(self, lexicon: Lexicon) -> bool:
+        """Whether a sentence that does not abstain could be an answer.
 
-def analyse(text: str, asks: bool, lexicon: Lexicon) -> Sentence:
-    """Find the phrases of a sentence, as :func:`custom_metrics.abstention.sentence_splitting.split` gives it."""
-    hits = lexicon.search(text)
-    bare = "bare" in hits and is_bare(text, hits)
-    if not bare and "bare" in hits and "reported" not in hits:
-        bare = _ends_bare(text, lexicon)
-    sourced = bool(_DIGIT.search(text)) and (
-        _drop_sources(text, hits) if "material" in hits else _drop_brackets(text, hits)
-    )
-    return Sentence(text, hits, bare, asks, bare or not TRIGGERS.isdisjoint(hits), sourced)
+        A mere "no" could not, nor an opener alone, nor a sentence about the material or to the user.
+        """
+        if self.text.strip(EDGE) in lexicon.no:
+            return False
+        if "present" in self.hits or "affirms" in self.hits:
+            return True
+        return not ("material" in self.hits or "offer" in self.hits or _only_openers(self.text, self.hits))
 
+    def cites(self) -> bool:
+        """Whether it names the material as its source ("According to passage 3, ...") and says more than that."""
+        if "material" not in self.hits or "citing" not in self.hits or "offer" in self.hits:
+            return False
+        start, end = self.hits["material"][0]
+        comma = _COMMA.search(self.text, end, end + CITED)  # "passage [3]," may stand before it
+        opens = any(begin == self._lead for begin, _ in self.hits["citing"])
+        return start < CITATION and opens and comma is not None and len(self.text) - comma.end() > _MORE
 
-def _drop_brackets(text: str, hits: Hits) -> bool:
-    """Whether a passage is named as the source by its bracketed number alone ("Since [1] has him born in 1900, ...").
+    def tells(self, within: int) -> bool:
+        """Whether it gives what a numbered passage says: "However, passage 2 says 1889", "Only context 10 does: 1889".
 
-    Where the sentence abstains, the passage is its material.
-    """
-    cited = [match.span() for match in _CITED.finditer(text)]
-    if not TRIGGERS.isdisjoint(hits):
-        spoken_of = [(start, end) for start, end in cited if text[end:].strip(EDGE + "0123456789")]
-        if spoken_of:  # "It has no natural predators [2]" names its source
-            hits["material"] = spoken_of
-        return False
-    # neither "References: [1], [4]" nor "[1] Tales and legends"
-    return bool(cited) and cited[0][0] > _skip_edge(text) and len(_CITED.sub("", text)) > 2 * _MORE
+        Args:
+            within: characters at its front in which a turn counts.
+        """
+        hits = self.hits
+        if "material" not in hits or not TRIGGERS.isdisjoint(hits):
+            return False
+        end = hits["material"][0][1]
+        if end not in sources_of(self.text, hits):
+            return False
+        rest = self.text[end:]
+        turns = self.opens_with("but", within) and len(rest) > 2 * _MORE
+        quotes = "\0" in rest and "offer" not in hits
+        return turns or quotes or "present" in hits or "affirms" in hits or bool(_TOLD.search(self.text, end))
 
+    def gives(self) -> bool:
+        """Whether it lists what the material says: "The text gives two reasons: taxes and harvests"."""
+        hits = self.hits
+        if "material" not in hits or not TRIGGERS.isdisjoint(hits):
+            return False
+        end = hits["material"][0][1]
+        return bool(_TOLD.search(self.text, end + _MORE)) and end not in sources_of(self.text, hits)
 
-def _ends_bare(text: str, lexicon: Lexicon) -> bool:
-    """Whether a bare phrase stands behind a colon ("Its year of publication: nothing."), or is an item of a list."""
-    item = ITEM.match(text)
-    at = item.end() if item else text.rfind(":") + 1
-    if not at or (not item and (text[at - 2].isdigit() or text[at - 2] == "]")):
-        return False  # "Context 3: nothing" says so of one passage
-    rest = text[at:]
-    return len(rest) <= LONGEST_BARE and is_bare(rest, lexicon.search(rest))
+    def relates(self) -> bool:
+        """Whether it tells at some length what the material says: "The text explains that the wall ..."."""
+        hits = self.hits
+        if "material" not in hits or "offer" in hits or not TRIGGERS.isdisjoint(hits):
+            return False
+        return _length(self.text[hits["material"][0][1] :]) >= LONG
 
+    def asks_for_a_detail(self) -> bool:
+        """Whether it abstains by itself and names at some length what it cannot tell: "I can't tell from the text how the
+        dark reactions proceed"."""
+        ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
+        return bool(ends) and not self.bare and _length(self.text[max(ends) :]) >= DETAIL
 
-def has_value(sentence: Sentence) -> bool:
-    """Whether a short value stands at the end, behind a colon: "Passage 4 says when it opened: 1902".
+    def classify(self, spoke_of_material: bool) -> SentenceLabel:
+        """Whether it abstains, and why.
 
-    Behind the number of a passage alone, only a number or a quotation is one: "Passage 3: a street in Aarhus" reviews it.
-    """
-    match = _VALUE.search(sentence.text)
-    if match is None or sentence.bare or not match[0].strip(EDGE + "0"):
-        return False
-    if any(start >= match.start() for places in sentence.hits.values() for start, _ in places):
-        return False
-    if _DIGIT.search(match[0]) or ("\0" in match[0] and "material" in sentence.hits):
-        return True
-    if match.start() in numbered(sentence.text) or _DIGIT.search(sentence.text[match.start() - 2 : match.start()]):
-        return False
-    one = "part" in sentence.hits or any(end in numbered(sentence.text) for _, end in sentence.hits.get("material", ()))
-    return one and {"silent", "abstains", "lacks"}.isdisjoint(sentence.hits)
+        Args:
+            spoke_of_material: whether a sentence before it did.
+        """
+        if self.bare:
+            return BARE
+        text, hits = self.text, self.hits
+        # "he said I don't know"; the comma of "he said, ..." ends no clause
+        spans = [
+            (start, end)
+            for start, end in hits.get("abstains", ())
+            if not any(
+                stop <= start and not _COMMA.search(text, stop + 2, start) for _, stop in hits.get("reported", ())
+            )
+        ]
+        by_itself, beside = bool(spans), False
+        if "material" in hits or spoke_of_material:
+            spans += hits.get("silent", ())
+            if "lacks" in hits and not self.cites():
+                spans += hits["lacks"]
+            if not spans and "beside" in hits and not (self.asks or "present" in hits or self.cites()):
+                beside = True
+                # "Please answer only from the contexts"
+                spoken_of = hits["material"][0][0] if "material" in hits else len(text)
+                asked = any(start < spoken_of and end <= hits["beside"][0][0] for start, end in hits.get("offer", ()))
+                spans = [] if asked else hits["beside"]
+        if not spans:
+            return NOTHING
+        sources, material = sources_of(text, hits), hits.get("material", ())
+        if "but" in hits:
+            # what reaches over a turn to a source: "I'm **not** sure, but based on context 5 the **answer** is ..."
+            named = (*hits.get("citing", ()), *(place for place in material if place[1] in sources))
+            turns = [start for start, _ in named if any(0 < start - end <= 2 for _, end in hits["but"])]
+            spans = [span for span in spans if not any(span[0] < start < span[1] for start in turns)]
+            if not spans:
+                return NOTHING
+        first, last = min(start for start, _ in spans), max(end for _, end in spans)
+        for start, end in hits.get("but", ()):
+            # "없지만": the turn may be the end of the word that abstains
+            suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
+            if (start >= last or suffix) and self._answers_from(end):
+                return TURNED
+        # "Unlike those, which don't help, context 7 has it: ..."
+        if any(start >= last and end in sources and _TOLD.search(text, end) for start, end in material):
+            return TURNED
+        if material and not by_itself and _NAMED.search(text, material[0][1], first):
+            return CONCEDED  # "It names the cast (Reed, Marsh and Okafor) but gives none for the sequel"
+        for start, end in hits.get("although", ())[:1]:
+            lead = text[:start]
+            if start >= first or _COMMA.search(text, end, first):
+                break  # the concession is over before the abstention begins
+            if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, hits) and not _speaks_of(0, start, hits):
+                return CONCEDED  # "Paris, although the text does not say so."
+            comma = _COMMA.search(text, last)
+            if comma and (
+                self._answers_from(comma.end())
+                or (
+                    ": " in text[comma.end() :]
+                    and not any(hits[kind][-1][0] >= comma.end() for kind in TRIGGERS & hits.keys())
+                )
+            ):
+                return CONCEDED
+        return ALONE if by_itself else BESIDE if beside else SILENT
 
+    def _answers_from(self, start: int) -> bool:
+        """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user.
 
-def _drop_sources(text: str, hits: Hits) -> bool:
-    """Take passages that are named as a source, in brackets or at the end, off the material that a sentence speaks of.
-
-    Returns:
-        Whether there are any, and no other material ("It was built in 1889 (context 4)", "..., according to context 4").
-    """
-    brackets = [match.span() for match in _IN_BRACKETS.finditer(text)]
-    lead = _skip_edge(text)
-    # "according to context 2" at the end, behind a statement
-    tail = len(text) - CITATION
-    cited = [
-        start
-        for start, end in hits.get("citing", ())
-        if start > lead + _MORE
-        and end >= tail
-        and numbered(text[end:])
-        and text[:start].rstrip().endswith(tuple(",،、，"))
-    ]
-    told = [  # "..., context 5 reports"
-        start
-        for start, end in hits["material"]
-        if len(text) - end <= CITED + 4 and start > lead + _MORE and _COMMA.search(text, max(0, start - 8), start)
-    ]
-    told = [start for start in told if numbered(text[start:])]
-    kept = [
-        (start, end)
-        for start, end in hits["material"]
-        if start not in told
-        and not any(first < start and end <= last for first, last in brackets)
-        and not any(0 <= start - first <= CITED + 20 for first in cited)
-    ]
-    if len(kept) == len(hits["material"]):
-        return False
-    if kept:
-        hits["material"] = kept
-        return False
-    del hits["material"]
-    return TRIGGERS.isdisjoint(hits)
-
-
-def says_something(sentence: Sentence, lexicon: Lexicon) -> bool:
-    """Whether a sentence that does not abstain could be an answer.
-
-    A mere "no" could not, nor an opener alone, nor a sentence about the material or to the user.
-    """
-    if sentence.text.strip(EDGE) in lexicon.no:
-        return False
-    if "present" in sentence.hits or "affirms" in sentence.hits:
-        return True
-    return not ("material" in sentence.hits or "offer" in sentence.hits or _only_openers(sentence.text, sentence.hits))
-
-
-def cites(sentence: Sentence) -> bool:
-    """Whether a sentence names the material as its source ("According to passage 3, ...") and says more than that."""
-    start, end = sentence.hits["material"][0]
-    lead = _skip_edge(sentence.text)
-    comma = _COMMA.search(sentence.text, end, end + CITED)  # "passage [3]," may stand before it
-    return (
-        start < CITATION
-        and comma is not None
-        and any(begin == lead for begin, _ in sentence.hits.get("citing", ()))
-        and len(sentence.text) - comma.end() > _MORE
-        and "offer" not in sentence.hits
-    )
-
-
-def tells(sentence: Sentence, within: int) -> bool:
-    """Whether a sentence that speaks of a numbered passage gives what it says: "However, passage 2 says it was 1889",
-    "Only context 10 does: 1889".
-
-    Args:
-        sentence: one that holds material.
-        within: characters at its front in which a turn counts.
-    """
-    hits = sentence.hits
-    sources = sources_of(sentence.text, hits)
-    ends = [end for _, end in hits["material"]]
-    if not TRIGGERS.isdisjoint(hits) or not sources.issuperset(ends[:1]):
-        return False
-    rest = sentence.text[ends[0] :]
-    turns = sentence.opens_with("but", within) and len(rest) > 2 * _MORE
-    quotes = "\0" in rest and "offer" not in hits
-    affirms = "present" in hits or "affirms" in hits
-    return turns or quotes or affirms or bool(_TOLD.search(sentence.text, ends[0]))
-
-
-def gives(sentence: Sentence) -> bool:
-    """Whether a sentence about the material lists what it says: "The text gives two reasons: taxes and harvests"."""
-    hits = sentence.hits
-    told = TRIGGERS.isdisjoint(hits) and _TOLD.search(sentence.text, hits["material"][0][1] + _MORE)
-    return bool(told) and hits["material"][0][1] not in sources_of(sentence.text, hits)
-
-
-def relates(sentence: Sentence) -> bool:
-    """Whether a sentence about the material tells at some length what that says: "The text explains that the wall ..."."""
-    hits = sentence.hits
-    end = hits["material"][0][1]
-    return TRIGGERS.isdisjoint(hits) and "offer" not in hits and _length(sentence.text[end:]) >= LONG
-
-
-def _length(text: str) -> int:
-    return len(text) + 2 * sum(map(len, NO_SPACES.findall(text)))
-
-
-def asks_for_a_detail(sentence: Sentence) -> bool:
-    """Whether a sentence that abstains by itself names at some length what it is that it cannot tell: "I can't tell from
-    the text how the dark reactions proceed"."""
-    ends = [end for kind in TRIGGERS for _, end in sentence.hits.get(kind, ())]
-    if sentence.bare or not ends:
-        return False
-    return _length(sentence.text[max(ends) :]) >= DETAIL
+        A numbered passage ("but context 5 says that ...") is a source, not the material as such; so is one that is cited at
+        the start ("but according to the text it was Paris").
+        """
+        text, hits = self.text, self.hits
+        rest = text[start:]
+        behind = [place for place in hits.get("material", ()) if place[0] >= start]
+        if not any(end > start for kind in TRIGGERS for _, end in hits.get(kind, ())):
+            affirmed = any(at >= start for at, _ in hits.get("affirms", ()))
+            # "but it gives the year asked for, 1887", "though the passage records two theories: ..."
+            if affirmed or _NUMBER.search(rest) or (behind and _TOLD.search(text, behind[0][1])):
+                return True
+        sources = {start + end for end in sources_of(rest, {})} | _ordinal(hits)
+        named = any(end in sources and len(text) - end > 2 * _MORE for _, end in behind)
+        lead = start + _skip_edge(rest)
+        if citing := [end for at, end in hits.get("citing", ()) if at == lead]:
+            sources |= {end for at, end in behind if lead <= at <= max(citing) + CITED and len(text) - end > _MORE}
+        return len(rest.strip(EDGE)) > 1 and not _speaks_of(start, len(text), hits, sources, named)
 
 
 def is_bare(text: str, hits: Hits) -> bool:
     """Whether a sentence is a bare phrase, with at most three openers in front."""
-    if "bare" not in hits:
-        return False
     ends = len(text.rstrip(EDGE))
-    whole = {start for start, end in hits["bare"] if end == ends}
-    if not whole:
-        return False
+    whole = {start for start, end in hits.get("bare", ()) if end == ends}
     starts = {_skip_edge(text)}
     openers = hits.get("openers", ()) if ends <= LONGEST_BARE else ()
     for _ in range(3):
-        if whole & starts:
-            return True
+        if not whole or whole & starts:
+            break
         starts = {
             _skip_edge(text, end)
             for start, end in openers
@@ -300,116 +348,8 @@ def _only_openers(text: str, hits: Hits) -> bool:
     return "openers" in hits and (_skip_edge(text), len(text.rstrip(EDGE))) in hits["openers"]
 
 
-def classify(sentence: Sentence, spoke_of_material: bool) -> SentenceLabel:
-    """Whether a sentence abstains, and why.
-
-    Args:
-        sentence: of :func:`analyse`.
-        spoke_of_material: whether a sentence before it did.
-    """
-    if sentence.bare:
-        return BARE
-    text, hits = sentence.text, sentence.hits
-    spans = hits.get("abstains", [])
-    if spans and "reported" in hits:
-        spans = [span for span in spans if not _is_reported(span[0], sentence)]
-    by_itself, beside = bool(spans), False
-    if "material" in hits or spoke_of_material:
-        spans = spans + hits.get("silent", [])
-        if "lacks" in hits and not ("material" in hits and cites(sentence)):
-            spans += hits["lacks"]
-        if not spans and "beside" in hits and "present" not in hits and not ("material" in hits and cites(sentence)):
-            beside = not sentence.asks
-            # "Please answer only from the contexts"
-            spoken_of = hits["material"][0][0] if "material" in hits else len(text)
-            asked = any(start < spoken_of and end <= hits["beside"][0][0] for start, end in hits.get("offer", ()))
-            spans = hits["beside"] if beside and not asked else []
-    if not spans:
-        return NOTHING
-    if "but" in hits:
-        spans = _within_clauses(spans, text, hits)
-        if not spans:
-            return NOTHING
-    starts, ends = zip(*spans, strict=True)
-    first, last = min(starts), max(ends)
-    for start, end in hits.get("but", ()):
-        # "없지만": the turn may be the end of the word that abstains
-        suffix = end >= last and start > 0 and is_word(text[start - 1]) and not NO_SPACES.match(text[start])
-        if (start >= last or suffix) and _is_answer(text[end:], end, hits):
-            return TURNED
-    if "material" in hits:
-        if _told_by_a_source(text, last, hits):
-            return TURNED
-        if not by_itself and _NAMED.search(text, hits["material"][0][1], first):
-            return CONCEDED  # "It names the cast (Reed, Marsh and Okafor) but gives none for the sequel"
-    for start, end in hits.get("although", ())[:1]:
-        lead = text[:start]
-        if start >= first or _COMMA.search(text, end, first):
-            break  # the concession is over before the abstention begins
-        if len(lead.strip(EDGE)) > 1 and not _only_openers(lead, hits) and not _speaks_of(0, start, hits):
-            return CONCEDED  # "Paris, although the text does not say so."
-        comma = _COMMA.search(text, last)
-        rest = text[comma.end() :] if comma else ""
-        if comma and (
-            _is_answer(rest, comma.end(), hits) or (": " in rest and TRIGGERS.isdisjoint(_behind(comma.end(), hits)))
-        ):
-            return CONCEDED
-    return ALONE if by_itself else BESIDE if beside else SILENT
-
-
-def _within_clauses(spans: list[tuple[int, int]], text: str, hits: Hits) -> list[tuple[int, int]]:
-    """Leave out what reaches over a turn to a source: "I'm **not** sure, but based on context 5 the **answer** is ..."."""
-    named = sources_of(text, hits)
-    sources = (*hits.get("citing", ()), *(place for place in hits.get("material", ()) if place[1] in named))
-    turns = [start for start, _ in sources if any(0 < start - end <= 2 for _, end in hits["but"])]
-    return [span for span in spans if not any(span[0] < start < span[1] for start in turns)]
-
-
-def _told_by_a_source(text: str, last: int, hits: Hits) -> bool:
-    """Whether a numbered passage is told behind the abstention: "Unlike those, which don't help, context 7 has it: ..."."""
-    sources = sources_of(text, hits)
-    return any(start >= last and end in sources and _TOLD.search(text, end) for start, end in hits["material"])
-
-
-def _is_reported(start: int, sentence: Sentence) -> bool:
-    """Whether a verb of saying stands before a phrase in its clause ("he said I don't know")."""
-    return any(
-        end <= start and not _COMMA.search(sentence.text, end + 2, start)  # the comma of "he said, ..." ends no clause
-        for _, end in sentence.hits["reported"]
-    )
-
-
-def _is_answer(rest: str, offset: int, hits: Hits) -> bool:
-    """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user.
-
-    A numbered passage ("but context 5 says that ...") is a source, not the material as such.
-    """
-    ends = {offset + end for end in sources_of(rest, {})} | _ordinal(hits)
-    sources = ends | _cited(rest, offset, hits)
-    if not any(end > offset for kind in TRIGGERS for _, end in hits.get(kind, ())):
-        told = [
-            end - offset for start, end in hits.get("material", ()) if start >= offset and end <= offset + len(rest)
-        ]
-        affirmed = any(offset <= start < offset + len(rest) for start, _ in hits.get("affirms", ()))
-        # "but it gives the year asked for, 1887", "though the passage records two theories: ..."
-        if affirmed or _NUMBER.search(rest) or (told and _TOLD.search(rest, told[0])):
-            return True
-    named = any(
-        offset <= start and end in ends and offset + len(rest) - end > 2 * _MORE
-        for start, end in hits.get("material", ())
-    )
-    return len(rest.strip(EDGE)) > 1 and not _speaks_of(offset, offset + len(rest), hits, sources, named)
-
-
-def _cited(rest: str, offset: int, hits: Hits) -> set[int]:
-    """Where material ends that is named as a source at the start ("but according to the text it was Paris")."""
-    lead = offset + _skip_edge(rest)
-    citing = [end for start, end in hits.get("citing", ()) if start == lead]
-    return {
-        end
-        for start, end in hits.get("material", ())
-        if citing and lead <= start <= max(citing) + CITED and offset + len(rest) - end > _MORE
-    }
+def _length(text: str) -> int:
+    return len(text) + 2 * sum(map(len, NO_SPACES.findall(text)))
 
 
 def numbered(text: str) -> set[int]:
@@ -437,11 +377,6 @@ def _ordinal(hits: Hits) -> set[int]:
 def sources_of(text: str, hits: Hits) -> set[int]:
     """Where words end that are one of the passages: numbered, or with an ordinal beside them."""
     return numbered(text) | _ordinal(hits) | {match.end() for match in _CITED.finditer(text)}
-
-
-def _behind(start: int, hits: Hits) -> set[str]:
-    """The kinds of phrases that stand behind a place."""
-    return {kind for kind, places in hits.items() if places[-1][0] >= start}
 
 
 def _speaks_of(start: int, end: int, hits: Hits, sources: Collection[int] = (), named: bool = False) -> bool:

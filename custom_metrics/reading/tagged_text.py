@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,9 +47,7 @@ _SYNONYMS = {
     "invention": "invented",
     "hallucinated": HALLUCINATION,
 }
-_NEAR = (
-    75.0  # of rapidfuzz's ratio: `entty`, `invneted`, `subfjective` are a category, `emphasis` and `content` are none
-)
+_NEAR = 75.0  # of rapidfuzz's ratio: `entty`, `invneted`, `subfjective` are a category, `emphasis`, `content` are none
 _ESCAPED = re.compile(r"&((?:amp;)*)lt;")
 _NEEDS_ESCAPE = re.compile(r"<(?=[\s/A-Za-z]|$)")
 _SENTENCE_END = re.compile(r"[.!?。！？।۔؟]+|\n")
@@ -90,90 +89,63 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
     """
     report = ParseReport() if report is None else report
     report.texts += 1
+    repaired = report.repaired
     annotated = annotated if isinstance(annotated, str) else ""
     cut = _CUT_TAG.search(annotated)
     if cut and (not cut["name"] or any(name.startswith(cut["name"].lower()) for name in (*_NAMES, "delete", "mark"))):
-        report.repaired["cut tag"] += 1
+        repaired["cut tag"] += 1
         annotated = annotated[: cut.start()]
 
+    pieces: list[str] = []
+    position = length = 0  # in the tagged text, and in the text without tags
+    opened: list[Span] = []
+    spans: list[Span] = []
+    edges: list[int] = []  # where a tag stood: what is unclosed ends there at the latest
+
+    def add(span: Span, end: int) -> None:
+        if span.start < end:
+            spans.append(span._replace(end=end))
+        else:
+            repaired["empty span"] += 1
+
     tags = [(match, name) for match in _TAG.finditer(annotated) if (name := _name(match["name"]))]
-    reader = _Reader(report)
-    position = 0
-    categories = [(match, name) for match, name in tags if name in _NAMES]
-    following = {match.start(): after for (match, _), after in pairwise(categories)}
+    following = {match.start(): after for (match, _), after in pairwise(tag for tag in tags if tag[1] in _NAMES)}
     for match, name in tags:
-        reader.text(annotated[position : match.start()])
+        pieces.append(_unescaped(annotated[position : match.start()]))
+        length += len(pieces[-1])
         position = match.end()
         if name not in _NAMES:
-            report.repaired["markup removed"] += 1
+            repaired["markup removed"] += 1
             continue
-        _count_spelling(match["name"], name, report)
-        if match["closing"] or match["empty"]:
-            reader.close(name)
-        elif name in reader.open_names():
+        if match["name"] != name:
+            repaired["capitalised category" if match["name"].lower() == name else "misspelt category"] += 1
+        closes = bool(match["closing"] or match["empty"])
+        same = [at for at, span in enumerate(opened) if span.category == name]
+        if same and not closes:
             after = following.get(match.start())
             if after is not None and after[0]["closing"] and after[1] == name:
-                report.repaired["doubled opening tag"] += 1
-            else:
-                report.repaired["opening tag that closes"] += 1
-                reader.close(name)
+                repaired["doubled opening tag"] += 1
+                continue
+            repaired["opening tag that closes"] += 1
+            closes = True
+        edges.append(length)
+        if not closes:
+            opened.append(Span(length, length, name, _probability(match[0], report)))
+        elif not opened:
+            repaired["closing tag alone"] += 1
         else:
-            reader.open(name, _probability(match[0], report))
-    reader.text(annotated[position:])
-    return reader.finish()
-
-
-class _Reader:
-    """Text and spans as far as they are read, and what is open."""
-
-    def __init__(self, report: ParseReport) -> None:
-        self.report = report
-        self.pieces: list[str] = []
-        self.length = 0
-        self.opened: list[tuple[int, str, float]] = []
-        self.spans: list[Span] = []
-        self.boundaries: list[int] = []  # where a tag stood: what is unclosed ends there at the latest
-
-    def text(self, piece: str) -> None:
-        piece = _ESCAPED.sub(_unescaped, piece)
-        self.pieces.append(piece)
-        self.length += len(piece)
-
-    def open_names(self) -> list[str]:
-        return [name for _, name, _ in self.opened]
-
-    def open(self, name: str, probability: float) -> None:
-        self.boundaries.append(self.length)
-        self.opened.append((self.length, name, probability))
-
-    def close(self, name: str) -> None:
-        self.boundaries.append(self.length)
-        same = [index for index, (_, opened, _) in enumerate(self.opened) if opened == name]
-        if not self.opened:
-            self.report.repaired["closing tag alone"] += 1
-            return
-        if not same:
-            self.report.repaired["closing tag of another category"] += 1
-        start, opened, probability = self.opened.pop(same[-1] if same else -1)
-        self._add(Span(start, self.length, opened, probability))
-
-    def finish(self) -> tuple[str, list[Span]]:
-        text = "".join(self.pieces)
-        for start, name, probability in self.opened:
-            self.report.repaired["unclosed tag"] += 1
-            tags = [at for at in self.boundaries if at > start]
-            sentence = _SENTENCE_END.search(text, start)
-            ends = [*tags, *([sentence.end()] if sentence else []), len(text)]
-            self._add(Span(start, min(ends), name, probability))
-        self.spans.sort()
-        self.report.spans += len(self.spans)
-        return text, self.spans
-
-    def _add(self, span: Span) -> None:
-        if span.start < span.end:
-            self.spans.append(span)
-        else:
-            self.report.repaired["empty span"] += 1
+            if not same:
+                repaired["closing tag of another category"] += 1
+            add(opened.pop(same[-1] if same else -1), length)
+    text = "".join([*pieces, _unescaped(annotated[position:])])
+    for span in opened:
+        repaired["unclosed tag"] += 1
+        sentence = _SENTENCE_END.search(text, span.start)
+        ends = [sentence.end() if sentence else len(text), *(edge for edge in edges if edge > span.start)]
+        add(span, min(ends))
+    spans.sort()
+    report.spans += len(spans)
+    return text, spans
 
 
 def render(text: str, spans: Iterable[Span]) -> str:
@@ -194,7 +166,10 @@ def render(text: str, spans: Iterable[Span]) -> str:
     for at in sorted({*opening, *closing}):
         pieces.append(_escaped(text, position, at))
         pieces += [f"</{span.category}>" for span in sorted(closing.get(at, ()), key=lambda s: (-s.start, s.category))]
-        pieces += [_opening_tag(span) for span in sorted(opening.get(at, ()), key=lambda s: (-s.end, s.category))]
+        for span in sorted(opening.get(at, ()), key=lambda s: (-s.end, s.category)):
+            # repr has every digit, so that what is parsed is what was rendered
+            attribute = f' probability="{float(span.probability)!r}"' if span.probability < 1 else ""
+            pieces.append(f"<{span.category}{attribute}>")
         position = at
     pieces.append(_escaped(text, position, len(text)))
     return "".join(pieces)
@@ -209,28 +184,26 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     by_category: dict[str, list[Span]] = {}
     for span in sorted(spans):
         by_category.setdefault(span.category, []).append(span)
-    return sorted(span for group in by_category.values() for span in _disjoint(group))
-
-
-def _disjoint(spans: Sequence[Span]) -> list[Span]:
-    """Spans of one category, in order of start, made disjoint: see :func:`merged`. An empty one covers nothing."""
-    found: list[Span] = []
-    covering: list[tuple[float, int]] = []  # (-probability, end), the most probable first
-    following = 0
-    for left, right in pairwise(sorted({edge for span in spans for edge in (span.start, span.end)})):
-        while following < len(spans) and spans[following].start <= left:
-            heappush(covering, (-spans[following].probability, spans[following].end))
-            following += 1
-        while covering and covering[0][1] <= left:
-            heappop(covering)
-        if not covering:
-            continue
-        probability = -covering[0][0]
-        if found and found[-1].end == left and found[-1].probability == probability:
-            found[-1] = found[-1]._replace(end=right)
-        else:
-            found.append(Span(left, right, spans[0].category, probability))
-    return found
+    disjoint: list[Span] = []
+    for category, group in by_category.items():
+        covering: list[tuple[float, int]] = []  # (-probability, end), the most probable first
+        following = 0
+        last: Span | None = None
+        for left, right in pairwise(sorted({edge for span in group for edge in (span.start, span.end)})):
+            while following < len(group) and group[following].start <= left:
+                heappush(covering, (-group[following].probability, group[following].end))
+                following += 1
+            while covering and covering[0][1] <= left:
+                heappop(covering)
+            if not covering:
+                continue
+            probability = -covering[0][0]
+            if last and last.end == left and last.probability == probability:
+                last = disjoint[-1] = last._replace(end=right)
+            else:
+                last = Span(left, right, category, probability)
+                disjoint.append(last)
+    return sorted(disjoint)
 
 
 def tag_counts(annotated: str | None) -> Counter[str]:
@@ -240,9 +213,6 @@ def tag_counts(annotated: str | None) -> Counter[str]:
     opening tag to close (German ``<entity>Kater<entity>``), both count; :func:`parse` reads one span there.
     """
     return Counter(_AS_WRITTEN.findall(annotated or ""))
-
-
-# ---------------------------------------------------------------------------------------------------------- alignment
 
 
 @dataclass(frozen=True)
@@ -309,8 +279,6 @@ def _counterparts(text: str, mine: list[int], original: str, theirs: list[int]) 
 
 
 def _carried(spans: Sequence[Span], mine: list[int], pairs: dict[int, int]) -> list[Span]:
-    from bisect import bisect_left
-
     carried = []
     for span in spans:
         inside = mine[bisect_left(mine, span.start) : bisect_left(mine, span.end)]
@@ -318,9 +286,6 @@ def _carried(spans: Sequence[Span], mine: list[int], pairs: dict[int, int]) -> l
         if kept:
             carried.append(span._replace(start=kept[0], end=kept[-1] + 1))
     return merged(carried)
-
-
-# ------------------------------------------------------------------------------------------------------------- details
 
 
 @lru_cache(maxsize=4096)
@@ -335,12 +300,6 @@ def _name(written: str) -> str:
         return ""
     near = process.extractOne(lowered, _NAMES, scorer=fuzz.ratio, score_cutoff=_NEAR)
     return str(near[0]) if near else ""
-
-
-def _opening_tag(span: Span) -> str:
-    # repr has every digit, so that what is parsed is what was rendered
-    attribute = f' probability="{float(span.probability)!r}"' if span.probability < 1 else ""
-    return f"<{span.category}{attribute}>"
 
 
 def _probability(tag: str, report: ParseReport) -> float:
@@ -358,14 +317,8 @@ def _probability(tag: str, report: ParseReport) -> float:
     return 1.0
 
 
-def _count_spelling(written: str, name: str, report: ParseReport) -> None:
-    if written == name:
-        return
-    report.repaired["capitalised category" if written.lower() == name else "misspelt category"] += 1
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return f"&{match[1][4:]}lt;" if match[1] else "<"
+def _unescaped(piece: str) -> str:
+    return _ESCAPED.sub(lambda match: f"&{match[1][4:]}lt;" if match[1] else "<", piece)
 
 
 def _escaped(text: str, start: int, end: int) -> str:
