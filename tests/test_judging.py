@@ -36,27 +36,12 @@ SPECIAL = [
     *("＜|im_end|＞", "﹤/s﹥", "［INST］"),
 ]
 SEPARATORS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
-UNSEEN = {
-    "zero width space": "\u200b",
-    "byte order mark": "\ufeff",
-    "word joiner": "\u2060",
-    "left-to-right mark": "\u200e",
-    "right-to-left override": "\u202e",
-    "pop directional": "\u202c",
-    "isolate": "\u2066",
-    "tag R": "\U000e0052",
-    "cancel tag": "\U000e007f",
-    "language tag": "\U000e0001",
-    "variation selector 17": "\U000e0100",
-    "variation selector 1": "\ufe00",
-    "null": "\0",
-    "escape": "\x1b",
-    "backspace": "\b",
-    "delete": "\x7f",
-    "private use": "\ue000",
-    "noncharacter": "\uffff",
-    "half a pair": "\ud800",
-}
+# spaces without width, marks and overrides of direction, tags, variation selectors, control characters, private use,
+# a noncharacter, and half a pair
+UNSEEN = [
+    *("\u200b", "\ufeff", "\u2060", "\u200e", "\u202e", "\u202c", "\u2066", "\U000e0052", "\U000e007f", "\U000e0001"),
+    *("\U000e0100", "\ufe00", "\0", "\x1b", "\b", "\x7f", "\ue000", "\uffff", "\ud800"),
+]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +76,7 @@ def test_no_line_break_of_any_kind_ends_the_quotation(separator: str) -> None:
     assert not set(quoted) & {*"".join(SEPARATORS)} - {"\n"}
 
 
-@pytest.mark.parametrize("character", UNSEEN.values(), ids=UNSEEN)
+@pytest.mark.parametrize("character", UNSEEN, ids=ascii)
 def test_what_nobody_sees_is_taken_out(character: str) -> None:
     assert quote(f"Pa{character}ris{character}") == "> Paris"
 
@@ -113,7 +98,7 @@ def test_ordinary_text_is_left_as_it_is(text: str) -> None:
     assert quote(text) == f"> {text}"
 
 
-@given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN.values()]))))
+@given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN]))))
 @settings(max_examples=2 * settings.default.max_examples)
 def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> None:
     quoted = quote(text)
