@@ -150,10 +150,8 @@ def test_counts_of_many_words_do_not_overflow() -> None:
     assert quadratic_weights([0, 10**30]).dtype == float
 
 
-def test_any_label_of_many_tables_is_that_of_each() -> None:
-    tables = np.arange(27).reshape(3, 3, 3)
-    assert any_label(tables).tolist() == [any_label(table).tolist() for table in tables]
-    assert any_label(tables[0]).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
+def test_any_label_is_the_first_against_the_others() -> None:
+    assert any_label(np.arange(9).reshape(3, 3)).tolist() == [[0, 1 + 2], [3 + 6, 4 + 5 + 7 + 8]]
 
 
 # ----------------------------------------------------------------------------------------------------------- correlations

@@ -14,7 +14,6 @@ import pytest
 
 from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
 from custom_metrics.harness import filters
-from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 from lm_eval_tasks.harness import run_warnings as outcome
 from lm_eval_tasks.nomiracl.dataset import load
@@ -26,79 +25,92 @@ TEMPLATE = "a missing --apply_chat_template, or a model that is not tuned to fol
 ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)"
 REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
 GOOD = ["Yes, answer is present.", "I don't know", "Yes, answer is present in [3]."]
+LOOP = "Die Stadt liegt am Fluss. " * 4
+LATE_LOOP = f"Berlin ist eine Stadt im Norden. {'und so weiter ' * 9}"
+LATE = "Berlin ist groß. " + "Und dann ging er in die Stadt. " * 9
 
 
-def said(responses: list[Any], labelled: bool = True) -> str | None:
+@pytest.mark.parametrize(
+    ("responses", "labelled", "signs"),
+    [
+        ([], True, Signs(0, Counter(), 0, 0)),
+        (GOOD * 2, True, Signs(6, Counter(), 0, 3, True)),
+        (["Please answer the question."] * 3 + GOOD, True, Signs(6, Counter(other=3), 3, 4, True)),
+        (["[11] Bonn: Am Rhein."] * 3 + GOOD, True, Signs(6, Counter(prompt=3), 3, 4, True)),
+        (["", None, " ", *GOOD], True, Signs(6, Counter(empty=3), 3, 5, True)),
+        (["null", "429 Too Many Requests", *GOOD], True, Signs(5, Counter(failure=2), 2, 5, True)),
+        (["<think>Hm", "", "the the the the"], True, Signs(3, Counter(unfinished=1, empty=1, loop=1), 3, 3, True)),
+        (["Berlin", "Bonn", "Köln", *GOOD], True, Signs(6, Counter(), 0, 6, True, 3)),  # in their own words
+        (["Ich weiß es nicht."] * 12, True, Signs(12, Counter(), 0, 1, True, 12)),
+        (
+            [f"{NO_ANSWER}. " * 4, "我不知道这个问题的答案"],
+            True,
+            Signs(2, Counter(loop=1), 0, 2, True, 1),
+        ),  # can be read
+        (["Yes, answer is present", LATE_LOOP], True, Signs(2, Counter(), 0, 2, True, 1)),  # behind an answer
+        (["Berlin", "", None, "<think>hm"], False, Signs(4, Counter(empty=2, unfinished=1), 3, 3)),
+        (["Berlin", LOOP, "Berlin", LATE_LOOP, LATE], False, Signs(5, Counter(loop=3), 3, 4)),
+        (["Berlin ist die Hauptstadt.", "Das weiß ich nicht."], False, Signs(2, Counter(), 0, 2)),
+    ],
+)
+def test_answers_are_counted_by_what_is_wrong_with_them(responses: list[Any], labelled: bool, signs: Signs) -> None:
     answers = [Answered(each, QUESTION, (), "de") for each in responses]
     if labelled:
         labels = [Labels(nomiracl_label(each), robust_label(each, "de", QUESTION)) for each in responses]
         answers = [answer._replace(labels=of) for answer, of in zip(answers, labels, strict=True)]
-    return warning("t", signs_of(answers))
+    assert signs_of(answers) == signs
+
+
+def test_a_loop_is_read_by_the_words_of_its_language() -> None:
+    looping = "我不知道你说的是什么。" + "好的" * 30
+    for language, kinds in (("zh", {"loop": 1}), (None, {})):  # without a language there is one word
+        assert signs_of([Answered(looping, None, (), language)]).kinds == kinds
 
 
 @pytest.mark.parametrize(
-    ("responses", "labelled", "facts", "causes"),
+    ("signs", "says"),
     [
+        (Signs(0, Counter(), 0, 0), None),
+        (Signs(10, Counter(empty=1), 2, 9), None),  # a fifth, and a tenth, are not more than that
         (
-            ["Please answer the question."] * 3 + GOOD * 3,
-            True,
-            "3 of 12 answers are Invalid (3 asking back)",
-            [TEMPLATE],
-        ),
-        (["[11] Bonn: Am Rhein."] * 3 + GOOD * 2, True, "(3 repeating the prompt or going on with it)", [TEMPLATE]),
-        (["", None, " "] + GOOD * 2, True, "3 of 9 answers are Invalid (3 empty)", [ROOM]),
-        (["null", "429 Too Many Requests", *GOOD], True, "(2 the message of a service that failed)", ["run it again"]),
-        (["<think>Hm"] * 3 + GOOD * 2, True, "(3 in a reasoning block that never ended)", [REASONING]),
-        (["<think>Hm", "", "the the the the"] * 2 + GOOD, True, "2 empty, 2 in a loop", [REASONING, ROOM, TEMPLATE]),
-        ([""] * 2 + GOOD * 4, True, "2 of 14 answers are empty or loop (2 empty)", [ROOM]),
-        (["Berlin", "Bonn", "Köln", *GOOD], True, "strict and robust differ on 3 of 6 answers", [TEMPLATE]),
-        (
-            ["Ich weiß es nicht."] * 12,
-            True,
-            "strict and robust differ on 12 of 12 answers",
-            ["all 12 answers are equal"],
+            Signs(11, Counter(failure=3), 3, 9),
+            "t: this run looks broken: 3 of 11 answers are no answers (3 the message of a service that failed). Usual "
+            "reasons: a service that was down or refused the requests: run it again.",
         ),
         (
-            ["Berlin ist groß. " + "Und dann ging er in die Stadt. " * 9] * 2 + GOOD * 4,
-            False,
-            "(2 in a loop)",
-            [TEMPLATE],
+            Signs(10, Counter(empty=1, noise=2), 3, 9),
+            "t: this run looks broken: 3 of 10 answers are no answers (2 noise, 1 empty). Usual reasons: "
+            f"{TEMPLATE}; {ROOM}.",
+        ),
+        (
+            Signs(10, Counter(unfinished=2, other=1), 3, 9, True, 0),
+            "t: this run looks broken: 3 of 10 answers are Invalid (2 in a reasoning block that never ended, 1 asking "
+            f"back). Usual reasons: {REASONING}; {TEMPLATE}.",
+        ),
+        (
+            Signs(20, Counter(unfinished=1, empty=1, loop=1, noise=1), 4, 18),
+            "t: this run looks broken: 3 of 20 answers are empty or loop (1 in a reasoning block that never ended, "
+            f"1 empty, 1 in a loop). Usual reasons: {REASONING}; {ROOM}; {TEMPLATE}.",
+        ),
+        (Signs(20, Counter(empty=1, loop=1), 2, 18), None),
+        (Signs(9, Counter(), 0, 9, True, 3), None),  # a third is not more than a third
+        (
+            Signs(9, Counter(), 0, 9, True, 4),
+            "t: strict and robust differ on 4 of 9 answers: they are not in the prompt's own words. "
+            f"Usual reasons: {TEMPLATE}.",
+        ),
+        (Signs(9, Counter(), 0, 1, True, 0), None),
+        (Signs(10, Counter(), 0, 1, True, 0), "t: all 10 answers are equal."),
+        (
+            Signs(10, Counter(empty=10), 10, 1, True, 4),
+            "t: this run looks broken: 10 of 10 answers are Invalid (10 empty); strict and robust differ on 4 of 10 "
+            f"answers: they are not in the prompt's own words; all 10 answers are equal. Usual reasons: {ROOM}; "
+            f"{TEMPLATE}.",
         ),
     ],
 )
-def test_what_looks_broken_is_said_with_its_usual_reason(
-    responses: list[Any], labelled: bool, facts: str, causes: list[str]
-) -> None:
-    message = said(responses, labelled)
-    assert message is not None
-    assert message.startswith("t: ")
-    assert "\n" not in message
-    assert facts in message
-    for cause in causes:
-        assert cause in message
-
-
-@pytest.mark.parametrize(
-    ("responses", "labelled"),
-    [
-        ([], True),
-        (GOOD * 20, True),
-        (GOOD * 20, False),
-        (["Please answer the question."] * 2 + GOOD * 3, True),  # 2 of 11
-        (["Please answer the question."] + GOOD * 2 + ["No"], True),
-        ([""] + GOOD * 3, True),  # 1 of 10 is no more than a tenth
-        (["I don't know"] * 9, True),  # equal, but few
-        (["Berlin", *GOOD], True),  # 1 of 4 apart
-        (["Berlin ist die Hauptstadt.", "Sie liegt an der Spree.", "Das weiß ich nicht."], False),
-    ],
-)
-def test_what_does_not_look_broken_is_not_spoken_of(responses: list[Any], labelled: bool) -> None:
-    assert said(responses, labelled) is None
-
-
-def test_equal_answers_are_a_fact_and_not_a_fault() -> None:
-    assert said(["I don't know"] * 60) == "t: all 60 answers are equal."
-    assert said(["unanswerable"] * 10, labelled=False) == "t: all 10 answers are equal."
+def test_a_warning_says_what_was_seen_and_what_it_usually_means(signs: Signs, says: str | None) -> None:
+    assert warning("t", signs) == says
 
 
 BROKEN = {
@@ -184,91 +196,6 @@ def test_answers_that_are_neither_labels_nor_own_words_are_not_looked_at(caplog:
     requests = [SimpleNamespace(doc={}, resps=[""], filtered_resps={"tags": ""})] * 20
     outcome.warn_broken("t", [{"name": "tags", "filter": [{"function": "take_first"}]}], requests, generated=False)
     assert not caplog.text
-
-
-LOOP = "Die Stadt liegt am Fluss. " * 4
-
-
-LATE_LOOP = f"Berlin ist eine Stadt im Norden. {'und so weiter ' * 9}"
-
-
-CJK_LOOP = "我不知道你说的是什么。" + "好的" * 30
-
-
-def answers(*responses: object, language: str | None = "de", labelled: bool = False) -> list[Answered]:
-    read = [Labels(nomiracl_label(r), robust_label(str(r), language)) if labelled else None for r in responses]
-    return [
-        Answered(response, "Wo liegt Berlin?", ("Berlin: a city",), language, labels)
-        for response, labels in zip(responses, read, strict=True)
-    ]
-
-
-def test_answers_without_labels_are_counted_by_kind() -> None:
-    found = signs_of(answers("Berlin", "", None, "<think>hm", LOOP, "Berlin", LATE_LOOP))
-    assert found == Signs(7, Counter({"empty": 2, "unfinished": 1, "loop": 2}), 5, 5)
-
-
-def test_answers_with_labels_count_what_cannot_be_read_and_what_is_said_in_other_words() -> None:
-    found = signs_of(
-        answers("Yes, answer is present", "Berlin", "", "Please answer the question", LATE_LOOP, labelled=True)
-    )
-    assert (found.total, found.invalid, found.different) == (5, 2, 5)
-    assert found.kinds == {"empty": 1, "other": 1}
-    assert found.apart == 2  # "Berlin" and what goes round behind an answer
-
-
-def test_of_answers_that_can_be_read_only_loops_are_counted() -> None:
-    foreign, passages = "我不知道这个问题的答案", ("Berlin: a city",)
-    said = [f"{NO_ANSWER}. " * 4, foreign]
-    assert [no_answer(text, "Wo liegt Berlin?", passages) for text in said] == ["loop", "script"]
-    found = signs_of(answers(*said, labelled=True))
-    assert (found.total, found.invalid, found.kinds) == (2, 0, {"loop": 1})
-
-
-@pytest.mark.parametrize(
-    ("signs", "says"),
-    [
-        (Signs(0, Counter(), 0, 0), None),
-        (Signs(10, Counter(empty=1), 2, 9), None),  # a fifth, and a tenth, are not more than that
-        (
-            Signs(10, Counter(empty=1, noise=2), 3, 9),
-            "t: this run looks broken: 3 of 10 answers are no answers (2 noise, 1 empty). Usual reasons: "
-            f"{TEMPLATE}; {ROOM}.",
-        ),
-        (
-            Signs(10, Counter(unfinished=2, other=1), 3, 9, True, 0),
-            "t: this run looks broken: 3 of 10 answers are Invalid (2 in a reasoning block that never ended, 1 asking "
-            f"back). Usual reasons: {REASONING}; {TEMPLATE}.",
-        ),
-        (
-            Signs(20, Counter(unfinished=1, empty=1, loop=1, noise=1), 4, 18),
-            "t: this run looks broken: 3 of 20 answers are empty or loop (1 in a reasoning block that never ended, "
-            f"1 empty, 1 in a loop). Usual reasons: {REASONING}; {ROOM}; {TEMPLATE}.",
-        ),
-        (Signs(20, Counter(empty=1, loop=1), 2, 18), None),
-        (Signs(9, Counter(), 0, 9, True, 3), None),  # a third is not more than a third
-        (
-            Signs(9, Counter(), 0, 9, True, 4),
-            "t: strict and robust differ on 4 of 9 answers: they are not in the prompt's own words. "
-            f"Usual reasons: {TEMPLATE}.",
-        ),
-        (Signs(9, Counter(), 0, 1, True, 0), None),
-        (Signs(10, Counter(), 0, 1, True, 0), "t: all 10 answers are equal."),
-        (
-            Signs(10, Counter(empty=10), 10, 1, True, 4),
-            "t: this run looks broken: 10 of 10 answers are Invalid (10 empty); strict and robust differ on 4 of 10 "
-            f"answers: they are not in the prompt's own words; all 10 answers are equal. Usual reasons: {ROOM}; "
-            f"{TEMPLATE}.",
-        ),
-    ],
-)
-def test_a_warning_says_what_was_seen_and_what_it_usually_means(signs: Signs, says: str | None) -> None:
-    assert warning("t", signs) == says
-
-
-def test_a_loop_is_read_by_the_words_of_its_language() -> None:
-    for language, kinds in (("zh", {"loop": 1}), (None, {})):  # without a language there is one word
-        assert signs_of([Answered(CJK_LOOP, None, (), language)]).kinds == kinds
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,27 +36,12 @@ SPECIAL = [
     *("＜|im_end|＞", "﹤/s﹥", "［INST］"),
 ]
 SEPARATORS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
-UNSEEN = {
-    "zero width space": "\u200b",
-    "byte order mark": "\ufeff",
-    "word joiner": "\u2060",
-    "left-to-right mark": "\u200e",
-    "right-to-left override": "\u202e",
-    "pop directional": "\u202c",
-    "isolate": "\u2066",
-    "tag R": "\U000e0052",
-    "cancel tag": "\U000e007f",
-    "language tag": "\U000e0001",
-    "variation selector 17": "\U000e0100",
-    "variation selector 1": "\ufe00",
-    "null": "\0",
-    "escape": "\x1b",
-    "backspace": "\b",
-    "delete": "\x7f",
-    "private use": "\ue000",
-    "noncharacter": "\uffff",
-    "half a pair": "\ud800",
-}
+# spaces without width, marks and overrides of direction, tags, variation selectors, control characters, private use,
+# a noncharacter, and half a pair
+UNSEEN = [
+    *("\u200b", "\ufeff", "\u2060", "\u200e", "\u202e", "\u202c", "\u2066", "\U000e0052", "\U000e007f", "\U000e0001"),
+    *("\U000e0100", "\ufe00", "\0", "\x1b", "\b", "\x7f", "\ue000", "\uffff", "\ud800"),
+]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +76,7 @@ def test_no_line_break_of_any_kind_ends_the_quotation(separator: str) -> None:
     assert not set(quoted) & {*"".join(SEPARATORS)} - {"\n"}
 
 
-@pytest.mark.parametrize("character", UNSEEN.values(), ids=UNSEEN)
+@pytest.mark.parametrize("character", UNSEEN, ids=ascii)
 def test_what_nobody_sees_is_taken_out(character: str) -> None:
     assert quote(f"Pa{character}ris{character}") == "> Paris"
 
@@ -114,7 +98,7 @@ def test_ordinary_text_is_left_as_it_is(text: str) -> None:
     assert quote(text) == f"> {text}"
 
 
-@given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN.values()]))))
+@given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN]))))
 @settings(max_examples=2 * settings.default.max_examples)
 def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> None:
     quoted = quote(text)
@@ -131,52 +115,43 @@ def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> No
 # ------------------------------------------------------------------------------------------------- values of one document
 
 
-def test_values_of_a_rating() -> None:
-    values = process_rating({"id": "7", "aspect": "faithfulness", "answer": "Paris."}, ["3"])
-    assert values["faithfulness"] == 3.0
-    assert values["appropriateness"] is None
-    assert values["f_plus_a"] == ("7", "faithfulness", 3.0)
-    assert (values["unread_rate"], values["abstention_rate"]) == (("7", 0, 1), 0.0)
-    unread = process_rating({"id": "7", "aspect": "appropriateness", "answer": "I don't know."}, ["unread"])
-    assert {unread[name] for name in ("faithfulness", "appropriateness", "abstention_rate")} == {None}
-    assert unread["unread_rate"] == ("7", 1, 1)
-    assert unread.keys() == values.keys()
-    assert len(values) == 5
-    assert (
-        process_rating({"id": "7", "aspect": "faithfulness", "answer": "I don't know."}, ["1"])["abstention_rate"]
-        == 1.0
-    )
+@pytest.mark.parametrize(
+    ("aspect", "answer", "said", "rating", "abstains"),
+    [
+        ("faithfulness", "Paris.", "3", 3.0, 0.0),
+        ("faithfulness", "I don't know.", "1", 1.0, 1.0),
+        ("appropriateness", "I don't know.", "2", 2.0, None),
+        ("appropriateness", "I don't know.", "unread", None, None),
+    ],
+)
+def test_values_of_a_rating(aspect: str, answer: str, said: str, rating: float | None, abstains: float | None) -> None:
+    assert process_rating({"id": "7", "aspect": aspect, "answer": answer}, [said]) == {
+        **{"faithfulness": None, "appropriateness": None, aspect: rating},
+        "f_plus_a": ("7", aspect, rating),
+        "unread_rate": ("7", int(rating is None), 1),
+        "abstention_rate": abstains,
+    }
 
 
 @pytest.mark.parametrize(
-    ("verdict", "x", "y", "z", "tie", "first", "unread", "preferred"),
+    ("verdict", "won", "shares", "preferred"),
     [
-        ("A", 0.0, 1.0, None, (0, 1), (1, 1), (0, 1), "y"),
-        ("B", 1.0, 0.0, None, (0, 1), (0, 1), (0, 1), "x"),
-        ("tie", 0.0, 0.0, None, (1, 1), (0, 0), (0, 1), "tie"),
-        ("unread", None, None, None, (0, 0), (0, 0), (1, 1), "unread"),
+        ("A", (0.0, 1.0, None), [(0, 1), (1, 1), (0, 1)], "y"),
+        ("B", (1.0, 0.0, None), [(0, 1), (0, 1), (0, 1)], "x"),
+        ("tie", (0.0, 0.0, None), [(1, 1), (0, 0), (0, 1)], "tie"),
+        ("unread", (None, None, None), [(0, 0), (0, 0), (1, 1)], "unread"),
     ],
 )
 def test_values_of_a_pair(
-    verdict: str,
-    x: float | None,
-    y: float | None,
-    z: float | None,
-    tie: tuple[int, int],
-    first: tuple[int, int],
-    unread: tuple[int, int],
-    preferred: str,
+    verdict: str, won: tuple[float | None, ...], shares: list[tuple[int, int]], preferred: str
 ) -> None:
     values = process_pair({"id": "7", "first": "y", "second": "x", "systems": ["x", "y", "z"]}, [verdict])
-    for system, won in zip("xyz", (x, y, z), strict=True):
-        question, value = values[f"win_rate_{system}"]
-        assert question == "7"
-        assert value == won
-    assert values["tie_rate"] == ("7", *tie)
-    assert values["first_position_rate"] == ("7", *first)
-    assert values["unread_rate"] == ("7", *unread)
-    assert values["flip_rate"] == ("7", "x", "y", preferred)
-    assert len(values) == 3 + 4
+    rates = zip(("tie_rate", "first_position_rate", "unread_rate"), shares, strict=True)
+    assert values == {
+        **{f"win_rate_{system}": ("7", value) for system, value in zip("xyz", won, strict=True)},
+        **{name: ("7", *counts) for name, counts in rates},
+        "flip_rate": ("7", "x", "y", preferred),
+    }
 
 
 # ------------------------------------------------------------------------------------------- figures of all the documents
@@ -205,25 +180,11 @@ def bounded(name: str, values: Sequence[Sequence[Any]]) -> float:
     return float(value)
 
 
-def ten(mean: float) -> list[float]:
-    """Ten ratings with this mean."""
-    high = round(mean * 10) - 30
-    return [4.0] * high + [3.0] * (10 - high) if high >= 0 else [2.0] * -high + [3.0] * (10 + high)
-
-
-@pytest.mark.parametrize(
-    ("faithful", "appropriate", "paper"),
-    [(3.7, 3.7, 3.7), (3.3, 3.6, 3.4), (3.9, 3.8, 3.8)],  # Table 7, gold: CLAPnq-T5-lg, GPT 3.5, reference
-)
-def test_f_plus_a_is_the_papers(faithful: float, appropriate: float, paper: float) -> None:
-    value = bounded("f_plus_a", ratings(ten(faithful), ten(appropriate)))
-    assert value == pytest.approx(2 * faithful * appropriate / (faithful + appropriate))
-    assert round(value, 1) == paper
-
-
 @pytest.mark.parametrize(
     ("faithful", "appropriate", "value"),
     [
+        ([4] * 7 + [3] * 3, [4] * 7 + [3] * 3, 3.7),  # Table 7, gold: CLAPnq-T5-lg
+        ([4] * 3 + [3] * 7, [4] * 6 + [3] * 4, 2 * 3.3 * 3.6 / 6.9),  # GPT 3.5: 3.4
         ([4], [4], 4.0),
         ([4], [1], 1.6),
         ([4, 2], [3, 3], 3.0),  # of the means, 3 and 3, and no mean over questions
@@ -346,36 +307,9 @@ def test_bounds_of_what_always_or_never_happens_are_no_point(
 
 def test_bounds_are_over_questions_and_not_over_verdicts() -> None:
     """Six equal verdicts of a question say no more than one."""
-    once: list[tuple[Any, ...]] = [(str(n), float(n % 2)) for n in range(40)]
-    often = [value for value in once for _ in range(6)]
-    assert judging.win_rate.figure(often) == judging.win_rate.figure(once)
+    once = [(str(n), float(n % 2)) for n in range(40)]
+    assert judging.win_rate.figure([value for value in once for _ in range(6)]) == judging.win_rate.figure(once)
     assert 0.3 < judging.win_rate.figure(once).low < 0.4  # normal theory: 0.5 - 1.96 * 0.5 / sqrt(40) = 0.345
-    once = [(str(n), n % 2, 1) for n in range(40)]
-    often = [value for value in once for _ in range(6)]
-    assert judging.share.figure(often)[:4] == judging.share.figure(once)[:4]
-
-
-VERDICTS = st.dictionaries(
-    st.sampled_from("12345"),
-    st.dictionaries(
-        st.sampled_from(["xy", "yx", "xz", "zx", "yz", "zy"]), st.sampled_from(["A", "B", "tie", "unread"])
-    ),
-    min_size=1,
-).filter(lambda verdicts: any(verdicts.values()))
-
-
-@given(VERDICTS)
-@settings(max_examples=60, deadline=None)
-def test_figures_of_any_verdicts_are_rates_within_their_bounds(verdicts: Verdicts) -> None:
-    values = values_of(verdicts, "xyz")
-    named = {**AGGREGATIONS, **{f"win_rate_{system}": "win_rate" for system in "xyz"}}
-    for name, aggregation in named.items():
-        value, low, high, *_ = getattr(judging, aggregation).figure(values[name])
-        assert math.isnan(value) or 0 <= value <= 1
-        for bound in (low, high):
-            assert math.isnan(bound) or 0 <= bound <= 1
-        assert not low > value + 1e-12
-        assert not high < value - 1e-12
 
 
 def test_a_share_of_verdicts_is_resampled_by_question() -> None:
@@ -398,18 +332,9 @@ def test_a_flip_is_of_pairs_that_were_read_in_both_orders() -> None:
 
 
 def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:
-    values = [
-        ("q1", "faithfulness", 4.0),
-        ("q1", "appropriateness", 2.0),
-        ("q2", "faithfulness", 3.0),
-        ("q2", "appropriateness", 4.0),
-        ("q3", "faithfulness", None),
-    ]
+    values = [("q1", "faithfulness", 4.0), ("q1", "appropriateness", 2.0), ("q2", "faithfulness", 3.0)]
+    values += [("q2", "appropriateness", 4.0), ("q3", "faithfulness", None)]  # type: ignore[list-item]
     sums = resampled_sums(np.array([[4.0, 1, 2, 1], [3, 1, 4, 1]]))
     first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
     expected = (2 * 3.5 * 3 / 6.5, *spread(2 * first * second / (first + second)), 2)
     assert f_plus_a.figure(values) == pytest.approx(expected)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert math.isnan(f_plus_a([("q1", "faithfulness", 4.0)]))
-        assert math.isnan(f_plus_a([("q1", "faithfulness", None)]))

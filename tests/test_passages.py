@@ -214,14 +214,11 @@ def test_a_group_has_the_standard_error_by_passage(harness: Harness, tmp_path: P
     tasks = got["group_subtasks"]["mfava_detection_gold"]
     assert len(tasks) == len(languages) > 3
     for metric in ("f1", "precision", "recall", "altered_rate"):
+        counted = metric != "altered_rate"
+        carry, value = (CountsOfCluster, "precision") if counted else (FloatOfCluster, metric)
         rows = [
             getattr(detection, metric, defined_share).rows(
-                [
-                    (CountsOfCluster if metric in ("f1", "precision", "recall") else FloatOfCluster)(
-                        sample["altered_rate" if metric == "altered_rate" else "precision"], sample["doc"]["passage"]
-                    )
-                    for sample in got["samples"][task]
-                ]
+                [carry(sample[value], sample["doc"]["passage"]) for sample in got["samples"][task]]
             )
             for task in tasks
         ]
@@ -239,16 +236,8 @@ def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
     with NamedTemporaryFile("w", suffix=".jsonl") as file:
         for number, (passage, values) in enumerate(rows):
             doc = {"id": number, "spans": [], **({"passage": passage} if passage else {})}
-            row = {
-                "doc_id": number,
-                "doc": doc,
-                "filter": "tags",
-                "resps": [[""]],
-                "filtered_resps": [""],
-                "metrics": [*values],
-                **values,
-            }
-            file.write(json.dumps(row) + "\n")
+            answer = {"filter": "tags", "resps": [[""]], "filtered_resps": [""], "metrics": [*values]}
+            file.write(json.dumps({"doc_id": number, "doc": doc, **answer, **values}) + "\n")
         file.flush()
         return read_answers(Path(file.name))
 
@@ -300,14 +289,9 @@ def test_a_passage_in_two_languages_is_one_row() -> None:
     rng = np.random.default_rng(5)
     first, second = (np.stack([rng.integers(0, 9, 12), rng.integers(9, 20, 12)], axis=1) for _ in range(2))
     names = [*"abcdefghijkl"]
-    (alone, twice, apart) = (
-        compare_ratios(strata, clusters=clusters)
-        for strata, clusters in (
-            ([(first, second)], [names]),
-            ([(first, second)] * 2, [names, names]),
-            ([(first, second)] * 2, [names, [name * 2 for name in names]]),
-        )
-    )
+    alone = compare_ratios([(first, second)], clusters=[names])
+    twice = compare_ratios([(first, second)] * 2, clusters=[names, names])
+    apart = compare_ratios([(first, second)] * 2, clusters=[names, [name * 2 for name in names]])
     assert twice[:6] == pytest.approx(alone[:6])  # a translation that says the same says nothing new
     assert (twice.n, apart.n, alone.n) == (12, 24, 12)
     assert apart.high - apart.low < 0.8 * (alone.high - alone.low)

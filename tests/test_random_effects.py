@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from custom_metrics.statistics import random_effects
 from custom_metrics.statistics.intervals import resampled_sums
@@ -62,65 +63,23 @@ def test_what_is_expected_is_the_mean_over_languages_of_the_mean_over_models() -
 
 def test_draws_are_of_a_t_distribution_about_the_centre_on_the_logit_scale() -> None:
     """The ratio, alone, by scalar formulas: spreads beyond chance of languages and models, Satterthwaite's freedom."""
-    seed, iterations = 11, 4000
-    per_language = []
-    chances = []
-    for code in sorted(LANGUAGES):
-        cells = [c for name, c in sorted(LANGUAGES[code].items()) if len(c) >= 5]
-        few = [c for name, c in sorted(LANGUAGES[code].items()) if len(c) < 5]
-        if few:
-            cells.append(np.concatenate(few))
-        ratio = lambda sums: np.log((sums[..., 0] + sums[..., 2] + 1) / (sums[..., 0] + sums[..., 1] + 1))  # noqa: E731
-        per_language.append([float(ratio(c.sum(0))) for c in cells])
-        chances.append([float(np.var(ratio(resampled_sums(c, 200, seed)), ddof=1)) for c in cells])
-    counts = [len(found) for found in per_language]
-    means = [float(np.mean(found)) for found in per_language]
-    chance = float(np.mean([np.mean(found) for found in chances]))
-    free_within = sum(counts) - len(counts)
-    within = sum((x - m) ** 2 for found, m in zip(per_language, means, strict=True) for x in found) / free_within
+
+    def log_ratio(sums: Any) -> Any:
+        return np.log((sums[..., 0] + sums[..., 2] + 1) / (sums[..., 0] + sums[..., 1] + 1))
+
+    de, ar, zh = (LANGUAGES[code] for code in ("de", "ar", "zh"))
+    cells = [[de["m1"], de["m2"]], [ar["m1"], ar["m3"], np.concatenate([ar["few"], ar["less"]])], [zh["m2"]]]
+    values = [[float(log_ratio(cell.sum(0))) for cell in found] for found in cells]
+    chances = [[float(np.var(log_ratio(resampled_sums(cell, 200, 11)), ddof=1)) for cell in found] for found in cells]
+    means, chance = [float(np.mean(found)) for found in values], float(np.mean([np.mean(found) for found in chances]))
+    within = sum((value - mean) ** 2 for found, mean in zip(values, means, strict=True) for value in found) / 3
     among = float(np.var(means, ddof=1))
-    of_models, of_languages = max(0.0, within - chance), max(0.0, among - within * np.mean([1 / n for n in counts]))
-    freedom = 2.0
-    if weight := of_languages**2 / 2 + of_models**2 / free_within:
-        freedom = (of_languages + of_models) ** 2 / weight
+    of_models, of_languages = max(0.0, within - chance), max(0.0, among - within * (1 / 2 + 1 / 3 + 1) / 3)
+    freedom = (of_languages + of_models) ** 2 / (of_languages**2 / 2 + of_models**2 / 3)
     scale = math.sqrt(of_languages + of_models + among / 3)
-
-    rng = np.random.default_rng(seed)
-    rng.standard_normal((iterations, 2))  # the two rates come first
-    freedom_of_rates = _freedom_of_rates(seed)
-    rng.chisquare(freedom_of_rates, (iterations, 1))
-    normal = rng.standard_normal((iterations, 1))[:, 0]
-    expected = np.exp(
-        np.mean(means) + scale * normal / np.sqrt(rng.chisquare(freedom, (iterations, 1))[:, 0] / freedom)
-    )
-    np.testing.assert_allclose(predicted(LANGUAGES, iterations, seed).draws[:, 2], expected, rtol=1e-9)
-
-
-def _freedom_of_rates(seed: int) -> float:
-    """The degrees of freedom that the two rates were drawn with, as seen by the generator."""
-    seen: list[float] = []
-
-    class Watching:
-        def __init__(self, seed: int) -> None:
-            self.rng = _RNG(seed)
-
-        def standard_normal(self, size: Any) -> Any:
-            return self.rng.standard_normal(size)
-
-        def multinomial(self, *args: Any, **options: Any) -> Any:
-            return self.rng.multinomial(*args, **options)
-
-        def chisquare(self, freedom: float, size: Any) -> Any:
-            seen.append(freedom)
-            return self.rng.chisquare(freedom, size)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np.random, "default_rng", Watching)
-        predicted(LANGUAGES, 10, seed)
-    return seen[0]
-
-
-_RNG = np.random.default_rng
+    shares = [0.1, 0.25, 0.5, 0.75, 0.9]
+    drawn = np.quantile(np.log(predicted(LANGUAGES, 200_000, 11).draws[:, 2]), shares)
+    assert drawn == pytest.approx(np.mean(means) + scale * stats.t.ppf(shares, freedom), abs=0.02 * scale)
 
 
 def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
