@@ -37,7 +37,7 @@ from detector_plugin.transformers.engines.pooling_api import (
 )
 from detector_plugin.transformers.engines.runner import each_on_a_core
 from tests.conftest import run
-from tests.tiny_bases import write_base
+from tests.tiny_models import write_base
 
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
 ANSWERS = ["the sun is a red star." for _ in range(40)]

@@ -39,7 +39,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.detector_settings import calibration_of
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from tests.labelled_facts import facts, write_lines
-from tests.tiny_bases import KINDS, write_base
+from tests.tiny_models import KINDS, write_base
 
 pytestmark = pytest.mark.xdist_group("training")
 
