@@ -72,7 +72,7 @@ train-lexical: $(DEV)/.done
 TINY := $(RESULTS)/tiny
 train-tiny: $(DEV)/.done
 	rm -rf $(TINY)
-	$(DEV)/bin/python -m tests.tiny_bases bert $(TINY)/base
+	$(DEV)/bin/python -m tests.tiny_models bert $(TINY)/base
 	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror sample --without de \
 	  --calibrate -o $(TINY)/detector --max_length 512 --num_train_epochs 4 --learning_rate 3e-3 --disable_tqdm true
 	$(DEV)/bin/lm_eval --model hallucination-detector --model_args detector=$(TINY)/detector \

@@ -35,13 +35,9 @@ class _Kind(NamedTuple):
 
 
 def load_detector(name: str, **options: Any) -> Detector:
-    """The detector of a name.
-
-    Args:
-        name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name that another package offers; or
-            the name or path of a Hugging Face token classifier or PEFT adapter, for which the options of
-            :class:`detector_plugin.transformers.TransformersDetector` apply.
-        options: of that detector.
+    """The detector of a name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name that another
+    package offers; or the name or path of a Hugging Face token classifier or PEFT adapter, for which the options of
+    :class:`detector_plugin.transformers.TransformersDetector` apply.
 
     Raises:
         UnusableDetector: there is no such detector, it cannot be loaded, or an option is not known.

@@ -1,10 +1,12 @@
-"""Calibration files to the letter: what is written, read and said in results, and what is refused and how."""
+"""Calibration files to the letter: made of detection runs, written and read, in results; what is refused and how."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.scores.detection import WordCounts
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import (
     Calibration,
@@ -24,6 +27,11 @@ from detector_plugin.calibration import (
     shipped,
     summary,
 )
+from lm_eval_tasks.cli import main
+from lm_eval_tasks.commands.calibrate import calibration_from_runs
+from tests.conftest import results_of
+from tests.logged_runs import copied, files_of, generate, only_predicted
+from tests.shared_once import SharedOnce
 
 DETECTOR = {"name": "third", "version": "1", "licence": "MIT"}
 DE = measured([[1, 2, 3, 4], [0, 0, 0, 9]], "mushroom_de", ["b", "a"])
@@ -80,12 +88,13 @@ WHOLE = Calibration(
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def of_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of two answers show everything but that they are too few (``test_small_calibrations.py``)."""
     monkeypatch.setattr(calibrations, "FEWEST", 1)
 
 
+@pytest.mark.usefixtures("of_any_number")
 def test_a_file_is_written_to_the_letter_and_read_again(tmp_path: Path) -> None:
     assert WHOLE.to_json() == FILE
     path = tmp_path / "made" / "on the way" / "c.json"
@@ -98,27 +107,15 @@ def test_a_file_is_written_to_the_letter_and_read_again(tmp_path: Path) -> None:
     assert (found.sha256, found.identity) == (sha256, f"c.json@{sha256[:12]}")
     assert loaded(found.identity) is found
     assert found.to_json() == FILE
-    real = found.languages["de"]["real"]
+    real, silver = found.languages["de"]["real"], found.languages["ar"]["silver"]
     assert (real.kind, real.source, real.models, real.pooled) == ("real", "mushroom_de", ("b", "a"), None)
     assert (real.precision, real.recall) == (1 / 3, 1 / 4)  # of the counts, not of the rounded figures
     assert real.counts == WordCounts(1, 2, 3, 13)
     assert real.documents is not None
     assert (real.documents.tolist(), real.documents.dtype) == ([[1, 2, 3, 4], [0, 0, 0, 9]], np.int64)
-    silver = found.languages["ar"]["silver"]
-    assert (silver.precision, silver.documents, silver.counts, silver.models, silver.kind) == (
-        0.5,
-        None,
-        None,
-        (),
-        "silver",
-    )
+    assert (silver.precision, silver.documents, silver.counts, silver.models) == (0.5, None, None, ())
+    assert silver.kind == "silver"
     assert math.isnan(silver.recall)
-
-
-def test_a_figure_that_json_has_no_word_for_is_not_written() -> None:
-    endless = LanguageCalibration(math.inf, 0.5, None, "Table 10")
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        Calibration(DETECTOR, {"ar": {"silver": endless}}).to_json()
 
 
 def test_results_have_the_figures_without_the_documents() -> None:
@@ -130,6 +127,7 @@ def test_results_have_the_figures_without_the_documents() -> None:
     assert summary(PAPER, documents=False) == summary(PAPER) == {"source": "Table 10", "precision": 0.5, "recall": None}
 
 
+@pytest.mark.usefixtures("of_any_number")
 def test_a_file_that_says_little_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     languages = {"de": {"real": {"documents": ["1 2 3 4"]}, "gold": {"precision": 0, "recall": 1}}}
@@ -140,103 +138,65 @@ def test_a_file_that_says_little_is_read(tmp_path: Path) -> None:
     assert (found.languages["de"]["gold"].precision, found.languages["de"]["gold"].recall) == (0.0, 1.0)
 
 
+FOUR = "ValueError documents are one or more of four numbers each, tp fp fn tn"
+SHARES = "ValueError precision and recall are shares between 0 and 1"
+
+
+@pytest.mark.usefixtures("of_any_number")
 @pytest.mark.parametrize(
-    ("languages", "says"),
+    ("content", "says"),
     [
-        ({"de": {"gold": {"documents": []}}}, "ValueError documents are one or more of four numbers each, tp fp fn tn"),
-        (
-            {"de": {"gold": {"documents": ["1 2 3"]}}},
-            "ValueError documents are one or more of four numbers each, tp fp fn tn",
-        ),
-        (
-            {"de": {"gold": {"documents": ["1 2 3 4", "1 2 3 -1"]}}},
-            "ValueError documents are one or more of four numbers each, tp fp fn tn",
-        ),
-        ({"de": {"gold": {"documents": ["1 2 3 x"]}}}, "ValueError invalid literal for int() with base 10: 'x'"),
-        (
-            {"de": {"gold": {"documents": ["1 2 3 4"] * 2, "models": ["m"]}}},
-            "ValueError 2 documents, but the models of 1",
-        ),
-        (
-            {"de": {"gold": {"precision": 1.5, "recall": 0.5}}},
-            "ValueError precision and recall are shares between 0 and 1",
-        ),
-        (
-            {"de": {"gold": {"precision": 0.5, "recall": -0.5}}},
-            "ValueError precision and recall are shares between 0 and 1",
-        ),
-        ({"de": {"gold": {"precision": 0.5}}}, "KeyError 'recall'"),
-        ({"de": {"gold": 5}}, "TypeError argument of type 'int' is not iterable"),
-        ({"de": []}, "AttributeError 'list' object has no attribute 'items'"),
+        ("{", "cannot be read as a calibration: JSONDecodeError"),
+        ("[]", "cannot be read as a calibration: AttributeError"),
+        ('{"format": 1}', "KeyError 'languages'"),
+        ('{"format": 2}', "format 1; make one with `lm-eval-grounded calibrate RESULTS -o FILE`"),
+        ({"bronze": {"documents": ["1 2 3 4"]}}, "bronze; known are real, gold, silver. Is it of a later version"),
+        ({"gold": {"documents": []}}, FOUR),
+        ({"gold": {"documents": ["1 2 3"]}}, FOUR),
+        ({"gold": {"documents": ["1 2 3 4", "1 2 3 -1"]}}, FOUR),
+        ({"gold": {"documents": ["1 2 3 x"]}}, "ValueError invalid literal for int() with base 10: 'x'"),
+        ({"gold": {"documents": ["1 2 3 4"] * 2, "models": ["m"]}}, "ValueError 2 documents, but the models of 1"),
+        ({"gold": {"documents": ["1 2 3 4"] * 2, "clusters": "1"}}, "ValueError 2 documents, but the texts of 1"),
+        ({"gold": {"precision": 1.5, "recall": 0.5}}, SHARES),
+        ({"gold": {"precision": 0.5, "recall": -0.5}}, SHARES),
+        ({"gold": {"precision": 0.5}}, "KeyError 'recall'"),
+        ({"gold": 5}, "TypeError"),
+        ([], "AttributeError 'list' object has no attribute 'items'"),
     ],
 )
-def test_what_is_no_calibration_is_refused_with_its_reason(tmp_path: Path, languages: Any, says: str) -> None:
+def test_what_is_no_calibration_is_refused_with_its_reason(tmp_path: Path, content: Any, says: str) -> None:
     path = tmp_path / "c.json"
-    path.write_text(json.dumps({"format": 1, "detector": {}, "languages": languages}), "utf-8")
-    with pytest.raises(CalibrationError) as refused:
+    whole = {"format": 1, "detector": {}, "languages": {"de": content}}
+    path.write_text(content if isinstance(content, str) else json.dumps(whole), "utf-8")
+    with pytest.raises(CalibrationError, match=f"^{path}.*{re.escape(says)}") as refused:
         load(str(path))
-    if "argument of type" not in says:  # Python's own words, which change
-        assert str(refused.value) == f"{path} cannot be read as a calibration: {says}"
     assert type(refused.value) is CalibrationError
-
-
-def test_other_formats_and_kinds_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text('{"format": 2}', "utf-8")
-    with pytest.raises(CalibrationError) as refused:
-        load(str(path))
-    assert str(refused.value) == (
-        f"{path} is no calibration file of format 1; make one with `lm-eval-grounded calibrate RESULTS -o FILE`"
-    )
-    other = tmp_path / "d.json"
-    kinds = {
-        "pooled": {"documents": ["1 2 3 4"]},
-        "bronze": {"documents": ["1 2 3 4"]},
-        "real": {"documents": ["1 2 3 4"]},
-    }
-    other.write_text(json.dumps({"format": 1, "detector": {}, "languages": {"de": kinds}}), "utf-8")
-    with pytest.raises(CalibrationError) as refused:
-        load(str(other))
-    assert str(refused.value) == (
-        f"{other} has calibrations of a kind that is not known: bronze, pooled; known are real, gold, silver. Is it of a "
-        f"later version of lm-eval-grounded?"
-    )
 
 
 def test_a_name_is_a_file_or_a_detector_whose_calibration_ships(tmp_path: Path) -> None:
     ours = shipped()
     assert list(ours) == ["lexical", "mfava-llama-3-8b-multi-bidirect"]
     assert all(Path(file).name == f"{name}.json" and load(name).origin == file for name, file in ours.items())
-    with pytest.raises(CalibrationError) as refused:
-        load("nobody")
-    assert str(refused.value) == (
-        f"calibration 'nobody': no such file. Name a file of `lm-eval-grounded calibrate`, or one that ships: "
-        f"{', '.join(ours)}."
-    )
     missing = str(tmp_path / "none.json")
-    with pytest.raises(CalibrationError) as refused:
-        load(missing)
-    assert str(refused.value) == f"calibration {missing!r}: no such file. Name a file of `lm-eval-grounded calibrate`."
-    with pytest.raises(
-        CalibrationError, match=r"^calibration: name a file, or a detector whose calibration ships, not 7$"
+    for name, says in (
+        ("nobody", f"calibrate`, or one that ships: {', '.join(ours)}."),
+        (missing, f"calibration {missing!r}: no such file. Name a file of `lm-eval-grounded calibrate`."),
+        (7, "calibration: name a file, or a detector whose calibration ships, not 7"),
     ):
-        load(7)  # type: ignore[arg-type]
+        with pytest.raises(CalibrationError, match=f"{re.escape(says)}$"):
+            load(name)  # type: ignore[arg-type]
     with pytest.raises(CalibrationError, match=r"^calibration x@1 has not been loaded in this run; name its file$"):
         loaded("x@1")
 
 
-def test_a_file_in_the_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    WHOLE.save(tmp_path / "c.json")
-    assert load("~/c.json").origin == str(tmp_path / "c.json")
-
-
-def test_the_calibration_beside_a_detector_is_the_file_in_its_folder(
+@pytest.mark.usefixtures("of_any_number")
+def test_files_in_the_home_folder_and_beside_a_detector_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    WHOLE.save(tmp_path / "c.json")
+    assert load("~/c.json").origin == str(tmp_path / "c.json")
     folder = tmp_path / "mine"
-    assert beside(str(folder)) is None
     WHOLE.save(folder / "other.json")
     assert beside(str(folder)) is None
     WHOLE.save(folder / "calibration.json")
@@ -247,57 +207,82 @@ def test_pooled_errors_are_by_language_and_model() -> None:
     unnamed = measured([[5, 5, 5, 5]], "u")
     alone = LanguageCalibration(0.5, 0.5, None, "no counts")
     languages = {
-        "zh": {"real": unnamed},
-        "de": {"real": DE, "gold": PAPER},
-        "ar": {"silver": DE},
-        "fi": {"real": alone},
+        **{"zh": {"real": unnamed}, "de": {"real": DE, "gold": PAPER}},
+        **{"ar": {"silver": DE}, "fi": {"real": alone}},
     }
     found = Calibration(DETECTOR, languages).of("it")
     assert found is not None
     kind, pooled = found
     assert (kind, pooled.kind, pooled.source) == ("pooled", "pooled", "real answers in de, zh")
     assert pooled.pooled is not None
-    assert {
+    by_model = {
         code: {name: counts.tolist() for name, counts in models.items()} for code, models in pooled.pooled.items()
-    } == {
-        "de": {"a": [[0, 0, 0, 9]], "b": [[1, 2, 3, 4]]},
-        "zh": {"": [[5, 5, 5, 5]]},
     }
+    assert by_model == {"de": {"a": [[0, 0, 0, 9]], "b": [[1, 2, 3, 4]]}, "zh": {"": [[5, 5, 5, 5]]}}
     assert pooled.models == ("a", "b", "")  # in the order of the documents
     assert pooled.documents is not None
     assert pooled.documents.tolist() == [[0, 0, 0, 9], [1, 2, 3, 4], [5, 5, 5, 5]]
-    assert pooled.counts == WordCounts(6, 7, 8, 18)
-    assert pooled.precision == 6 / 13
+    assert (pooled.counts, pooled.precision) == (WordCounts(6, 7, 8, 18), 6 / 13)
     assert Calibration(DETECTOR, languages).of("de", "pooled") is None  # one other language
 
 
-def test_counts_of_one_document_after_another_are_a_table() -> None:
-    flat = measured(np.array([1, 2, 3, 4, 0, 0, 0, 9]), "x")
-    assert flat.documents is not None
-    assert flat.documents.tolist() == [[1, 2, 3, 4], [0, 0, 0, 9]]
-    assert flat.source == "x"
+# A file out of detection runs
 
 
-@pytest.mark.parametrize("rows", [[], np.zeros((0, 4)), [[1.0, 2.0, 3.0, 4.0]], np.array([[1, 2, 3, 4]], np.uint8)])
-def test_counts_are_whole_numbers_of_64_bits_in_four_columns(rows: Any) -> None:
-    found = measured(rows, "x").documents
-    assert found is not None
-    assert (found.shape, found.dtype) == ((len(rows), 4), np.int64)
+@pytest.fixture(scope="module")
+def detected(shared_once: SharedOnce) -> Path:
+    def evaluated(folder: Path) -> Path:
+        tasks = "mfava_detection_de_gold,mfava_detection_de_silver,mfava_detection_de_gold_category"
+        return generate(folder / "out", tasks=tasks, model="hallucination-detector", model_args="detector=lexical")
+
+    return files_of(shared_once("mfava detected", evaluated))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "cannot be read as a calibration: JSONDecodeError"),
-        ("[]", "cannot be read as a calibration: AttributeError"),
-        ('{"format": 2}', "no calibration file of format 1"),
-        ('{"format": 1}', "KeyError 'languages'"),
-    ],
-)
-def test_a_file_that_is_no_calibration_at_all(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(content, "utf-8")
-    with pytest.raises(CalibrationError, match=message):
-        load(str(path))
-    with pytest.raises(CalibrationError, match=r"no such file.*one that ships: lexical, mfava-llama"):
-        load("nobody")
+def test_a_calibration_is_made_of_detection_runs(
+    detected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    out = tmp_path / "c.json"
+    with caplog.at_level(logging.WARNING):
+        assert main(["calibrate", str(detected), "-o", str(out), "--note", "sample"]) == 0
+    assert "were trained on these documents, so this calibration is too good" in caplog.text
+    assert "7 documents only; a calibration of so few says little" in caplog.text
+    calibration = load(str(out))
+    results = results_of(detected)["results"]
+    assert calibration.detector["name"] == "lexical"
+    assert "held-out" not in calibration.detector["version"]
+    assert {code: list(kinds) for code, kinds in calibration.languages.items()} == {"de": ["gold", "silver"]}
+    for kind, entry in calibration.languages["de"].items():
+        result = results[f"mfava_detection_de_{kind}"]
+        assert entry.precision == pytest.approx(result["precision,tags"])
+        assert entry.recall == pytest.approx(result["recall,tags"])
+        assert entry.documents is not None
+        assert entry.documents.shape == (7, 4)
+        assert (entry.clusters, entry.texts) == ((0, 1, 2, 3, 4, 5, 0), 6)  # two people marked one text
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["language", "docs", "precision", "recall", "f1", "FPR", "prevalence"]
+    assert printed[1].split()[:3] == ["de", "gold", "7"]
+
+
+def test_runs_that_make_no_calibration(detected: Path, shared_once: SharedOnce, tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match=r"no samples of mushroom_<language>, mfava_detection_<language>_gold"):
+        calibration_from_runs([only_predicted(shared_once)])
+    other = copied(detected, tmp_path / "other")
+    (results,) = other.glob("results_*.json")
+    changed = json.loads(results.read_text("utf-8"))
+    changed["config"]["detector"]["version"] = "another"
+    results.write_text(json.dumps(changed), "utf-8")
+    with pytest.raises(CalibrationError, match="these runs are of several detectors"):
+        calibration_from_runs([detected, other])
+    few = generate(tmp_path / "few", tasks="mushroom_de", model="hallucination-detector", model_args="detector=lexical")
+    with pytest.raises(
+        CalibrationError, match=r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"
+    ):
+        calibration_from_runs([few])
+    results.unlink()
+    with pytest.raises(UsageError, match="the results file that was written with"):
+        calibration_from_runs([other])
+    for path in other.glob("samples_*"):
+        path.write_text("", "utf-8")
+    (other / results.name).write_text(json.dumps(changed), "utf-8")
+    with pytest.raises(CalibrationError, match="no sample can be read"):
+        calibration_from_runs([other])

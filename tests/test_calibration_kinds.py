@@ -13,16 +13,9 @@ import numpy as np
 import pytest
 
 from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, predicted
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from detector_plugin import calibration as calibrations
-from detector_plugin.calibration import (
-    ANNOTATIONS,
-    KINDS,
-    Calibration,
-    LanguageCalibration,
-    load,
-    measured,
-)
+from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, load, measured
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
 from lm_eval_tasks.mfava import cells, dataset, estimation
@@ -49,7 +42,7 @@ def real(*rows: list[int], model: str = "m") -> LanguageCalibration:
     return measured(rows, "mushroom_xx", [model] * len(rows))
 
 
-# --------------------------------------------------------------------------------------------------------------- kinds
+# Kinds
 
 
 def test_real_answers_come_first_and_pooled_ones_before_inserted_errors() -> None:
@@ -95,51 +88,7 @@ def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     assert calibration.languages["fi"]["real"].counts == (6, 3, 6, 27)
 
 
-# ------------------------------------------------------------------------------------------------ errors to be expected
-
-
-def test_languages_that_agree_predict_what_they_agree_on() -> None:
-    rng = np.random.default_rng(0)
-    languages = {
-        code: {model: answers(rng, 0.7, 0.2, 0.5, 400) for model in "abc"} for code in ("de", "es", "fi", "it", "sv")
-    }
-    got = predicted(languages, 4000, 1)
-    assert (got.true_positive_rate, got.false_positive_rate) == pytest.approx((0.7, 0.2), abs=0.02)
-    low, high = np.percentile(got.draws, [2.5, 97.5], axis=0)
-    assert (low[:2] > (0.6, 0.12)).all()
-    assert (high[:2] < (0.8, 0.3)).all()
-    assert np.array_equal(got.draws, predicted(dict(reversed(languages.items())), 4000, 1).draws)
-
-
-def test_languages_that_differ_predict_little() -> None:
-    rng = np.random.default_rng(0)
-    rates = {"de": 0.9, "es": 0.3, "fi": 0.7, "it": 0.5}
-    got = predicted({code: {"a": answers(rng, rate, 0.2, 0.5, 200)} for code, rate in rates.items()}, 4000, 1)
-    low, high = np.percentile(got.draws[:, 0], [2.5, 97.5])
-    assert low < 0.15
-    assert high > 0.95
-
-
-def test_models_that_differ_count_as_much_as_languages_that_do() -> None:
-    rng = np.random.default_rng(0)
-    same, apart = (
-        predicted(
-            {
-                code: {m: answers(rng, rate, 0.2, 0.5, 200) for m, rate in zip("ab", rates, strict=True)}
-                for code in ("de", "es", "fi")
-            },
-            4000,
-            1,
-        ).draws[:, 0]
-        for rates in ((0.6, 0.6), (0.4, 0.8))
-    )
-    assert np.ptp(np.percentile(apart, [2.5, 97.5])) > 3 * np.ptp(np.percentile(same, [2.5, 97.5]))
-
-
-@pytest.mark.parametrize("languages", [{}, {"de": {"a": np.ones((9, 4))}}, {"de": {"a": np.ones((9, 4))}, "fi": {}}])
-def test_too_little_to_expect_anything_from(languages: dict[str, dict[str, Counts]]) -> None:
-    with pytest.raises(ValueError, match=r"errors can be expected from 2 languages and more|without annotated answers"):
-        predicted(languages, 10, 1)
+# Errors to be expected
 
 
 @pytest.mark.one_python("how often bounds hold the truth")
@@ -204,7 +153,7 @@ def test_a_detector_that_finds_nothing_out_has_no_rate() -> None:
     assert got.detected.value == 0.4
 
 
-# ---------------------------------------------------------------------------------------------------- cells of real answers
+# Cells of real answers
 
 
 def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model() -> None:
@@ -260,7 +209,7 @@ def test_the_check_of_a_calibration_prints_its_cells(
     assert "name the results of detection runs" in capsys.readouterr().err
 
 
-# -------------------------------------------------------------------------------------------------------- in the harness
+# In the harness
 
 
 @pytest.fixture
@@ -280,34 +229,25 @@ def calibration(tmp_path: Path) -> str:
 def test_what_an_estimate_rests_on_is_said_once_and_is_in_the_results(
     calibration: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Errors in other languages, and own real answers where there are some."""
     from tests.conftest import evaluate, figures_of
 
     metadata = {"mirror": "sample", "calibration": calibration, "detector_args": "threshold=0.01"}
     with caplog.at_level(logging.INFO):
-        got = evaluate(["mfava_de"], "grounded-baseline", "strategy=lexical", metadata=metadata)
-    said = [record.getMessage() for record in caplog.records if "calibrated on" in record.getMessage()]
-    assert len(said) == 1
+        got = evaluate(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=lexical", metadata=metadata)
+    said = sorted(record.getMessage() for record in caplog.records if "calibrated on" in record.getMessage())
+    assert len(said) == 2
+    own = "calibrated on answers that models wrote on their own and people marked (real, mushroom_fi; texts: 25"
+    assert own in said[1]
+    assert got["configs"]["mfava_fi"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
     assert "how many of the words are hallucinated is not measurable, 95 % bounds 0.0 to 100.0;" in said[0]
     assert said[0].endswith(
         "calibrated on real answers in other languages, as none are annotated in this one (pooled, real answers in es, fi, "
         "it; texts: 75 of 2 models)"
     )
-    assert sum("they say next to nothing" in record.getMessage() for record in caplog.records) == 1
+    assert "mfava_de: these bounds are" in caplog.text
     used = got["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]
     assert (used["annotations"], used["answers"], used["models"]) == ("pooled", 75, ["a", "b"])
     assert used["source"] == "real answers in es, fi, it"
     rate = figures_of(got, "mfava_de")["rogan_gladen_rate"]
     assert rate["low"] <= rate["value"] == got["results"]["mfava_de"]["rogan_gladen_rate,answer"] <= rate["high"]
-
-
-def test_own_real_answers_are_taken_where_there_are_some(calibration: str, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.conftest import evaluate
-
-    metadata = {"mirror": "sample", "calibration": calibration, "detector_args": "threshold=0.01"}
-    with caplog.at_level(logging.INFO):
-        got = evaluate(["mfava_fi"], "grounded-baseline", "strategy=lexical", metadata=metadata)
-    assert (
-        "calibrated on answers that models wrote on their own and people marked (real, mushroom_fi; texts: 25"
-        in caplog.text
-    )
-    assert got["configs"]["mfava_fi"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"

@@ -23,14 +23,7 @@ from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
 from tests.conftest import run
 from tests.test_transformers_detector import probabilities
-from tests.tiny_models import (
-    BINARY,
-    llama_config,
-    llama_tokenizer,
-    word_tokenizer,
-    write_lexicon,
-    write_lookup,
-)
+from tests.tiny_models import BINARY, llama_config, llama_tokenizer, word_tokenizer, write_lexicon, write_lookup
 
 # Adapters
 
@@ -74,9 +67,8 @@ def test_adapter(tmp_path: Path, stated: bool) -> None:
     assert not np.allclose(probabilities(both, [("the moon", "a red sun")])[0], theirs[-3:], atol=1e-3)
 
     moved = base.rename(tmp_path / "moved")
-    with pytest.raises(
-        UnusableDetector, match=r"adapter, base model .*/base \(of .*option base_model\): there is no folder"
-    ):
+    gone = r"adapter, base model .*/base \(of .*option base_model\): there is no folder"
+    with pytest.raises(UnusableDetector, match=gone):
         TransformersDetector(str(folder), **options)
     again = TransformersDetector(str(folder), base_model=str(moved), **options)
     assert again.version == both.version
@@ -157,10 +149,7 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"treshold": 0.5},
-            r"no option 'treshold'; did you mean 'threshold'\? There are attention, .*trust_remote_code",
-        ),
+        ({"treshold": 0.5}, r"no option 'treshold'; did you mean 'threshold'\? There are attention, .*trust_remote"),
         ({"form": "pairs"}, r"option form: 'pairs' is none of auto, lettucedetect,"),
         ({"threshold": 2}, r"option threshold: 2 is not a number from 0 to 1"),
         ({"batch_size": "0"}, r"option batch_size: '0' is not a whole number from 1"),

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import logging
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,15 +28,9 @@ from detector_plugin.processes import Here, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.engines import Loop
-from detector_plugin.transformers.engines.pooling_api import (
-    Garbage,
-    addresses,
-    logits_of,
-    request_for,
-)
+from detector_plugin.transformers.engines.pooling_api import Garbage, addresses, logits_of, request_for
 from detector_plugin.transformers.engines.runner import each_on_a_core
-from tests.conftest import run
-from tests.tiny_bases import write_base
+from tests.tiny_models import write_base
 
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
 ANSWERS = ["the sun is a red star." for _ in range(40)]
@@ -163,28 +156,20 @@ def test_the_sizes_of_batches_at_once_are_bounded(room: int, at_once: int) -> No
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_no_more_batches_are_taken_than_two_for_each_core() -> None:
-    taken: list[int] = []
-    batches = (taken.append(batch) or batch for batch in range(1000))  # type: ignore[func-returns-value]
-    found = each_on_a_core(lambda batch: batch, batches, 3, lambda _: 1, lambda: 10**9)
-    for done in range(1, 20):
-        assert next(found) == (done - 1, done - 1)
-        assert len(taken) <= done + 2 * 3
-    found.close()
-    assert seen_by_a_new_thread() == 3
-
-
-@pytest.mark.usefixtures("three_threads")
-def test_an_error_is_raised_in_its_place() -> None:
+def test_no_more_batches_are_taken_than_two_for_each_core_and_an_error_is_raised_in_its_place() -> None:
     def work(batch: int) -> int:
-        if batch >= 4:
+        if batch >= 20:
             raise MemoryError(f"batch {batch}")
         return batch
 
-    found: list[int] = []
-    with pytest.raises(MemoryError, match="batch 4"):
-        found.extend(batch for batch, _ in each_on_a_core(work, range(100), 3, lambda _: 1, lambda: 99))
-    assert found == [0, 1, 2, 3]
+    taken: list[int] = []
+    batches = (taken.append(batch) or batch for batch in range(1000))  # type: ignore[func-returns-value]
+    found = each_on_a_core(work, batches, 3, lambda _: 1, lambda: 10**9)
+    for done in range(1, 21):
+        assert next(found) == (done - 1, done - 1)
+        assert len(taken) <= done + 2 * 3
+    with pytest.raises(MemoryError, match="batch 20"):
+        next(found)
     assert seen_by_a_new_thread() == 3
 
 
@@ -304,15 +289,16 @@ def test_requests_under_way() -> None:
         ("http://a http://b|http://a", ["http://a", "http://b"]),
         (["http://a/", "http://b"], ["http://a", "http://b"]),
         ("http://a/with+plus", ["http://a/with+plus"]),
-        *((option, None) for option in ("a:8000", "ftp://a", "http://", "http://a?b=c", ["http://a", "b"], 8000)),
     ],
 )
-def test_addresses(option: Any, expected: list[str] | None) -> None:
-    if expected is None:
-        with pytest.raises(ValueError, match="is no address such as"):
-            addresses(option)
-    else:
-        assert addresses(option) == expected
+def test_addresses(option: Any, expected: list[str]) -> None:
+    assert addresses(option) == expected
+
+
+@pytest.mark.parametrize("option", ["a:8000", "ftp://a", "http://", "http://a?b=c", ["http://a", "b"], 8000])
+def test_what_is_no_address(option: Any) -> None:
+    with pytest.raises(ValueError, match="is no address such as"):
+        addresses(option)
 
 
 def test_a_request_and_its_answer() -> None:
@@ -324,11 +310,3 @@ def test_a_request_and_its_answer() -> None:
         for model, tokens, classes in (("x", 2, 2), ("m", 3, 2), ("m", 2, 1)):
             with pytest.raises(Garbage):
                 logits_of(body, model, tokens, classes)
-
-
-def test_the_engines_import_nothing_heavy() -> None:
-    program = (
-        "import sys, detector_plugin.transformers\n"
-        "print([name for name in ('vllm', 'aiohttp', 'torch', 'transformers') if name in sys.modules])"
-    )
-    assert run([sys.executable, "-c", program], Path.cwd()).stdout.strip() == "[]"

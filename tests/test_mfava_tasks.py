@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import detector_settings
 from lm_eval_tasks.mfava import dataset, detection, estimation
 from lm_eval_tasks.models.detector import HallucinationDetector
-from tests.conftest import command, figures_of, results_of, run
+from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": "sample"}
@@ -68,16 +69,28 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
     estimation._calibration.cache_clear()
 
 
-# ----------------------------------------------------------------------------------------------------------- estimation
+def calibration(path: Path, languages: dict[str, dict[str, list[list[int]]]], name: str, version: str = "1") -> str:
+    """A calibration file of word counts by language and kind."""
+    errors = {
+        code: {kind: measured(rows, "by hand") for kind, rows in kinds.items()} for code, kinds in languages.items()
+    }
+    Calibration({"name": name, "version": version, "licence": "CC0"}, errors).save(path)
+    return str(path)
+
+
+def with_third(harness: Harness, tasks: Sequence[str] = ("mfava_de",), **metadata: Any) -> dict[str, Any]:
+    """A run of the baseline whose answers are tagged by every third word."""
+    given = {**SAMPLE, "detector": "tests/third", **metadata}
+    return harness(list(tasks), "grounded-baseline", "strategy=answer", metadata=given)
+
+
+# Estimation
 
 
 def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: EveryThirdWord, tmp_path: Path) -> None:
-    calibration = tmp_path / "third.json"
-    Calibration(
-        {"name": "tests/third", "version": "1", "licence": "CC0"},
-        {"de": {"silver": measured([[6, 2, 4, 8], [5, 2, 3, 20]] * 3, "by hand")}},
-    ).save(calibration)
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": str(calibration)}
+    counts = [[6, 2, 4, 8], [5, 2, 3, 20]] * 3
+    file = calibration(tmp_path / "third.json", {"de": {"silver": counts}}, "tests/third")
+    metadata = {**SAMPLE, "detector": "tests/third", "calibration": file}
     got = harness(["mfava_de"], "grounded-baseline", "strategy=lexical", metadata=metadata)
     result = {key.removesuffix(",answer"): value for key, value in got["results"]["mfava_de"].items()}
 
@@ -102,22 +115,14 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
         assert sample["detected_rate"] == flagged / total
         sums = by_subset.setdefault(sample["doc"]["subset"], [0, 0])
         sums[0], sums[1] = sums[0] + flagged, sums[1] + total
-    import statistics
-
     spread = statistics.stdev(f / n for f, n in by_subset.values())
     assert figures["detected_rate_std"]["value"] == pytest.approx(spread)
     hallucination = got["configs"]["mfava_de"]["metadata"]["provenance"]
-    third_detector = {
-        "name": "tests/third",
-        "version": "1",
-        "licence": "CC0",
-        "threshold": "of its weights",
-        "options": {},
-    }
-    assert hallucination["detector"] == third_detector
+    described = {"name": "tests/third", "version": "1", "licence": "CC0"}
+    assert hallucination["detector"] == {**described, "threshold": "of its weights", "options": {}}
     assert hallucination["calibration"] == {
-        "file": load(str(calibration)).identity,
-        "sha256": hashlib.sha256(calibration.read_bytes()).hexdigest(),
+        "file": load(file).identity,
+        "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest(),
         "detector_version": "1",
         "annotations": "silver",
         "source": "by hand",
@@ -145,12 +150,7 @@ def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
     harness: Harness, third: EveryThirdWord, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        got = harness(
-            ["mfava_de", "mfava_fi"],
-            "grounded-baseline",
-            "strategy=answer",
-            metadata={**SAMPLE, "detector": "tests/third"},
-        )
+        got = with_third(harness, ["mfava_de", "mfava_fi"])
     result = got["results"]["mfava_de"]
     assert result["detected_rate,answer"] > 0
     for rate in ("estimated_rate", "rogan_gladen_rate"):
@@ -175,17 +175,9 @@ def test_a_doubtful_estimate_is_said_to_be_one(
     documents: list[list[int]],
     warning: str,
 ) -> None:
-    path = tmp_path / f"{documents[0][0]}.json"
-    Calibration(
-        {"name": "tests/third", "version": "1", "licence": ""}, {"de": {"gold": measured(documents * 5, "")}}
-    ).save(path)
+    file = calibration(tmp_path / f"{documents[0][0]}.json", {"de": {"gold": documents * 5}}, "tests/third")
     with caplog.at_level(logging.WARNING):
-        harness(
-            ["mfava_de"],
-            "grounded-baseline",
-            "strategy=answer",
-            metadata={**SAMPLE, "detector": "tests/third", "calibration": str(path)},
-        )
+        with_third(harness, calibration=file)
     assert sum(warning in record.message for record in caplog.records) == 1
     assert "the corrected rates cannot be trusted" in caplog.text
 
@@ -193,15 +185,11 @@ def test_a_doubtful_estimate_is_said_to_be_one(
 def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
     harness: Harness, third: EveryThirdWord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "c.json"
-    Calibration(
-        {"name": "tests/third", "version": "0", "licence": ""}, {"fi": {"silver": measured([[6, 2, 4, 8]] * 5, "")}}
-    ).save(path)
+    file = calibration(tmp_path / "c.json", {"fi": {"silver": [[6, 2, 4, 8]] * 5}}, "tests/third", "0")
     with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
-        dataset.load("de", calibration=str(path), mirror="sample")
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": str(path)}
+        dataset.load("de", calibration=file, mirror="sample")
     with caplog.at_level(logging.INFO):
-        got = harness(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=answer", metadata=metadata)
+        got = with_third(harness, ["mfava_de", "mfava_fi"], calibration=file)
     assert "estimated_rate,answer" not in got["results"]["mfava_de"]
     assert got["results"]["mfava_fi"]["estimated_rate,answer"] > 0
     assert "has no real, gold or silver calibration for this language (it has fi)" in caplog.text
@@ -218,13 +206,9 @@ def test_a_model_is_known_by_its_version_under_any_name_or_path(
     calibrated: int,
 ) -> None:
     """Measured under its name on the hub, used from a folder; another model's errors are not taken for its own."""
-    path = tmp_path / f"{version}.json"
-    Calibration(
-        {"name": "org/third", "version": version, "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]] * 5, "")}}
-    ).save(path)
-    metadata = {**SAMPLE, "detector": "/models/third", "calibration": str(path)}
+    file = calibration(tmp_path / f"{version}.json", {"de": {"gold": [[6, 2, 4, 8]] * 5}}, "org/third", version)
     with caplog.at_level(logging.WARNING):
-        got = harness(["mfava_de"], "grounded-baseline", "strategy=answer", metadata=metadata)["results"]["mfava_de"]
+        got = with_third(harness, detector="/models/third", calibration=file)["results"]["mfava_de"]
     assert ("estimated_rate,answer" in got) is bool(calibrated)
     assert ("the calibration is of org/third, version 2" in caplog.text) is not bool(calibrated)
 
@@ -250,21 +234,10 @@ def test_the_group_gives_the_macro_average(harness: Harness) -> None:
         errors = [results[task][f"{metric}_stderr,answer"] for task in languages]
         assert group[f"{metric}_stderr,answer"] == pytest.approx(math.sqrt(sum(e * e for e in errors)) / 30)
     # By real answers of their own, or of other languages; a language without a calibration would be left out.
+    assert results["mfava_de"]["detected_rate,answer"] < 0.03  # it quotes the article
+    assert got["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
     values = [results[task]["estimated_rate,answer"] for task in languages]
     assert group["estimated_rate,answer"] == pytest.approx(sum(values) / len(values))
-
-
-@pytest.mark.parametrize("answer", ["", "   ", "\x00", "word " * 100_000, "<entity>x</entity> <invented>", "哈" * 3000])
-def test_any_answer_is_survived(answer: str) -> None:
-    (doc,) = dataset.load("de", mirror="sample")["evaluation"].select([0])
-    ((tagged,),) = get_filter("hallucination_spans")().apply([[answer]], [doc])
-    values = estimation.process_results(doc, [tagged])
-    assert json.loads(tagged)["answer"] == answer
-    assert values["response_words"] == len(answer.split())
-    assert values["hallucinated_words"] <= values["response_words"]
-    json.loads(json.dumps(values, allow_nan=False))
-    other = json.dumps({**json.loads(tagged), "answer": "x", "spans": []})
-    assert values.keys() == estimation.process_results(doc, [other]).keys()
 
 
 def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_path: Path) -> None:
@@ -279,16 +252,9 @@ def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_pa
 def test_a_detector_that_does_not_exist_is_an_error(harness: Harness) -> None:
     pytest.importorskip("torch", reason="without it no model of the hub is looked for")
     with pytest.raises(UnusableDetector, match="no-such/detector"):
-        harness(
-            ["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "no-such/detector"}
-        )
+        with_third(harness, detector="no-such/detector")
     with pytest.raises(UnusableDetector, match=r"detector lexical: .*colour"):
-        harness(
-            ["mfava_de"],
-            "grounded-baseline",
-            "strategy=answer",
-            metadata={**SAMPLE, "detector_args": "colour=red"},
-        )
+        with_third(harness, detector="lexical", detector_args="colour=red")
 
 
 def test_a_document_without_reference_is_named() -> None:
@@ -308,9 +274,7 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
 
     monkeypatch.setattr(third, "detect", fail)
     with caplog.at_level(logging.ERROR):
-        got = harness(
-            ["mfava_de"], "grounded-baseline", "strategy=answer", metadata={**SAMPLE, "detector": "tests/third"}
-        )
+        got = with_third(harness)
     assert "CUDA out of memory" in caplog.text
     assert "9 answers stay untagged" in caplog.text
     assert "detected_rate,answer" not in got["results"]["mfava_de"]
@@ -320,17 +284,14 @@ def test_a_detector_that_fails_in_the_middle_costs_no_answers(
 
 
 def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    Calibration(
-        {"name": "llm:Q", "version": "p", "licence": ""}, {"de": {"gold": measured([[6, 2, 4, 8]] * 5, "")}}
-    ).save(path)
+    file = calibration(tmp_path / "c.json", {"de": {"gold": [[6, 2, 4, 8]] * 5}}, "llm:Q")
     options = {"pretrained": "Q", "model": "local-chat-completions"}
-    assert detector_settings.calibration_of("llm", options, str(path)) == load(str(path)).identity
+    assert detector_settings.calibration_of("llm", options, file) == load(file).identity
     with pytest.raises(CalibrationError, match="of detector 'llm:Q', and the detector in use is 'llm:R'"):
-        detector_settings.calibration_of("llm", {"pretrained": "R"}, str(path))
+        detector_settings.calibration_of("llm", {"pretrained": "R"}, file)
 
 
-# ------------------------------------------------------------------------------------------------------------ detection
+# Detection
 
 
 def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, tmp_path: Path) -> None:
@@ -353,12 +314,8 @@ def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, t
 
 
 def test_a_detector_is_a_model(harness: Harness) -> None:
-    got = harness(
-        ["mfava_detection_gold", "mfava_detection_de_gold_category"],
-        "hallucination-detector",
-        "detector=lexical",
-        metadata=SAMPLE,
-    )
+    tasks = ["mfava_detection_gold", "mfava_detection_de_gold_category"]
+    got = harness(tasks, "hallucination-detector", "detector=lexical", metadata=SAMPLE)
     assert got["config"]["detector"]["name"] == "lexical"
     assert got["config"]["detector"]["licence"].startswith("Apache-2.0")
     assert 0 < got["groups"]["mfava_detection_gold"]["f1,tags"] <= 1
@@ -383,13 +340,6 @@ def test_a_detector_writes_no_answers() -> None:
         model.loglikelihood([])
 
 
-def test_the_prompt_quotes_and_runs_nothing() -> None:
-    prompt = detection_prompt("{{ 7 * 7 }}", "{% for x in y %} <entity>x</entity>")
-    assert "{{ 7 * 7 }}" in prompt
-    assert "{% for x in y %} <entity>x</entity>" in prompt
-    assert all(f"<{category}>" in prompt for category in CATEGORIES)
-
-
 def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
     got = harness(["mfava_detection_fi_silver"], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
     sample = got["samples"]["mfava_detection_fi_silver"][0]
@@ -397,31 +347,6 @@ def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
     assert sample["arguments"][0][0] == detection_prompt(documents[0]["reference"], sample["doc"]["answer"])
     assert not {"reference", "target"} & sample["doc"].keys()  # they stand in the prompt and in the target
     assert sample["target"] == documents[0]["target"]
-
-
-# ------------------------------------------------------------------------------------------------------- the real thing
-
-
-def test_the_users_command(tmp_path: Path) -> None:
-    run(
-        [
-            *(command("lm_eval"), "--tasks", "mfava_de,nomiracl_de", "--model", "grounded-baseline"),
-            *(
-                "--model_args",
-                "strategy=lexical",
-                "--metadata",
-                "mirror=sample",
-                "--log_samples",
-                "--output_path",
-                "out",
-            ),
-        ],
-        tmp_path,
-    )
-    results = results_of(tmp_path / "out")
-    assert results["results"]["mfava_de"]["estimated_rate,answer"] >= 0
-    assert results["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
-    assert results["results"]["mfava_de"]["detected_rate,answer"] < 0.03  # it quotes the article
 
 
 GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}

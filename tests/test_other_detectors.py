@@ -178,9 +178,8 @@ def test_a_calibration_is_held_against_its_name(tmp_path: Path) -> None:
     found = settings_of("mfava_de", "shouting", "least=4", str(file))
     assert found["detector_args"] == '{"least": 4}'
     assert found["calibration"].startswith("shouting.json@")
-    with pytest.raises(
-        CalibrationError, match="is of detector 'shouting', and the detector in use is 'somebody/model'"
-    ):
+    other = "is of detector 'shouting', and the detector in use is 'somebody/model'"
+    with pytest.raises(CalibrationError, match=other):
         calibration_of("somebody/model", {}, str(file))
 
 

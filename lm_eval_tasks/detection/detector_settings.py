@@ -32,8 +32,7 @@ def settings_of(
 
     Args:
         task: for messages.
-        detector: who tags the answers, see :func:`detector_plugin.load_detector`.
-        detector_args: its options, as a mapping or ``"name=value;name=value"``.
+        detector, detector_args: who tags the answers, see :func:`detector_plugin.load_detector`, and its options.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
         calibration_annotations: one of ``calibrations.KINDS``; default the first of these that there is.
@@ -41,8 +40,7 @@ def settings_of(
 
     Returns:
         A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
-        JSON, the calibration's identity (empty where there is none, ``none`` where none is wanted), the kind of
-        annotation (empty where any will do).
+        JSON, the calibration's identity, the kind of annotation (empty where any will do).
 
     Raises:
         ValueError: an unknown option, or one outside ``detector_args``.

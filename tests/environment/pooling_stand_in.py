@@ -41,32 +41,21 @@ FAULTS: Mapping[str, tuple[int, bytes | None]] = {
 
 
 class Server:
-    """What a server was asked, and what it is to do.
-
-    Attributes:
-        address: of the server.
-        models: what ``/v1/models`` says.
-        faults: of the next requests, the first of them first; when none is left, requests are answered.
-        fails_on: the fault of an input that always fails; empty for one that does not.
-        retry_after: header of the faults that are statuses.
-        asked: bodies of the requests that were answered.
-        kinds: how often each fault was served.
-        most: requests that were under way at once.
-        hold: an answer waits until so many requests are under way, or a second has passed.
-        key: that requests must carry, if any.
-    """
+    """What a server was asked, and what it is to do."""
 
     def __init__(self, logits: Logits, model: str, longest: int | None = None) -> None:
         self.address = ""
         self.logits = logits
+        # What ``/v1/models`` says.
         self.models: Any = {"object": "list", "data": [{"id": model, "root": model, "max_model_len": longest}]}
-        self.faults: Iterator[str] = iter(())
-        self.fails_on: Callable[[list[int]], str] = lambda ids: ""
-        self.retry_after: str | None = None
-        self.asked: list[dict[str, Any]] = []
-        self.kinds: Counter[str] = Counter()
-        self.most = self.under_way = self.hold = 0
-        self.key: str | None = None
+        self.faults: Iterator[str] = iter(())  # of the next requests; when none is left, requests are answered
+        self.fails_on: Callable[[list[int]], str] = lambda ids: ""  # the fault of an input that always fails
+        self.retry_after: str | None = None  # header of the faults that are statuses
+        self.asked: list[dict[str, Any]] = []  # bodies of the requests that were answered
+        self.kinds: Counter[str] = Counter()  # how often each fault was served
+        self.most = self.under_way = 0  # requests at once
+        self.hold = 0  # an answer waits until so many requests are under way, or a second has passed
+        self.key: str | None = None  # that requests must carry
         self.changed = Condition()
         self.one_at_a_time = Lock()  # torch, in several threads, is no faster
 

@@ -98,15 +98,8 @@ def direction_probe(vocabulary: int) -> NDArray[np.int64]:
 def refuse_direction(
     setup: Setup, logits: Callable[[NDArray[np.int64]], NDArray[np.float32]], causal: str, both_ways: str
 ) -> None:
-    """Refuse a decoder whose attention is not the one that was asked for: nobody would notice.
-
-    Args:
-        setup: of the engine.
-        logits: of an input, by its ids.
-        causal, both_ways: what to do where the attention is that, and should not be.
-
-    Raises:
-        UnusableDetector: it sees other tokens than it should, or no logits can be had.
+    """Refuse a decoder whose attention is not the one that was asked for: nobody would notice. `logits` gives those of an
+    input, by its ids; `causal` and `both_ways` say what to do where the attention is that, and should not be.
     """
     first, second = map(logits, direction_probe(setup.model.config.vocab_size))
     change = np.abs(first - second).max(-1)

@@ -30,58 +30,35 @@ _CHOICES: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a detector is trained with.
-
-    Attributes:
-        name: of the recipe.
-        says, source: what it is for, and where its values come from.
-        base: model of the hub, or a folder.
-        data: names of collections, and files, with commas between.
-        one_language: refuse data in several languages.
-        form: in which reference and answer are read; ``auto`` is ``paper`` for decoders, else ``pair``.
-        attention: of a decoder; ``auto`` is bidirectional in the form ``paper``, else causal.
-        labels: ``binary``, or ``category`` for the six categories of mFAVA.
-        max_length: of an input in tokens, at most; less where the model reads less.
-        too_long: what becomes of a document that is longer: ``cut`` (to the part of its
-            reference that shares the most tokens with the answer), or ``skip``.
-        adapter: ``lora``, or ``none`` for all weights.
-        lora_r, lora_alpha, lora_dropout, lora_target_modules: of LoRA; ``all-linear``, or names with commas between.
-        quantization: of the base model's weights, while an adapter is trained.
-        precision: of the computation; ``auto`` is bf16 on a GPU that has it, else fp16, fp32 on a CPU.
-        class_weights: of the loss; ``balanced`` weighs each class by the inverse of its share, at most 20 times the mean.
-        soft_labels: learn the share of annotators where it is known.
-        held_out: share of the articles; half of them choose threshold and checkpoint, the other half are measured.
-        split_seed: of the choice of these articles, so that runs of several seeds learn from the same ones.
-        patience: evaluations without a better one, after which training ends; 0: it does not.
-        seeds: one detector is trained with each.
-        trainer: transformers' ``TrainingArguments``.
-    """
+    """What a detector is trained with."""
 
     name: str
-    says: str
-    source: str
-    base: str
-    data: str
-    one_language: bool = False
-    form: str = "auto"
-    attention: str = "auto"
-    labels: str = "binary"
-    max_length: int = 4096
-    too_long: str = "cut"
-    adapter: str = "none"
+    says: str  # what it is for
+    source: str  # where its values come from
+    base: str  # model of the hub, or a folder
+    data: str  # names of collections, and files, with commas between
+    one_language: bool = False  # refuse data in several languages
+    form: str = "auto"  # in which reference and answer are read; auto: paper for decoders, else pair
+    attention: str = "auto"  # of a decoder; auto: bidirectional in the form paper, else causal
+    labels: str = "binary"  # or the six categories of mFAVA
+    max_length: int = 4096  # of an input in tokens, at most; less where the model reads less
+    too_long: str = (
+        "cut"  # to the part of the reference that shares the most tokens with the answer; or skip the document
+    )
+    adapter: str = "none"  # all weights are trained
     lora_r: int = 32
     lora_alpha: int = 32
     lora_dropout: float = 0.05
-    lora_target_modules: str = "all-linear"
-    quantization: str = "none"
-    precision: str = "auto"
-    class_weights: str = "none"
-    soft_labels: bool = False
-    held_out: float = 0.2
-    split_seed: int = 0
-    patience: int = 0
-    seeds: tuple[int, ...] = (42,)
-    trainer: Mapping[str, Any] | None = None
+    lora_target_modules: str = "all-linear"  # or names with commas between
+    quantization: str = "none"  # of the base model's weights, while an adapter is trained
+    precision: str = "auto"  # of the computation; auto: bf16 on a GPU that has it, else fp16, fp32 on a CPU
+    class_weights: str = "none"  # of the loss; balanced: by the inverse of a class's share, at most 20 times the mean
+    soft_labels: bool = False  # learn the share of annotators where it is known
+    held_out: float = 0.2  # of the articles; half of them choose threshold and checkpoint, the other half are measured
+    split_seed: int = 0  # of the choice of these articles, so that runs of several seeds learn from the same ones
+    patience: int = 0  # evaluations without a better one, after which training ends; 0: it does not
+    seeds: tuple[int, ...] = (42,)  # one detector is trained with each
+    trainer: Mapping[str, Any] | None = None  # transformers' TrainingArguments
 
     @property
     def values(self) -> dict[str, Any]:

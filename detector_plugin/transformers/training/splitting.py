@@ -58,8 +58,7 @@ def split(
         share: of the texts that are held out. Half of them choose, the other half measure.
         seed: of the choice.
         without: language codes, models and families of models that are left out whole.
-        keep_translations: measure all answers that are left out, and learn from translations of their texts; only answers
-            about the same article are given up.
+        keep_translations: learn from translations of what is left out; only answers about the same article are given up.
 
     Raises:
         UsageError: nothing is left to learn from or to measure, or a name in `without` fits nothing.

@@ -53,16 +53,9 @@ def precision_of(recipe: Recipe) -> str:
 def arguments_of(recipe: Recipe, precision: str, folder: Path, seed: int, chooses: bool, by_f1: bool) -> Any:
     """transformers' ``TrainingArguments``; creating them joins the processes of ``accelerate launch``.
 
-    Args:
-        recipe: its `trainer` holds the arguments.
-        precision: of :func:`precision_of`.
-        folder: of the checkpoints.
-        seed: of weights, dropout and the order of examples.
-        chooses: whether there are documents to choose the checkpoint by.
-        by_f1: choose by F1, else by the loss.
-
-    Raises:
-        UsageError: an argument that is not known, or whose value does not fit.
+    The recipe's `trainer` holds the arguments, the folder is that of the checkpoints. `chooses` says whether there are
+    documents to choose the checkpoint by, `by_f1` that F1 chooses and not the loss. UsageError for an argument that is not
+    known, or whose value does not fit.
     """
     transformers = library("transformers")
     values = dict(recipe.trainer or {})
