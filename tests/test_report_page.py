@@ -126,13 +126,13 @@ def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     runs = read_runs([two_models])
     by_label = dict(zip(labels(runs), runs, strict=True))
     text = parsed(page).xpath("string(//*[@id='provenance'])")
-    commands = [command for one in made(by_label) for command in one.commands]
+    commands = [command for one in made(by_label) for command in one["commands"]]
     assert len(commands) == 2
     for command in commands:
         assert command in text
         assert str(two_models.parent) not in command
-    rates = [one for one in numbers(by_label, "nomiracl") if one.task == "nomiracl_de" and one.filter == "strict"]
-    assert [(one.metric, one.value, one.n) for one in rates[:2]] == [
+    rates = [one for one in numbers(by_label, "nomiracl") if one["task"] == "nomiracl_de" and one["filter"] == "strict"]
+    assert [(one["metric"], one["value"], one["n"]) for one in rates[:2]] == [
         ("hallucination_rate", "100.0 %", 4),
         ("error_rate", "0.0 %", 4),
     ]

@@ -153,7 +153,8 @@ def test_correlations_with_resources_and_length() -> None:
         for place, code in enumerate(("sd", "eu", "fi", "de"), 1)  # from few pages to many
     ]
     plots = of_tasks(*tasks)
-    assert [(row[1], row[3], row[7]) for row in plots["mfava_resources"].rows] == [
+    rows: list[object] = [(row[1], row[3], row[7]) for row in plots["mfava_resources"].rows]
+    assert rows == [
         ("de", 5.9575, pytest.approx(0.4)),
         ("eu", 0.0365, pytest.approx(0.2)),
         ("fi", 0.3632, pytest.approx(0.3)),

@@ -89,8 +89,8 @@ def _plots(runs: Sequence[Run]) -> tuple[list[Plot], str]:
 
 
 def render(page: Mapping[str, Any]) -> str:
-    """The HTML of a page: of what :func:`page_of` gives, with ``documents``, and ``per_task``, how many there are of each task
-    (``None``: all)."""
+    """The HTML of what :func:`page_of` gives, with ``documents``, and how many of each task (``per_task``; ``None``:
+    all)."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
