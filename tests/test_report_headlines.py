@@ -266,22 +266,12 @@ def test_comparisons_of_a_judge_name_the_systems() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "text"),
-    [
-        ("hallucination_rate", 0.2083, "20.8 %"),
-        ("gold_retrieved", 1.0, "100.0 %"),
-        ("rougeL_missed", 0.30049, "0.300"),
-        ("ndcg@10", 0.5, "0.500"),
-        ("length", 190.6, "191"),
-        ("response_words", 37.1, "37"),
-        ("faithfulness", 3.456, "3.46"),
-        ("error_rate", math.nan, "undefined"),
-    ],
-)
-def test_numbers(metric: str, value: float, text: str) -> None:
-    assert shown(value, metric_of(metric).unit) == text
-    assert bounds(Figure(value), metric_of(metric).unit) == ""
+def test_numbers() -> None:
+    """Percent for shares, three decimals for scores, two for ratings, none for lengths."""
+    values = {"error_rate": 0.2083, "rougeL_missed": 0.30049, "length": 190.6, "faithfulness": 3.456, "f1": math.nan}
+    texts = [shown(value, metric_of(metric).unit) for metric, value in values.items()]
+    assert texts == ["20.8 %", "0.300", "191", "3.46", "undefined"]
+    assert bounds(Figure(0.5), "share") == ""
 
 
 @pytest.mark.parametrize(

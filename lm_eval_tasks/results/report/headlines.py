@@ -29,10 +29,8 @@ class Headline:
 
     Attributes:
         model: label of the run.
-        benchmark: its name, see :func:`~lm_eval_tasks.results.report.families.title_of`.
+        benchmark, question: the title of its table, and the question that the family answers; empty where it has none.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
-        question: that the family answers; empty where its table has none.
-        measured: the metric.
         filter: whose reading of the answers counts.
         figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
             :mod:`custom_metrics.statistics.strata`.
