@@ -20,7 +20,7 @@ from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.families import families
-from lm_eval_tasks.results.report.headlines import Headline, headlines, headlines_of, metrics_beside
+from lm_eval_tasks.results.report.headlines import Headline, headlines, metrics_beside
 from lm_eval_tasks.results.report.numbers import bounds, shown, with_bounds
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.golden import golden
@@ -46,7 +46,7 @@ def doubts(found: Headline) -> dict[str, str]:
 
 
 def of(tasks: list[TaskRun], metric: str) -> Headline:
-    return only(headlines_of(run("m", tasks)), metric)
+    return only(headlines([run("m", tasks)]), metric)
 
 
 # ------------------------------------------------------------------------------------------------------------ real runs
@@ -54,7 +54,7 @@ def of(tasks: list[TaskRun], metric: str) -> Headline:
 
 def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
     lexical = read_runs([two_models])[1]
-    one = only(headlines_of(lexical), "hallucination_rate")
+    one = only(headlines([lexical]), "hallucination_rate")
 
     assert one.is_whole
     assert one.filter == "robust"
@@ -157,7 +157,7 @@ def test_the_sentence_of_every_metric() -> None:
             if metric.sentence:
                 name = f"{metric.name}someone" if metric.name.endswith("_") else metric.name
                 half = dict.fromkeys((name, *metrics_beside(metric)), figure(0.5, 0.4, 0.6, n=40))
-                one = only(headlines_of(run("m", [task(f"{folder.name}_task", half)])), name)
+                one = only(headlines([run("m", [task(f"{folder.name}_task", half)])]), name)
                 lines.append(f"{folder.name}, {name}: {one.measured.heading}. {one.says}\n")
     text = "".join(lines)
     assert text == golden("sentences.txt", text)
@@ -209,7 +209,7 @@ def test_a_language_without_a_rate_is_said_and_not_counted_as_0() -> None:
 
 def test_without_a_correction_the_detected_rate_is_the_headline() -> None:
     tasks = [task("mfava_la", {"detected_rate": figure(0.3, 0.2, 0.4)}, "la", {"not_comparable": []})]
-    assert [one.metric for one in headlines_of(run("m", tasks))] == ["detected_rate"]
+    assert [one.metric for one in headlines([run("m", tasks)])] == ["detected_rate"]
 
 
 def test_prompts_are_families_of_their_own_and_a_further_language_does_not_change_the_group() -> None:
@@ -250,7 +250,7 @@ def test_a_detector_s_headlines() -> None:
             "de",
         )
     ]
-    found = headlines_of(run("m", tasks))
+    found = headlines([run("m", tasks)])
 
     assert [one.metric for one in found] == ["iou", "rho", "f1"]
     assert {doubt.kind for one in found for doubt in one.doubts} == {"invalid"}
@@ -258,7 +258,7 @@ def test_a_detector_s_headlines() -> None:
 
 def test_comparisons_of_a_judge_name_the_systems() -> None:
     tasks = [task("clapnq_judge_pairs", {"win_rate_{value} {0}": figure(0.6, 0.5, 0.7)})]
-    (one,) = headlines_of(run("m", tasks))
+    (one,) = headlines([run("m", tasks)])
 
     assert one.says == (
         "The judge prefers the answers of {value} {0} in 60.0 % of the comparisons (100 questions; 95 % bounds 50.0 to "
@@ -266,22 +266,12 @@ def test_comparisons_of_a_judge_name_the_systems() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "text"),
-    [
-        ("hallucination_rate", 0.2083, "20.8 %"),
-        ("gold_retrieved", 1.0, "100.0 %"),
-        ("rougeL_missed", 0.30049, "0.300"),
-        ("ndcg@10", 0.5, "0.500"),
-        ("length", 190.6, "191"),
-        ("response_words", 37.1, "37"),
-        ("faithfulness", 3.456, "3.46"),
-        ("error_rate", math.nan, "undefined"),
-    ],
-)
-def test_numbers(metric: str, value: float, text: str) -> None:
-    assert shown(value, metric_of(metric).unit) == text
-    assert bounds(Figure(value), metric_of(metric).unit) == ""
+def test_numbers() -> None:
+    """Percent for shares, three decimals for scores, two for ratings, none for lengths."""
+    values = {"error_rate": 0.2083, "rougeL_missed": 0.30049, "length": 190.6, "faithfulness": 3.456, "f1": math.nan}
+    texts = [shown(value, metric_of(metric).unit) for metric, value in values.items()]
+    assert texts == ["20.8 %", "0.300", "191", "3.46", "undefined"]
+    assert bounds(Figure(0.5), "share") == ""
 
 
 @pytest.mark.parametrize(
@@ -313,6 +303,6 @@ def test_where_bounds_span_more_than_half_there_is_no_point(
 
 def test_a_sentence_says_bounds_where_a_number_beside_it_is_not_measurable() -> None:
     figures = {"f1": figure(0.5, 0.4, 0.6), "precision": figure(0.4, 0.3, 0.5), "recall": figure(0.7, 0.2, 0.9)}
-    assert only(headlines_of(run("m", [task("mushroom_de", figures, "de")])), "f1").says.startswith(
+    assert only(headlines([run("m", [task("mushroom_de", figures, "de")])]), "f1").says.startswith(
         "It finds 0.200 to 0.900 of the hallucinated words, and 0.400 of what it flags"
     )

@@ -26,39 +26,30 @@ from tests.golden import golden
 from tests.report_runs import ADDRESSES, HOSTILE
 from tests.shared_once import SharedOnce
 
-MEGABYTE = 1_000_000
-
-
-def parsed(path: Path) -> Any:
-    """The page, which nobody changes: parsed once as long as the file is the same."""
-    state = path.stat()
-    return _parsed(path, state.st_mtime_ns, state.st_size)
-
 
 @lru_cache(maxsize=3)
-def _parsed(path: Path, *_: int) -> Any:
+def parsed(path: Path) -> Any:
+    """A page that nobody changes."""
     return html.document_fromstring(path.read_text("utf-8"))
 
 
-@pytest.fixture(scope="session")
-def page(two_models: Path, closed_book: Path, shared_once: SharedOnce) -> Path:
-    runs = [two_models, closed_book]
-    folder = shared_once("report_page", lambda folder: write_report(read_runs(runs), folder / "report.html"))
-    return folder / "report.html"
+def written(name: str, runs: str, **options: Any) -> Any:
+    """A fixture: the page of the runs of another fixture, made once."""
+
+    @pytest.fixture(scope="session", name=name)
+    def make(request: pytest.FixtureRequest, shared_once: SharedOnce) -> Path:
+        places = [request.getfixturevalue(each) for each in runs.split()]
+        folder = shared_once(
+            f"report_{name}", lambda folder: write_report(read_runs(places), folder / "report.html", **options)
+        )
+        return folder / "report.html"
+
+    return make
 
 
-@pytest.fixture(scope="session")
-def hostile_page(hostile_runs: Path, shared_once: SharedOnce) -> Path:
-    folder = shared_once(
-        "report_hostile", lambda folder: write_report(read_runs([hostile_runs]), folder / "report.html", None, None)
-    )
-    return folder / "report.html"
-
-
-@pytest.fixture(scope="session")
-def big_page(big_runs: Path, shared_once: SharedOnce) -> Path:
-    folder = shared_once("report_big", lambda folder: write_report(read_runs([big_runs]), folder / "report.html"))
-    return folder / "report.html"
+page = written("page", "two_models closed_book")
+hostile_page = written("hostile_page", "hostile_runs", documents=None, at_most=None)
+big_page = written("big_page", "big_runs")
 
 
 # ------------------------------------------------------------------------------------------------------------ content
@@ -67,17 +58,10 @@ def big_page(big_runs: Path, shared_once: SharedOnce) -> Path:
 def test_the_sections_stand_in_order(page: Path) -> None:
     root = parsed(page)
     sections = [section.get("id") for section in root.xpath("//main/section")]
-    assert [name for name in sections if name != "differences"] == [
-        "summary",
-        "plots",
-        "documents",
-        "provenance",
-        "words",
-    ]
+    assert sections == ["summary", "plots", "differences", "documents", "provenance", "words"]
     assert root.xpath("string(//h1)") == "Which model makes up less?"
     levels = [int(heading.tag[1]) for heading in root.iter("h1", "h2", "h3", "h4")]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
+    assert (levels[0], levels.count(1)) == (1, 1)
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
@@ -90,49 +74,49 @@ def test_the_top_of_the_page(page: Path) -> None:
     assert text == golden("two_models.txt", text)
 
 
-def test_one_model_has_no_differences_and_no_filter_by_model(two_models: Path, tmp_path: Path) -> None:
-    write_report(read_runs([two_models / "baseline-lexical"]), tmp_path / "one.html", 1)
+def test_one_model_has_no_differences_and_without_matplotlib_a_page_says_how_to_get_plots(
+    two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    runs = read_runs([two_models / "baseline-lexical"])
+    first, second = (write_report(runs, tmp_path / name, 1).read_bytes() for name in ("one.html", "again.html"))
+    assert first == second
     root = parsed(tmp_path / "one.html")
     assert root.xpath("string(//h1)") == "How much does baseline-lexical make up?"
     assert root.xpath("//*[@id='differences' or @id='by-model' or @value='disagree']") == []
+    assert "pip install 'lm-eval-grounded[report]'" in root.xpath("string(//*[@id='plots'])")
 
 
-def test_the_sample_says_how_many_of_how_many(page: Path) -> None:
-    tasks = {task.get("data-task"): task for task in parsed(page).xpath("//details[contains(@class, 'task')]")}
-    assert tasks["clapnq_rag"].xpath("string(summary/*[@class='count'])") == "8 of 32"
-    assert len(tasks["clapnq_rag"].xpath("details")) == 8
-    assert "This is no random sample" in page.read_text("utf-8")
-
-
-def test_texts_have_their_language_and_direction(page: Path) -> None:
+def test_documents_say_how_many_of_how_many_and_texts_have_their_language_and_direction(page: Path) -> None:
     root = parsed(page)
+    (task,) = root.xpath("//details[@data-task='clapnq_rag']")
+    assert (task.xpath("string(summary/*[@class='count'])"), len(task.xpath("details"))) == ("8 of 32", 8)
+    assert "This is no random sample" in page.read_text("utf-8")
     (document,) = root.xpath("//*[@id='nomiracl_ar-1']")
     (passages,) = document.xpath(".//ol[@class='passages']")
     assert passages.get("dir") == "rtl"
-    for text in document.xpath(".//*[@class='text']"):
-        assert (text.get("dir"), text.get("lang")) == ("auto", "ar")
+    assert {(text.get("dir"), text.get("lang")) for text in document.find_class("text")} == {("auto", "ar")}
     assert document.xpath("string(summary//bdi/@lang)") == "ar"
 
 
 def test_tables_can_be_read_aloud(page: Path) -> None:
     tables = parsed(page).xpath("//table")
     assert len(tables) > 5
-    for table in tables:
-        assert table.xpath("caption"), html.tostring(table)[:200]
-        assert all(heading.get("scope") for heading in table.iter("th"))
+    assert all(table.xpath("caption") for table in tables)
+    assert all(heading.get("scope") for table in tables for heading in table.iter("th"))
 
 
 def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     runs = read_runs([two_models])
     by_label = dict(zip(labels(runs), runs, strict=True))
     text = parsed(page).xpath("string(//*[@id='provenance'])")
-    commands = [command for one in made(by_label) for command in one.commands]
+    commands = [command for one in made(by_label) for command in one["commands"]]
     assert len(commands) == 2
     for command in commands:
         assert command in text
         assert str(two_models.parent) not in command
-    rates = [one for one in numbers(by_label, "nomiracl") if one.task == "nomiracl_de" and one.filter == "strict"]
-    assert [(one.metric, one.value, one.n) for one in rates[:2]] == [
+    rates = [one for one in numbers(by_label, "nomiracl") if one["task"] == "nomiracl_de" and one["filter"] == "strict"]
+    assert [(one["metric"], one["value"], one["n"]) for one in rates[:2]] == [
         ("hallucination_rate", "100.0 %", 4),
         ("error_rate", "0.0 %", 4),
     ]
@@ -218,9 +202,6 @@ def test_characters_are_replaced_lengths_cut_visibly_and_braces_of_templates_not
     assert "\ufffdright to left\ufffd \u2066isolate without an end" in text
     assert text.count("992\u202f000 characters are left out here.") > 1
     assert "{{ 7 * 7 }} {% include" in text
-
-
-def test_a_hostile_name_of_a_model_is_text(hostile_page: Path) -> None:
     names = {each.text_content() for each in parsed(hostile_page).find_class("model")}
     assert HOSTILE["handler"] in names or any('onerror="window.pwned = 1"' in name for name in names)
 
@@ -242,13 +223,8 @@ def test_cleaned(text: str, expected: str) -> None:
 
 
 def test_languages() -> None:
-    assert [language_tag(code) for code in ("de", "zh-Hant", "", 'de" onload="x', "x" * 50)] == [
-        "de",
-        "zh-Hant",
-        "",
-        "",
-        "",
-    ]
+    codes = ("de", "zh-Hant", "", 'de" onload="x', "x" * 50)
+    assert [language_tag(code) for code in codes] == ["de", "zh-Hant", "", "", ""]
     assert [direction(code) for code in ("ar", "fa", "he", "ur-PK", "de", "")] == ["rtl"] * 4 + ["ltr"] * 2
 
 
@@ -278,22 +254,12 @@ def test_models_have_the_colours_of_the_plots() -> None:
     assert tuple(re.findall(r"--m\d: (#\w+);", file_of_page("report.css"))) == COLOURS
 
 
-def test_without_matplotlib_the_page_says_how_to_get_plots(
-    two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    write_report(read_runs([two_models / "baseline-lexical"]), tmp_path / "r.html", 1)
-    text = parsed(tmp_path / "r.html").xpath("string(//*[@id='plots'])")
-    assert "matplotlib is not installed" in text
-    assert "pip install 'lm-eval-grounded[report]'" in text
-
-
 # --------------------------------------------------------------------------------------------------------------- size
 
 
 @pytest.mark.one_python("how large a page is")
 def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) -> None:
-    assert big_page.stat().st_size < BYTES < 5 * MEGABYTE
+    assert big_page.stat().st_size < BYTES < 5_000_000
     tasks = parsed(big_page).xpath("//details[contains(@class, 'task')]")
     assert len(tasks) == 18 + 2 + 31
     assert min(len(task.xpath("details")) for task in tasks) >= 4
@@ -312,13 +278,6 @@ def test_the_number_of_documents_is_the_users(
     with pytest.raises(SystemExit):
         main(["report", run, "--documents", "-3"])
     assert "is no number of documents" in capsys.readouterr().err
-
-
-def test_the_same_runs_give_the_same_page(two_models: Path, tmp_path: Path) -> None:
-    first, second = (
-        write_report(read_runs([two_models / "baseline-lexical"]), tmp_path / name, 3).read_bytes() for name in "ab"
-    )
-    assert first == second
 
 
 def test_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,9 +57,10 @@ def _number(text: str) -> int | None:
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.plain_errors import UsageError
     from lm_eval_tasks.data.atomic import check_place, check_writable
-    from lm_eval_tasks.results.report import write_plots, write_report
+    from lm_eval_tasks.results.report import write_report
     from lm_eval_tasks.results.report.markdown import markdown_of
     from lm_eval_tasks.results.report.model_card import model_card
+    from lm_eval_tasks.results.report.plots import plots_of, save
     from lm_eval_tasks.runs import labels, read_runs
 
     printed = arguments.model_card or arguments.format == "markdown"
@@ -71,7 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
             check_writable(folder)
     runs = read_runs(arguments.runs)
     if arguments.png or arguments.svg:
-        say(*write_plots(runs, arguments.svg, arguments.png))
+        try:
+            say(*save(plots_of(runs), arguments.svg, arguments.png))
+        except ModuleNotFoundError as error:  # matplotlib
+            raise UsageError(str(error)) from error
     if printed:
         if arguments.model_card and len(runs) != 1:
             raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")

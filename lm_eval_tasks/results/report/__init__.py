@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.results.report.answers import read_once
 from lm_eval_tasks.results.report.documents import read_documents
 from lm_eval_tasks.results.report.page import page_of, render
-from lm_eval_tasks.results.report.plots import plots_of, save
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["BYTES", "PER_TASK", "write_plots", "write_report"]
+__all__ = ["BYTES", "PER_TASK", "write_report"]
 
 PER_TASK = 8
 """Documents of each task where nobody says how many."""
@@ -32,17 +30,12 @@ def write_report(
     at_most: int | None = BYTES,
     paper: bool = False,
 ) -> Path:
-    """Write the page of some runs.
+    """Write the page of some runs to a path, which is returned.
 
     Args:
-        runs: of one or more models.
-        path: of the page.
         documents: how many documents to show of each task; ``None`` for all.
         at_most: bytes of the page. A larger one shows fewer documents of each task, one at the least. ``None``: any size.
         paper: whether figures of the papers stand beside those of the runs.
-
-    Returns:
-        `path`.
 
     Raises:
         ValueError: there are no runs.
@@ -71,15 +64,3 @@ def write_report(
     with whole_file(path) as partial:
         partial.write_bytes(html)
     return path
-
-
-def write_plots(runs: Sequence[Run], svg: Path | None = None, png: Path | None = None) -> list[Path]:
-    """Write the plots of some runs as files, see :func:`~lm_eval_tasks.results.report.plots.plot.save`.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    try:
-        return save(plots_of(runs), svg, png)
-    except ModuleNotFoundError as error:
-        raise UsageError(str(error)) from error

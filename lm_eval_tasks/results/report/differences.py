@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.published.beside import Against, BesidePaper, beside_paper
+from lm_eval_tasks.published.beside import Against, beside_paper
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
 from lm_eval_tasks.results.compare.rendering import p_value
 from lm_eval_tasks.results.report.doubts import CORRECTED
@@ -19,7 +19,7 @@ from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import NO_BREAK, bounds, few, not_measurable, points, shown, unbroken
 from lm_eval_tasks.runs import Answers, Run, TaskRun
 
-__all__ = ["Differences", "MetricDifferences", "PublishedTable", "Row", "Verdict", "differences", "published_tables"]
+__all__ = ["Differences", "MetricDifferences", "Verdict", "differences", "published_tables"]
 
 _NOTHING_CORRECTED = "Of the corrected rates nothing can be said: the detector's errors are too little known."
 _FLAGGED = "detected_rate"
@@ -28,53 +28,19 @@ _NAMED = 3  # languages that a verdict names
 _PAIRS = 6  # verdicts of one headline; the table has all
 
 
-class Row(NamedTuple):
-    """Two models on one metric of a task or group, as text.
-
-    Attributes:
-        task: name of it; a group's says over how many tasks its mean is.
-        first, second, better: labels of the models; `better` is empty where none is shown to be.
-        sort, p_sort: the difference and p, to sort by.
-        drawn: lower bound, difference and upper bound on a scale of 0 to 100, with 50 for no difference; ``None`` where
-            there are no bounds, and for a difference that is not measurable.
-        significant: whether the models differ, as corrected for the number of comparisons.
-        counted: what was paired.
-    """
-
-    task: str
-    first: str
-    second: str
-    first_value: str
-    second_value: str
-    difference: str
-    bounds: str
-    p: str
-    sort: float
-    p_sort: float
-    drawn: tuple[float, float | None, float] | None
-    significant: bool
-    better: str
-    counted: str
-
-
 class MetricDifferences(NamedTuple):
-    """A metric of a benchmark: its rows of groups and single tasks (`main`), and those of each language."""
+    """A metric of a benchmark: its rows of groups and single tasks (`main`), and those of each language, as texts."""
 
     benchmark: str
     measured: Metric
     filter: str
-    main: list[Row]
-    languages: list[Row]
+    main: list[dict[str, Any]]
+    languages: list[dict[str, Any]]
 
 
 class Verdict(NamedTuple):
-    """What the difference of two models on a headline comes to.
-
-    Attributes:
-        text: by how much, and how sure that is.
-        better, other: labels; empty where no difference is shown.
-        relation: what the better one does.
-    """
+    """What the difference of two models on a headline comes to: by how much, and how sure that is. Labels of the better
+    and the other model, and how they stand, are empty where no difference is shown."""
 
     text: str
     better: str = ""
@@ -83,13 +49,8 @@ class Verdict(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The differences between the models of a report.
-
-    Attributes:
-        metrics: benchmark by benchmark, headlines first.
-        verdicts: family and metric to the verdicts.
-        notes: of the comparison, and why there is none.
-    """
+    """The differences between the models of a report: benchmark by benchmark, headlines first; family and metric to the
+    verdicts; notes of the comparison, and why there is none."""
 
     metrics: list[MetricDifferences]
     verdicts: Mapping[tuple[str, str], list[Verdict]]
@@ -100,11 +61,6 @@ def differences(
     runs: Sequence[Run], headlines: Sequence[Headline], read: Callable[[TaskRun], Answers] = TaskRun.answers
 ) -> Differences | None:
     """The differences of runs; ``None`` for a single one.
-
-    Args:
-        runs: of the report.
-        headlines: of them. They and the differences are read by the same filters.
-        read: the answers of a task, where they have been read already.
 
     Raises:
         CorruptSource: a samples file is damaged.
@@ -141,29 +97,30 @@ def _metrics(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[Metr
         yield found
 
 
-def _row(found: Difference, models: Sequence[str], width: float) -> Row:
-    """A row; `width` is the end of the scale that it is drawn on."""
+def _row(found: Difference, models: Sequence[str], width: float) -> dict[str, Any]:
+    """A row, and its values to sort by. It is drawn on a scale of 0 to 100, with 50 for no difference, which ends at
+    `width`."""
     unit, parts = found.measured.unit, (found.low, found.difference, found.high)
     drawn = None
     if width and all(map(math.isfinite, parts)):
         low, value, high = (round(50 + 50 * max(-1.0, min(1.0, part / width)), 2) for part in parts)
         drawn = low, value if found.is_measurable else None, high
-    return Row(
-        task=f"{found.task}, mean over {found.tasks} tasks" if found.group else found.task,
-        first=models[found.first],
-        second=models[found.second],
-        first_value=shown(found.first_value, unit) if found.first_measurable else NOT_MEASURABLE,
-        second_value=shown(found.second_value, unit) if found.second_measurable else NOT_MEASURABLE,
-        difference=_size(found),
-        bounds=_bounds(found.low, found.high, unit),
-        p=p_value(found.p_adjusted),
-        sort=found.difference if math.isfinite(found.difference) else 0.0,
-        p_sort=found.p_adjusted if math.isfinite(found.p_adjusted) else 2.0,  # behind all others
-        drawn=drawn,
-        significant=found.significant,
-        better=models[found.better] if found.better is not None else "",
-        counted=f"{found.n} {found.unit}",
-    )
+    return {
+        "task": f"{found.task}, mean over {found.tasks} tasks" if found.group else found.task,
+        "first": models[found.first],
+        "second": models[found.second],
+        "first_value": shown(found.first_value, unit) if found.first_measurable else NOT_MEASURABLE,
+        "second_value": shown(found.second_value, unit) if found.second_measurable else NOT_MEASURABLE,
+        "difference": _size(found),
+        "bounds": _bounds(found.low, found.high, unit),
+        "p": p_value(found.p_adjusted),
+        "sort": found.difference if math.isfinite(found.difference) else 0.0,
+        "p_sort": found.p_adjusted if math.isfinite(found.p_adjusted) else 2.0,  # behind all others
+        "drawn": drawn,
+        "significant": found.significant,
+        "better": models[found.better] if found.better is not None else "",
+        "counted": f"{found.n} {found.unit}",
+    }
 
 
 def _size(found: Difference) -> str:
@@ -275,24 +232,10 @@ def _named(label: str) -> str:
 # --------------------------------------------------------------------------------------------------- published figures
 
 
-class PublishedTable(NamedTuple):
-    """The published figures of a task and metric, with every run's beside them.
-
-    Attributes:
-        found: all that is known of them.
-        own: label of a run, its value, and its bounds.
-        rows: published model, its value, and for each run label and the difference, or why none is computed.
-        why_none: why no difference is computed, where that is the same for every row and run; `rows` hold none then.
-    """
-
-    found: BesidePaper
-    own: list[tuple[str, str, str]]
-    rows: list[tuple[str, str, list[tuple[str, str]]]]
-    why_none: str
-
-
-def published_tables(runs: Sequence[Run]) -> Iterator[PublishedTable]:
-    """The published figures of everything in some runs, in the order of the tasks."""
+def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """The published figures of everything in some runs, in the order of the tasks: all that is known of them (``found``),
+    the runs' own values with bounds, and rows with every run's difference, or why none is computed. Where that is the
+    same for all, it is said once (``why_none``)."""
     for found in beside_paper(runs):
         unit = found.measured.unit
         own = []
@@ -305,7 +248,7 @@ def published_tables(runs: Sequence[Run]) -> Iterator[PublishedTable]:
             (row.model, shown(row.value, unit), [] if alike else [(each.run, _less(each, unit)) for each in against])
             for row, against in found.rows
         ]
-        yield PublishedTable(found, own, rows, "; ".join(alike))
+        yield {"found": found, "own": own, "rows": rows, "why_none": "; ".join(alike)}
 
 
 def _less(against: Against, unit: Unit) -> str:

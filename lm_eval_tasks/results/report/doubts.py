@@ -76,7 +76,12 @@ def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str,
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        for kind, summary, detail in (*_of_task(task, metric, family.filter), *_of_signs(broken[language])):
+        signs, doubts_of_task = broken[language], [*_of_task(task, metric, family.filter)]
+        if signs.equal:
+            doubts_of_task.append(("alike", EQUAL, f"{signs.equal}"))
+        if signs.faults:
+            doubts_of_task.append(("broken", "the run looks broken", signs.faults))
+        for kind, summary, detail in doubts_of_task:
             found.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
@@ -110,13 +115,6 @@ def _listed(between: str, parts: list[str]) -> str:
 
 Found = Iterator[tuple[str, str, str]]
 """Kind, what is said of every language alike, and what of this one."""
-
-
-def _of_signs(signs: Signs) -> Found:
-    if signs.equal:
-        yield "alike", EQUAL, f"{signs.equal}"
-    if signs.faults:
-        yield "broken", "the run looks broken", signs.faults
 
 
 def one_sided(task: TaskRun, filter_name: str) -> tuple[str, int]:

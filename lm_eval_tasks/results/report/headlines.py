@@ -17,7 +17,7 @@ from lm_eval_tasks.results.report.families import Family, families, title_of
 from lm_eval_tasks.results.report.numbers import bounds, not_measurable, range_of, shown, with_bounds
 from lm_eval_tasks.runs import Run, labels
 
-__all__ = ["Headline", "headlines", "headlines_of", "headlines_of_family", "metrics_beside"]
+__all__ = ["Headline", "headlines", "headlines_of_family", "metrics_beside"]
 
 _NAMED = 5  # languages of a mean
 _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<metric>}
@@ -29,10 +29,8 @@ class Headline:
 
     Attributes:
         model: label of the run.
-        benchmark: its name, see :func:`~lm_eval_tasks.results.report.families.title_of`.
+        benchmark, question: the title of its table, and the question that the family answers; empty where it has none.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
-        question: that the family answers; empty where its table has none.
-        measured: the metric.
         filter: whose reading of the answers counts.
         figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
             :mod:`custom_metrics.statistics.strata`.
@@ -92,25 +90,17 @@ class Headline:
 
 
 def headlines(runs: Sequence[Run], read: Read = read_task) -> list[Headline]:
-    """The headlines of all runs: family by family, metric by metric, so that models stand beside each other.
-
-    Args:
-        runs: of one or more models.
-        read: the answers of a task, to look for signs of a broken run.
+    """The headlines of runs: family by family, metric by metric, so that models stand beside each other. Answers are `read`
+    to look for signs of a broken run.
 
     Raises:
         CorruptSource: a samples file is damaged in the middle.
     """
-    names = labels(runs)
-    listed = [one for run, name in zip(runs, names, strict=True) for one in headlines_of(run, name, read)]
-    families = [*dict.fromkeys(one.family for one in listed)]
+    named = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
+    listed = [one for name, family in named for one in headlines_of_family(name, family, read)]
+    order = [*dict.fromkeys(one.family for one in listed)]
     metrics = [*dict.fromkeys((one.family, one.metric) for one in listed)]
-    return sorted(listed, key=lambda one: (families.index(one.family), metrics.index((one.family, one.metric))))
-
-
-def headlines_of(run: Run, name: str = "", read: Read = read_task) -> list[Headline]:
-    """The headlines of a run, called `name`, else as its model; `read` as of :func:`headlines`."""
-    return [one for family in families(run) for one in headlines_of_family(name or run.model, family, read)]
+    return sorted(listed, key=lambda one: (order.index(one.family), metrics.index((one.family, one.metric))))
 
 
 def headlines_of_family(model: str, family: Family, read: Read = read_task) -> list[Headline]:

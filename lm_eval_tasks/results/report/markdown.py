@@ -36,7 +36,7 @@ def markdown_of(runs: Sequence[Run]) -> str:
             compared = FORMATS["markdown"](compare_runs(runs, refuse=False, read=read))
         except (ValueError, MissingSource) as error:
             compared = escaped(f"The models are not compared: {error}")
-    commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one.commands]
+    commands = [command for one in made(dict(zip(labels(runs), runs, strict=True))) for command in one["commands"]]
     return summary(headlines(runs, read), compared, "\n".join(commands))
 
 

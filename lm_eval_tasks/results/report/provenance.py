@@ -12,26 +12,7 @@ from lm_eval_tasks.results.report.numbers import bounds, shown
 from lm_eval_tasks.results.reproduce import commands_behind
 from lm_eval_tasks.runs import Run, TaskRun
 
-__all__ = ["Made", "Number", "Origin", "PublicFile", "made", "numbers", "origins"]
-
-
-class Made(NamedTuple):
-    """A results file and the commands behind it.
-
-    Attributes:
-        model: label of the run.
-        folder, file: names of the file and the folder that it lies in.
-        commands: to be typed one after another; empty where none can be told.
-        notes: what the commands cannot say, or why there are none.
-        tasks: how many of the report's tasks are from it.
-    """
-
-    model: str
-    folder: str
-    file: str
-    commands: list[str]
-    notes: list[str]
-    tasks: int
+__all__ = ["made", "numbers", "origins"]
 
 
 class PublicFile(NamedTuple):
@@ -43,40 +24,10 @@ class PublicFile(NamedTuple):
     sha256: str
 
 
-class Origin(NamedTuple):
-    """What the numbers of a task depend on.
-
-    Attributes:
-        task: its name.
-        facts: name to value, in words.
-        files: public files that the documents were made of.
-        not_comparable: why the numbers are not comparable with the published ones.
-        models: labels of the runs of which all this holds.
-    """
-
-    task: str
-    facts: tuple[tuple[str, str], ...]
-    files: tuple[PublicFile, ...]
-    not_comparable: tuple[str, ...]
-    models: tuple[str, ...] = ()
-
-
-class Number(NamedTuple):
-    """A number of a results file."""
-
-    task: str
-    model: str
-    filter: str
-    metric: str
-    value: str
-    bounds: str
-    n: int
-    denominator: str
-    sort: float
-
-
-def made(runs: Mapping[str, Run]) -> Iterator[Made]:
-    """The results files of some runs (label to run) with the commands behind them, each once."""
+def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
+    """The results files of some runs (label to run), each once, with the commands behind them, to be typed one after
+    another; with ``notes``, what the commands cannot say, or why there are none; and how many of the report's tasks are
+    from each."""
     for model, run in runs.items():
         files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
@@ -84,10 +35,12 @@ def made(runs: Mapping[str, Run]) -> Iterator[Made]:
                 commands, notes = commands_behind(path)
             except (OSError, ValueError) as error:
                 commands, notes = [], [str(error).replace(str(path), path.name)]
-            yield Made(model, path.parent.name, path.name, commands, notes, tasks)
+            where = {"model": model, "folder": path.parent.name, "file": path.name}
+            yield {**where, "commands": commands, "notes": notes, "tasks": tasks}
         if not files:
             why = "There is no results file beside the samples: the command is not known."
-            yield Made(model, run.folder.name, "", [], [why], len(run.tasks))
+            where = {"model": model, "folder": run.folder.name, "file": ""}
+            yield {**where, "commands": [], "notes": [why], "tasks": len(run.tasks)}
 
 
 def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
@@ -96,7 +49,7 @@ def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskR
     return ((model, run.tasks[name]) for name in names for model, run in runs.items() if name in run.tasks)
 
 
-def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[Number]:
+def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]:
     """All figures of a benchmark's tasks."""
     for model, task in _tasks(runs, benchmark):
         for filter_name in task.filters:
@@ -104,22 +57,22 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[Number]:
             for name in dict.fromkeys([*(metric.name for metric in task.metrics), *written]):
                 figure, metric, entry = task.figure(name, filter_name), task.metric(name), written.get(name, {})
                 value = without_point(figure, metric.unit).value
-                yield Number(
-                    task=task.task,
-                    model=model,
-                    filter=filter_name,
-                    metric=name,
-                    value=shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
-                    bounds=bounds(figure, metric.unit),
-                    n=figure.n,
-                    denominator=str(entry.get("denominator") or metric.denominator),
-                    sort=-1.0 if math.isnan(value) else value,  # undefined and unknown come before everything
-                )
+                yield {
+                    "task": task.task,
+                    "model": model,
+                    "filter": filter_name,
+                    "metric": name,
+                    "value": shown(value, metric.unit) if is_measurable(figure, metric.unit) else NOT_MEASURABLE,
+                    "bounds": bounds(figure, metric.unit),
+                    "n": figure.n,
+                    "denominator": str(entry.get("denominator") or metric.denominator),
+                    "sort": -1.0 if math.isnan(value) else value,  # undefined and unknown come before everything
+                }
 
 
-def origins(runs: Mapping[str, Run], benchmark: str) -> list[Origin]:
+def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
     """What the tasks of a benchmark depend on. Models of which the same holds share a record."""
-    found: dict[Origin, tuple[str, ...]] = {}
+    found: dict[tuple[Any, ...], list[str]] = {}
     for model, task in _tasks(runs, benchmark):
         files = tuple(
             PublicFile(*(str(entry.get(key) or "") for key in PublicFile._fields))
@@ -127,9 +80,9 @@ def origins(runs: Mapping[str, Run], benchmark: str) -> list[Origin]:
             if isinstance(entry, Mapping)
         )
         facts = tuple((name, value) for name, value in _facts(task, task.provenance) if value)
-        origin = Origin(task.task, facts, files, tuple(task.not_comparable))
-        found[origin] = (*found.get(origin, ()), model)
-    return [origin._replace(models=models) for origin, models in found.items()]
+        found.setdefault((task.task, facts, files, tuple(task.not_comparable)), []).append(model)
+    names = ("task", "facts", "files", "not_comparable")
+    return [{**dict(zip(names, key, strict=True)), "models": models} for key, models in found.items()]
 
 
 def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -40,15 +40,8 @@ _NAMES = (*KINDS,)
 
 
 class TaskDocuments(NamedTuple):
-    """The documents of one task.
-
-    Attributes:
-        task, benchmark, language: of it.
-        total: documents that a model was asked.
-        kinds: of the documents in all, kind to number.
-        shown: those on the page.
-        missing: models whose answers were not logged.
-    """
+    """The documents of one task: how many a model was asked, and of each kind; those on the page; and the models whose
+    answers were not logged."""
 
     task: str
     benchmark: str
@@ -60,13 +53,8 @@ class TaskDocuments(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A document that may be shown.
-
-    Attributes:
-        content: digest of what it asks; its order is that of the digest.
-        kinds: of the answers to it.
-        share: the largest share of flagged words of an answer to it; ``nan`` where no detector read one.
-    """
+    """A document that may be shown: a digest of what it asks, kinds of the answers to it, and the largest share of
+    flagged words of one; ``nan`` where no detector read any."""
 
     content: str | bytes
     kinds: frozenset[str]
@@ -94,13 +82,11 @@ def chosen(candidates: Sequence[Candidate], number: int | None) -> list[int]:
     return list(found)
 
 
-def most_hallucinated(shares: Floats) -> float | None:
-    """The share from which on an answer is among the most hallucinated: the top tenth of those with a flagged word.
-
-    ``None`` where no answer has a flagged word.
-    """
+def most_hallucinated(shares: Floats) -> float:
+    """The share from which on an answer is among the most hallucinated: the top tenth of those with a flagged word; ``nan``
+    where none has."""
     flagged = np.sort(shares[shares > 0])
-    return float(flagged[-ceil(_TOP * len(flagged))]) if len(flagged) else None
+    return float(flagged[-ceil(_TOP * len(flagged))]) if len(flagged) else np.nan
 
 
 def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
@@ -130,11 +116,8 @@ def _kinds(bits: int) -> frozenset[str]:
 
 
 def read_documents(runs: Mapping[str, Run], read: Callable[[TaskRun], Answers]) -> list[AskedDocuments]:
-    """The documents of all tasks, task by task.
-
-    Args:
-        runs: label to run, in the order of the page.
-        read: the answers of a task, with what :func:`derive_documents` keeps of them.
+    """The documents of all tasks of runs (label to run), task by task. Answers are `read` with what
+    :func:`derive_documents` keeps of them.
 
     Raises:
         CorruptSource: a samples file is damaged in the middle.
@@ -145,12 +128,7 @@ def read_documents(runs: Mapping[str, Run], read: Callable[[TaskRun], Answers]) 
 
 
 class AskedDocuments:
-    """The documents of one task, which models were asked.
-
-    Args:
-        tasks: of the runs, by label.
-        read: as of :func:`read_documents`.
-    """
+    """The documents of one task, which models (label to task) were asked."""
 
     def __init__(self, tasks: Mapping[str, TaskRun], read: Callable[[TaskRun], Answers]) -> None:
         self._tasks = tasks
@@ -159,24 +137,19 @@ class AskedDocuments:
         _, first, which = np.unique(contents, return_index=True, return_inverse=True)
         came = np.argsort(first)  # documents in the order in which they come first
         self._contents = contents[first[came]]
-        ends = np.cumsum([0, *(len(each) for each in self._answers.values())])[1:-1]
-        places = np.split(np.argsort(came)[which], ends) if self._answers else []
-        self._places = dict(zip(self._answers, places, strict=True))  # of each answer, its document
-        columns = {model: self._columns(model) for model in self._answers}
-        least = most_hallucinated(np.concatenate([np.empty(0), *(share for *_, share in columns.values())]))
-        self._of_models = {}  # of each answer, the bits of its kinds
-        self._bits, self._share = np.zeros(len(came), dtype=np.int64), np.full(len(came), np.nan)
-        label, disagree = np.full(len(came), np.nan), np.zeros(len(came), dtype=bool)
-        for model, (kinds, labels, shares) in columns.items():
-            at, bits = self._places[model], kinds.astype(np.int64)
-            if least is not None:
-                bits[shares >= least] |= _bits(frozenset({"hallucinated"}))
-            self._of_models[model] = bits
-            self._bits[at] |= bits
-            self._share[at] = np.fmax(self._share[at], shares)
-            disagree[at] |= ~np.isnan(label[at]) & (label[at] != labels)
-            label[at] = labels
-        self._bits[disagree] |= _bits(frozenset({"disagree"}))
+        shape = len(self._answers), len(came)  # models, documents
+        kept, self._rows = np.full((3, *shape), np.nan), np.full(shape, -1)
+        ends = np.cumsum([len(answers) for answers in self._answers.values()])[:-1]
+        for number, (model, at) in enumerate(zip(self._answers, np.split(np.argsort(came)[which], ends), strict=False)):
+            kept[:, number, at] = self._columns(model)
+            self._rows[number, at] = np.arange(len(at))
+        kinds, labels, shares = kept
+        self._share = np.fmax.reduce(shares, axis=0, initial=np.nan)
+        self._bits = np.nan_to_num(kinds).astype(np.int64)
+        self._bits[shares >= most_hallucinated(shares)] |= _bits(frozenset({"hallucinated"}))
+        highest, lowest = (each.reduce(labels, axis=0, initial=np.nan) for each in (np.fmax, np.fmin))
+        disagree = np.where(highest != lowest, _bits(frozenset({"disagree"})), 0)
+        self._of_documents = np.bitwise_or.reduce(self._bits, axis=0) | disagree
 
     def _columns(self, model: str) -> tuple[Floats, ...]:
         """What :func:`derive_documents` keeps, of every answer of a model."""
@@ -198,19 +171,17 @@ class AskedDocuments:
             CorruptSource: a samples file has changed since it was read.
         """
         task = next(iter(self._tasks.values()))
-        kinds = [*map(_kinds, self._bits.tolist())]
+        kinds = [*map(_kinds, self._of_documents.tolist())]
         candidates = [*map(Candidate, self._contents.tolist(), kinds, self._share.tolist())]
         counts = Counter(kind for of_document in kinds for kind in of_document)
         reader, documents = reader_of(task), []
         for document in chosen(candidates, number):
-            answers, of_answers = {}, {}
-            for model, places in self._places.items():
-                for place in np.flatnonzero(places == document)[-1:].tolist():
-                    answers[model] = self._answers[model][place]
-                    of_answers[model] = _kinds(int(self._of_models[model][place]))
-            laid_out = reader.lay_out(answers)
-            judged = tuple(answer._replace(kinds=of_answers[answer.model]) for answer in laid_out.answers)
-            documents.append(laid_out._replace(answers=judged, kinds=kinds[document]))
+            rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
+            asked = [(model, row, _kinds(bits)) for model, row, bits in rows if row >= 0]
+            laid_out = reader.lay_out({model: self._answers[model][row] for model, row, _ in asked})
+            judged = zip(laid_out.answers, asked, strict=True)
+            answers = tuple(answer._replace(kinds=of_answer) for answer, (_, _, of_answer) in judged)
+            documents.append(laid_out._replace(answers=answers, kinds=kinds[document]))
         return TaskDocuments(
             task.task,
             task.benchmark,

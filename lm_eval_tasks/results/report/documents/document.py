@@ -53,26 +53,15 @@ class Piece(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text, cut where it is too long for a page.
+    """A text in pieces, cut where it is too long for a page; `left_out` characters are behind the cut."""
 
-    Attributes:
-        pieces: in order.
-        left_out: characters behind the cut.
-    """
-
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece, ...] = ()
     left_out: int = 0
 
 
 class Passage(NamedTuple):
-    """What the question was asked with.
-
-    Attributes:
-        number: as it stands in the prompt, from 1.
-        title: empty where there is none.
-        text: of it.
-        mark: what a reader should know of it, such as "gold passage"; empty for most.
-    """
+    """What the question was asked with: its number in the prompt, from 1, a title and a `mark`, such as "gold passage";
+    both are empty where there is none."""
 
     number: int
     title: str
@@ -84,56 +73,58 @@ class ShownAnswer(NamedTuple):
     """What one model said, and what was made of it.
 
     Attributes:
-        model: its label in the report.
-        text: the answer; hallucinated parts are pieces with a category.
+        label: what models can agree or disagree on.
         verdict: the label, in a few words.
         tone: ``good``, ``bad``, ``unsure`` or ``plain``.
-        why: how the label came about, a sentence each.
-        kinds: keys of :data:`KINDS`.
-        facts: metric to value, as text.
+        kinds: what is wrong with it, keys of :data:`KINDS`.
         share: of its words that are flagged; ``None`` where no detector read it.
+        model: its label in the report.
+        text: the answer; hallucinated parts are pieces with a category.
+        why: how the label came about, a sentence each; empty ones count for nothing.
+        facts: metric to value, as text.
     """
 
-    model: str
-    text: Text
-    verdict: str
-    tone: str
-    why: tuple[str, ...] = ()
+    label: str
+    verdict: str = ""
+    tone: str = "plain"
     kinds: frozenset[str] = frozenset()
-    facts: tuple[tuple[str, str], ...] = ()
     share: float | None = None
+    model: str = ""
+    text: Text = Text()
+    why: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 class Document(NamedTuple):
     """One document of a task with every model's answer.
 
     Attributes:
-        task, benchmark, language: of it.
-        key: what the question is called.
         question: as it was asked.
         right: what a right answer is, in a few words; empty where the reference says it.
-        answers: of the models, in the order of the runs.
         passages: that the prompt gave.
         references: answers that people wrote.
         page: the text that answers were held against, where the model did not see it.
         page_title, address: of that page; the address is http or https, else empty.
         prompt: as it was sent, where no passages could be told from it.
+        task, benchmark, language: of it.
+        key: what the question is called.
+        answers: of the models, in the order of the runs.
         kinds: of all its answers.
     """
 
-    task: str
-    benchmark: str
-    language: str
-    key: str
     question: Text
-    right: str
-    answers: tuple[ShownAnswer, ...]
+    right: str = ""
     passages: tuple[Passage, ...] = ()
     references: tuple[Text, ...] = ()
     page: Text | None = None
     page_title: str = ""
     address: str = ""
     prompt: Text | None = None
+    task: str = ""
+    benchmark: str = ""
+    language: str = ""
+    key: str = ""
+    answers: tuple[ShownAnswer, ...] = ()
     kinds: frozenset[str] = frozenset()
 
 

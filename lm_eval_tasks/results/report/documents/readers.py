@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from custom_metrics.abstention.explained import explain
 from custom_metrics.abstention.phrases import known
@@ -21,7 +20,6 @@ from lm_eval_tasks.results.report.documents.document import (
     Document,
     Passage,
     ShownAnswer,
-    Text,
     address_of,
     listed,
     spans_in,
@@ -31,31 +29,11 @@ from lm_eval_tasks.results.report.documents.document import (
 from lm_eval_tasks.results.report.numbers import shown
 from lm_eval_tasks.runs import Answer, Reading, TaskRun
 
-__all__ = ["Judged", "TaskReader", "passages_of", "reader_of", "why_abstention", "why_robust", "why_strict"]
+__all__ = ["TaskReader", "passages_of", "reader_of", "why_abstention", "why_robust", "why_strict"]
 
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
-_NONE: frozenset[str] = frozenset()
-
-
-class Judged(NamedTuple):
-    """What was made of an answer.
-
-    Attributes:
-        label: what models can agree or disagree on.
-        verdict: what is said of it, in a few words.
-        tone: ``good``, ``bad``, ``unsure`` or ``plain``.
-        kinds: what is wrong with it, keys of :data:`~lm_eval_tasks.results.report.documents.document.KINDS`. What is most
-            hallucinated is known among all answers only.
-        share: of its words that a detector flags; ``None`` where none read it, or it has no words.
-    """
-
-    label: str
-    verdict: str = ""
-    tone: str = "plain"
-    kinds: frozenset[str] = _NONE
-    share: float | None = None
 
 
 class TaskReader:
@@ -75,54 +53,57 @@ class TaskReader:
         self.task = task
         self.filter: str | None = None
 
-    def judge(self, answer: Answer) -> Judged:
-        """What was made of an answer."""
+    @property
+    def language(self) -> str:
+        """Of the documents."""
+        return self.task.language
+
+    def judge(self, answer: Answer) -> ShownAnswer:
+        """What was made of an answer, without its text. What is most hallucinated is known among all answers only."""
         reading = self._reading(answer)
-        return Judged(str(reading.answer) if reading is not None else "")
+        return ShownAnswer(str(reading.answer) if reading is not None else "")
 
     def lay_out(self, answers: Mapping[str, Answer]) -> Document:
         """A document. `answers` are models to answers."""
         metrics = [metric.name for metric in self.task.metrics] if self.FACTS is None else self.FACTS
         shown_answers = []
         for model, answer in answers.items():
-            _, verdict, tone, kinds, share = judged = self.judge(answer)
-            text, why = self._said(answer, judged)
             values = ((metric, self._value(answer, metric)) for metric in metrics)
             facts = tuple((metric, f"{x:.2f}".rstrip("0").rstrip(".")) for metric, x in values if x is not None)
-            shown_answers.append(ShownAnswer(model, text, verdict, tone, tuple(filter(None, why)), kinds, facts, share))
+            shown_answers.append(self._written(answer, self.judge(answer))._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
-        return Document(
+        return self._asked(first)._replace(
             task=self.task.task,
             benchmark=self.task.benchmark,
+            language=self.language,
             key=first.key,
             answers=tuple(shown_answers),
-            **{"language": self.task.language, **self._asked(first)},
         )
 
-    def _asked(self, answer: Answer) -> dict[str, Any]:
-        """The fields of a document that say what was asked."""
+    def _asked(self, answer: Answer) -> Document:
+        """What was asked: a document without its answers."""
         doc = answer.doc
         question = next((doc[name] for name in ("question", "query") if isinstance(doc.get(name), str)), "")
-        return {
-            "question": text_of(question or answer.key, QUESTION_LENGTH),
-            "right": "",
-            "prompt": text_of(answer.prompt, PAGE_LENGTH) if answer.prompt else None,
-        }
+        return Document(
+            text_of(question or answer.key, QUESTION_LENGTH),
+            prompt=text_of(answer.prompt, PAGE_LENGTH) if answer.prompt else None,
+        )
 
-    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
-        """The text of an answer, and how its label came about, a sentence each."""
-        return text_of(answer.response, ANSWER_LENGTH), ()
+    def _written(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+        """What :meth:`judge` says, with the text, and how the label came about."""
+        return judged._replace(text=text_of(answer.response, ANSWER_LENGTH))
+
+    def _marked(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
+        """The same of an answer with tags, which may abstain."""
+        reading = self._reading(answer)
+        text, spans = tagged(reading.answer if reading is not None else None, answer.response)
+        why = why_abstention(text, self.language) if "abstained" in judged.kinds else ""
+        return judged._replace(text=text_of(text, ANSWER_LENGTH, spans), why=(why,))
 
     def _reading(self, answer: Answer) -> Reading | None:
         if self.filter is not None:
             return answer.readings.get(self.filter)
         return next(iter(answer.readings.values()), None)
-
-    def _tagged(self, answer: Answer) -> tuple[str, Text]:
-        """An answer without its tags, and with what they mark."""
-        reading = self._reading(answer)
-        text, spans = tagged(reading.answer if reading is not None else None, answer.response)
-        return text, text_of(text, ANSWER_LENGTH, spans)
 
     def _value(self, answer: Answer, metric: str) -> float | None:
         """A metric's value of an answer; ``None`` where the answer is not in its denominator."""
@@ -142,7 +123,7 @@ class NomiraclReader(TaskReader):
         super().__init__(task)
         self.filter = task.headline_filter
 
-    def judge(self, answer: Answer) -> Judged:
+    def judge(self, answer: Answer) -> ShownAnswer:
         """``wrong`` is a hallucination or an error."""
         reading, strict = self._reading(answer), answer.readings.get("strict")
         label = str(reading.answer) if reading is not None else INVALID
@@ -156,33 +137,35 @@ class NomiraclReader(TaskReader):
             verdict, tone = "hallucination" if label == ANSWER else "error: abstained", "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
-        return Judged(label, verdict, tone, _kinds(kind, "abstained" if is_abstained else ""))
+        return ShownAnswer(label, verdict, tone, _kinds(kind, "abstained" if is_abstained else ""))
 
-    def _asked(self, answer: Answer) -> dict[str, Any]:
+    def _asked(self, answer: Answer) -> Document:
         doc = answer.doc
         relevant = doc.get("subset") == "relevant"
-        return {
-            "question": text_of(str(doc.get("query", "")), QUESTION_LENGTH),
-            "right": "A passage answers the question" if relevant else "No passage answers the question",
-            "passages": tuple(passages_of(answer.prompt, len(listed(doc.get("docids"), str)))),
-            "prompt": None if _MARKER.search(answer.prompt) else text_of(answer.prompt, PASSAGE_LENGTH),
-        }
+        return Document(
+            text_of(str(doc.get("query", "")), QUESTION_LENGTH),
+            "A passage answers the question" if relevant else "No passage answers the question",
+            tuple(passages_of(answer.prompt, len(listed(doc.get("docids"), str)))),
+            prompt=None if _MARKER.search(answer.prompt) else text_of(answer.prompt, PASSAGE_LENGTH),
+        )
 
-    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
+    def _written(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         labels = {name: str(reading.answer) for name, reading in answer.readings.items()}
         why = [why_strict(answer.response, labels["strict"])] if "strict" in labels else []
         if why and len({*labels.values()}) > 1:
             question = str(answer.doc.get("query", ""))
             why.append(why_robust(answer.response, judged.label, self.task.language, question))
-        return text_of(answer.response, ANSWER_LENGTH), tuple(why)
+        return super()._written(answer, judged)._replace(why=tuple(why))
 
 
 class ClapnqReader(TaskReader):
     """A question, the passages that were given, and answers that people wrote."""
 
     FACTS = ("rougeL", "recall", "rougeLp", "k_precision", "length", "hallucinated_share")
+    language = "en"
+    _written = TaskReader._marked
 
-    def judge(self, answer: Answer) -> Judged:
+    def judge(self, answer: Answer) -> ShownAnswer:
         """``wrong`` where it abstains though it should not, or the other way round."""
         abstained = 1.0 in (
             self._value(answer, name) for name in ("unanswerable_accuracy", "answerable_abstention_rate")
@@ -193,9 +176,9 @@ class ClapnqReader(TaskReader):
         else:
             verdict, tone = ("answered", "plain") if answerable else ("wrong: answered", "bad")
         kinds = _kinds("abstained" if abstained else "", "wrong" if abstained == answerable else "")
-        return Judged("abstained" if abstained else "answered", verdict, tone, kinds, share)
+        return ShownAnswer("abstained" if abstained else "answered", verdict, tone, kinds, share)
 
-    def _asked(self, answer: Answer) -> dict[str, Any]:
+    def _asked(self, answer: Answer) -> Document:
         doc, gold = answer.doc, listed(answer.doc.get("gold_ids"), str)
         passages = tuple(
             Passage(
@@ -209,17 +192,8 @@ class ClapnqReader(TaskReader):
         right = "Can be answered" if doc.get("answerable") else "Cannot be answered from the passage"
         if gold and not any(passage.mark for passage in passages):
             right += "; the gold passage was not among those retrieved"
-        return {
-            "language": "en",
-            "question": text_of(doc.get("question"), QUESTION_LENGTH),
-            "right": right,
-            "passages": passages,
-            "references": tuple(text_of(each, ANSWER_LENGTH) for each in listed(doc.get("answers"), str) if each),
-        }
-
-    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
-        text, marked = self._tagged(answer)
-        return marked, (why_abstention(text, "en"),) if "abstained" in judged.kinds else ()
+        references = tuple(text_of(each, ANSWER_LENGTH) for each in listed(doc.get("answers"), str) if each)
+        return Document(text_of(doc.get("question"), QUESTION_LENGTH), right, passages, references)
 
 
 class MfavaReader(TaskReader):
@@ -227,30 +201,27 @@ class MfavaReader(TaskReader):
 
     FACTS = ("response_words", "hallucinated_words", "repetition_rate")
     _QUARTER = 0.25
+    _written = TaskReader._marked
 
-    def judge(self, answer: Answer) -> Judged:
+    def judge(self, answer: Answer) -> ShownAnswer:
         """The label is whether it abstains, and how many quarters of its words are flagged."""
         share = self._value(answer, "detected_rate")
         if self._value(answer, "abstention_rate") == 1.0:
-            return Judged("abstained", "abstained", kinds=_kinds("abstained"), share=share)
+            return ShownAnswer("abstained", "abstained", kinds=_kinds("abstained"), share=share)
         if share is None:
-            return Judged("not read", "no detector has read it", "unsure")
+            return ShownAnswer("not read", "no detector has read it", "unsure")
         said = ("nothing flagged", "good") if share == 0 else (f"{shown(share, 'share')} of the words flagged", "bad")
-        return Judged(str(math.ceil(share / self._QUARTER)), *said, share=share)
+        return ShownAnswer(str(math.ceil(share / self._QUARTER)), *said, share=share)
 
-    def _asked(self, answer: Answer) -> dict[str, Any]:
+    def _asked(self, answer: Answer) -> Document:
         doc = answer.doc
-        return {
-            "question": text_of(doc.get("query"), QUESTION_LENGTH),
-            "right": "Asked without the page",
-            "page": text_of(doc.get("reference"), PAGE_LENGTH),
-            "page_title": str(doc.get("title") or ""),
-            "address": address_of(doc.get("url")),
-        }
-
-    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
-        text, marked = self._tagged(answer)
-        return marked, (why_abstention(text, self.task.language),) if judged.kinds else ()
+        return Document(
+            text_of(doc.get("query"), QUESTION_LENGTH),
+            "Asked without the page",
+            page=text_of(doc.get("reference"), PAGE_LENGTH),
+            page_title=str(doc.get("title") or ""),
+            address=address_of(doc.get("url")),
+        )
 
 
 class DetectionReader(TaskReader):
@@ -259,39 +230,39 @@ class DetectionReader(TaskReader):
     FACTS = ("iou", "rho", "f1")
     _HALF = 0.5
 
-    def judge(self, answer: Answer) -> Judged:
+    def judge(self, answer: Answer) -> ShownAnswer:
         """The label is how well detectors agree with the people, in halves: ``wrong`` is less than half, ``invalid`` that
         another text came back."""
         if self._value(answer, "lost_rate") == 1.0:
-            return Judged("lost", "Invalid: another text came back", "unsure", _kinds("invalid"))
+            return ShownAnswer("lost", "Invalid: another text came back", "unsure", _kinds("invalid"))
         overlap = self._value(answer, "iou")
         agreement = overlap if overlap is not None else self._value(answer, "f1")
         if agreement is None:
-            return Judged("", "agreement unknown")
+            return ShownAnswer("", "agreement unknown")
         is_good = agreement >= self._HALF
         kinds = _kinds("" if is_good else "wrong")
-        return Judged(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
+        return ShownAnswer(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
 
-    def _asked(self, answer: Answer) -> dict[str, Any]:
+    def _asked(self, answer: Answer) -> Document:
         doc = answer.doc
         in_prompt = _REFERENCE.search(answer.prompt)
         page = doc.get("reference") or (in_prompt["text"] if in_prompt else "")
-        return {
-            "question": text_of(doc.get("query") or doc.get("prompt") or doc.get("title"), QUESTION_LENGTH),
-            "right": "The reference is the answer with the spans that its annotators marked",
-            "references": (text_of(doc.get("answer") or "", ANSWER_LENGTH, spans_in(doc.get("spans"))),),
-            "page": text_of(page, PAGE_LENGTH) if page else None,
-            "page_title": str(doc.get("title") or ""),
-            "address": address_of(doc.get("url")),
-        }
+        return Document(
+            text_of(doc.get("query") or doc.get("prompt") or doc.get("title"), QUESTION_LENGTH),
+            "The reference is the answer with the spans that its annotators marked",
+            references=(text_of(doc.get("answer") or "", ANSWER_LENGTH, spans_in(doc.get("spans"))),),
+            page=text_of(page, PAGE_LENGTH) if page else None,
+            page_title=str(doc.get("title") or ""),
+            address=address_of(doc.get("url")),
+        )
 
-    def _said(self, answer: Answer, judged: Judged) -> tuple[Text, tuple[str, ...]]:
+    def _written(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         original, reading = str(answer.doc.get("answer") or ""), self._reading(answer)
         written = reading.answer if reading is not None and isinstance(reading.answer, str) else answer.response
         alignment = align(*parse(written), original)
         if alignment.kind == "lost":
-            return text_of(answer.response, ANSWER_LENGTH), ()
-        return text_of(original, ANSWER_LENGTH, alignment.spans), ()
+            return super()._written(answer, judged)
+        return judged._replace(text=text_of(original, ANSWER_LENGTH, alignment.spans))
 
 
 def _kinds(*names: str) -> frozenset[str]:

@@ -89,15 +89,15 @@ def _plots(runs: Sequence[Run]) -> tuple[list[Plot], str]:
 
 
 def render(page: Mapping[str, Any]) -> str:
-    """The HTML of a page: of what :func:`page_of` gives, with ``documents``, and ``per_task``, how many there are of each task
-    (``None``: all)."""
+    """The HTML of what :func:`page_of` gives, with ``documents``, and how many of each task (``per_task``; ``None``:
+    all)."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader(_HERE, "templates"),
         autoescape=True,
-        finalize=_finalized,
+        finalize=cleaned,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -145,15 +145,12 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def cleaned(text: str) -> str:
-    """A text without characters that a page cannot show, each of which becomes U+FFFD; line ends become LF."""
-    return _UNSHOWN.sub("\ufffd", _LINE_ENDS.sub("\n", text))
-
-
-def _finalized(value: Any) -> Any:
-    """What a template writes for a value: every text cleaned. Jinja calls this for each ``{{ ... }}`` before it escapes.
-    Markup, which has the method ``__html__``, is the templates' own."""
-    return cleaned(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+def cleaned(value: Any) -> Any:
+    """What a template writes for a value: a text without characters that a page cannot show, each of which becomes
+    U+FFFD; line ends become LF. Jinja calls this for each ``{{ ... }}`` before it escapes. Markup is the templates'
+    own."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return _UNSHOWN.sub("\ufffd", _LINE_ENDS.sub("\n", value)) if is_text else value
 
 
 def language_tag(code: str) -> str:

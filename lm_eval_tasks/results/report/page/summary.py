@@ -15,7 +15,7 @@ from lm_eval_tasks.results.report.doubts import Doubt
 from lm_eval_tasks.results.report.headlines import Headline
 from lm_eval_tasks.results.report.numbers import shown, unbroken
 
-__all__ = ["Example", "MetricSummary", "Summary", "examples", "summaries"]
+__all__ = ["MetricSummary", "Summary", "examples", "summaries"]
 
 _SEVERE = ("broken", "alike", "undefined", "invalid", "clipped", "unlike")
 """Kinds of doubts that the first screen says beside a model, the worst first. The others are below."""
@@ -61,15 +61,8 @@ class MetricSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A family of tasks at the top of a page.
-
-    Attributes:
-        family: its name.
-        benchmark: as its paper calls it.
-        question: that it answers.
-        doubts: about every number of it.
-        metrics: in their order.
-    """
+    """A family of tasks at the top of a page: its name, its benchmark as the paper calls it, the question that it answers,
+    doubts about every number of it, and its metrics."""
 
     family: str
     benchmark: str
@@ -141,22 +134,11 @@ def _common(listed: Sequence[Headline]) -> list[Doubt]:
 # ------------------------------------------------------------------------------------------------------------ examples
 
 
-class Example(NamedTuple):
-    """A link to a document: the id that it has on the page, the beginning of its question, and its language."""
-
-    anchor: str
-    question: str
-    language: str
-
-
-def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[Example]:
-    """Up to three documents in which a model made something up, of as many tasks as can be, English ones first.
+def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
+    """Up to three documents of tasks in which a model made something up, of as many tasks as can be, English ones first:
+    id on the page, beginning of the question, and language.
 
     Those that another model got right come first. A wrong answer that declines makes nothing up, and is none.
-
-    Args:
-        tasks: the names of the tasks that the headline is about.
-        documents: those on the page.
     """
     found = []
     for place, task in enumerate(documents):
@@ -167,7 +149,7 @@ def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list
                 rank = ("disagree" not in document.kinds, task.language != "en", number, place)
                 question = " ".join("".join(piece.text for piece in document.question.pieces).split())
                 shown = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
-                found.append((rank, task.task, Example(f"{task.task}-{number}", shown, document.language)))
+                found.append((rank, task.task, (f"{task.task}-{number}", shown, document.language)))
     ranked = [(task, example) for _, task, example in sorted(found)]
     first = dict(reversed(ranked))
     ranked.sort(key=lambda each: each[1] is not first[each[0]])

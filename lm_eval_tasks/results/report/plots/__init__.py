@@ -17,11 +17,7 @@ __all__ = ["DARK", "LIGHT", "Plot", "plots_of", "save"]
 
 
 def plots_of(runs: Sequence[Run]) -> list[Plot]:
-    """The plots whose tasks are in the runs, in the order of the tasks. Nothing is drawn before a picture is asked for.
-
-    Args:
-        runs: of one or more models.
-    """
+    """The plots whose tasks are in the runs, in the order of the tasks. Nothing is drawn before a picture is asked for."""
     models = [
         Model(name, colour, family)
         for colour, (run, name) in enumerate(zip(runs, labels(runs), strict=True))

@@ -15,10 +15,10 @@ __all__ = [
     "INK",
     "MARKERS",
     "Axis",
-    "handle",
     "language_label",
     "legend",
     "look",
+    "marks",
     "panels",
     "readable",
     "segments",
@@ -105,20 +105,29 @@ def look(series: int, is_mean: bool = False) -> Mapping[str, Any]:
     }
 
 
-def handle(line: float = 0, **style: Any) -> Any:
-    """A marker for a legend, with a line of this width through it."""
+def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Put a legend above the axes, which keep their height: names and styles of markers, with a line where they have a
+    width. None without names."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], linestyle="-" if line else "none", linewidth=line, **style)
-
-
-def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """Put a legend above the axes, which keep their height; none without names."""
-    if not names:
+    if not entries:
         return
+    names = [name for name, _ in entries]
+    handles = [Line2D([], [], linestyle="-" if "linewidth" in style else "none", **style) for _, style in entries]
     columns = max(1, min(len(names), int(figure.get_figwidth() / (0.6 + 0.078 * max(map(len, names))))))
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.2 * -(-len(names) // columns))
     figure.legend(handles, names, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
+
+
+def marks(
+    axes: Any, points: Sequence[tuple[Figure, Figure]], look: Mapping[str, Any], width: float, alpha: float
+) -> None:
+    """Points of one look and their bounds either way, where they have them."""
+    bounds = [((x.low, y.value), (x.high, y.value)) for x, y in points]
+    bounds += [((x.value, y.low), (x.value, y.high)) for x, y in points]
+    segments(axes, bounds, color=look["color"], linewidth=width, alpha=alpha)
+    marked = [(x.value, y.value) for x, y in points if not math.isnan(x.value + y.value)]
+    axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **look)
 
 
 def segments(axes: Any, ends: Iterable[tuple[tuple[float, float], tuple[float, float]]], **style: Any) -> None:

@@ -186,10 +186,7 @@ class Plot:
     draw: Callable[[], Any] = field(repr=False, compare=False)
 
     def svg(self, ink: str = LIGHT) -> str:
-        """The picture as an ``<svg>`` element without a background; it is drawn once for all inks.
-
-        Args:
-            ink: colour of axes and text.
+        """The picture as an ``<svg>`` element without a background, drawn once for all inks: colours of axes and text.
 
         Raises:
             ModuleNotFoundError: matplotlib (``lm-eval-grounded[report]``) is not installed.
@@ -229,15 +226,8 @@ class Plot:
 
 
 def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | None = None) -> list[Path]:
-    """Write plots as files, dark on white: ``<name>.svg``, with a name and a description, and ``<name>.png``.
-
-    Args:
-        plots: of a report.
-        svg_dir: folder for SVG; ``None`` for none.
-        png_dir: folder for PNG; ``None`` for none.
-
-    Returns:
-        The files.
+    """Write plots as files, dark on white: ``<name>.svg``, with a name and a description, and ``<name>.png``, into the
+    folders that are given.
 
     Raises:
         ModuleNotFoundError: as of :meth:`Plot.svg`.

@@ -65,14 +65,10 @@ def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> An
     figure.get_layout_engine().set(w_pad=0.1)
     for axes, panel in zip(grid, panels, strict=True):
         _fill(axes, panel, len(series))
-    handles, names = [], []
-    if len(series) > 1 or behind:
-        handles = [drawing.handle(1.4, **drawing.look(number)) for number in range(len(series))]
-        names = [*series]
+    legend = [(name, {"linewidth": 1.4, **drawing.look(number)}) for number, name in enumerate(series)]
     if behind:
-        handles.append(drawing.handle(marker="|", markersize=7, color=drawing.INK, alpha=0.5))
-        names.append(behind)
-    drawing.legend(figure, handles, names)
+        legend.append((behind, {"marker": "|", "markersize": 7, "color": drawing.INK, "alpha": 0.5}))
+    drawing.legend(figure, legend if len(legend) > 1 else [])
     return figure
 
 
@@ -85,13 +81,11 @@ def _fill(axes: Any, panel: Panel, series: int) -> None:
     ticks = [((x, place - 0.32), (x, place + 0.32)) for place, line in enumerate(panel.lines) for x in line.behind]
     drawing.segments(axes, ticks, color=drawing.INK, linewidth=0.9, alpha=0.35)
     for number in range(series):
-        look = drawing.look(number)
         middle = (number - (series - 1) / 2) * 0.8 / series
-        placed = [(panel.x.scaled(line.figures[number]), place + middle) for place, line in enumerate(panel.lines)]
-        bounds = [((figure.low, y), (figure.high, y)) for figure, y in placed]
-        drawing.segments(axes, bounds, color=look["color"], linewidth=1.4, alpha=0.6)
-        marked = [(figure.value, y) for figure, y in placed if not math.isnan(figure.value)]
-        axes.plot([x for x, _ in marked], [y for _, y in marked], linestyle="none", **look)
+        points = [
+            (panel.x.scaled(line.figures[number]), Figure(place + middle)) for place, line in enumerate(panel.lines)
+        ]
+        drawing.marks(axes, points, drawing.look(number), 1.4, 0.6)
     for place, line in enumerate(panel.lines):
         if all(math.isnan(figure.value) and not is_unknown(figure) for figure in line.figures):
             axes.text(0.01, place, "undefined", transform=axes.get_yaxis_transform(), va="center", fontsize=7)

@@ -89,10 +89,10 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
         if names or axes.get_subplotspec().is_first_col():
             axes.set_ylabel(panel.y.label)
     if names:
-        drawing.legend(figure, [drawing.handle(**drawing.look(number)) for number in names], [*names.values()])
+        drawing.legend(figure, [(name, drawing.look(number)) for number, name in names.items()])
     elif any(is_mean for _, is_mean in (dot.look for dot in everywhere)):
         hollow = {**drawing.look(0, is_mean=True), "markeredgecolor": drawing.INK}
-        drawing.legend(figure, [drawing.handle(**hollow)], ["mean over languages"])
+        drawing.legend(figure, [("mean over languages", hollow)])
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the panels have their places, which labels must not move
     for axes, dots in zip(grid, drawn, strict=True):
@@ -103,14 +103,9 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
 def _fill(axes: Any, panel: Panel, dots: Sequence[_Dot]) -> None:
     """Draw dots and their bounds, those of one look together."""
     for look in dict.fromkeys(dot.look for dot in dots):
-        alike = [dot for dot in dots if dot.look == look]
-        style, is_mean = drawing.look(*look), look[1]
-        bounds = [((dot.x.low, dot.y.value), (dot.x.high, dot.y.value)) for dot in alike]
-        bounds += [((dot.x.value, dot.y.low), (dot.x.value, dot.y.high)) for dot in alike]
-        width, strength = (1.8, 0.9) if is_mean else (0.9, 0.45)
-        drawing.segments(axes, bounds, color=style["color"], linewidth=width, alpha=strength)
-        x, y = zip(*(dot.place for dot in alike), strict=True)
-        axes.plot(x, y, linestyle="none", zorder=4 if is_mean else 3, **style)
+        alike = [(dot.x, dot.y) for dot in dots if dot.look == look]
+        zorder, width, alpha = (4, 1.8, 0.9) if look[1] else (3, 0.9, 0.45)
+        drawing.marks(axes, alike, {**drawing.look(*look), "zorder": zorder}, width, alpha)
     if not dots:
         unknown = any(is_unknown(figure) for entry in panel.entries for figure in panel.figures(entry))
         axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
