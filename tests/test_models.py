@@ -15,7 +15,7 @@ from lm_eval.api.registry import get_model
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
-from lm_eval_tasks.models.baseline import GroundedBaseline, LexicalReader, split_sentences, terms
+from lm_eval_tasks.models.baseline import GroundedBaseline, coverage, split_sentences, terms
 from lm_eval_tasks.models.replay import Replay
 
 Harness = Callable[..., dict[str, Any]]
@@ -63,9 +63,7 @@ def test_lexical_abstains_where_too_little_is_covered() -> None:
 
 def test_coverage_is_the_weighted_share_of_what_is_asked() -> None:
     # asked: which (1), year (1), was (0.3, short), the (0.3), dom (0.3), built (1)
-    scores = LexicalReader(0.5, 3).coverage(
-        "which year was the dom built", Passage("", "Dom", "The dom was built late.")
-    )
+    scores = coverage("which year was the dom built", Passage("", "Dom", "The dom was built late."))
     assert scores == [(pytest.approx((0.3 * 3 + 1) / (0.3 * 3 + 3)), "The dom was built late.")]
 
 

@@ -453,4 +453,4 @@ def test_bm25_finds_the_gold_passages_of_the_mirror(hub: str, options: dict[str,
     assert (found.scored, found.questions, found.passages) == (300, 600, 5494)
     assert [found.figures[metric].value for metric in METRICS] == pytest.approx(expected, abs=5e-5)
     assert found.figures["ndcg@10"].value >= 0.86
-    assert all(low < value < high for value, low, high in found.figures.values())
+    assert all(figure.low < figure.value < figure.high for figure in found.figures.values())
