@@ -82,7 +82,6 @@ def test_both_settings_have_the_same_metrics_and_retrieval_adds_its_own() -> Non
         ([], [], True, math.nan, math.nan, None),
         ([], [], False, math.nan, math.nan, None),
     ],
-    ids=["among those given", "not among them", "two gold passages", "gold passage unknown", "unanswerable"],
 )
 def test_answers_are_split_by_whether_retrieval_found_the_gold_passage(
     gold_ids: list[str], gold_ranks: list[int], answerable: bool, retrieved: float, missed: float, share: float | None
@@ -224,7 +223,6 @@ HEADER = "id\ttext\ttitle\n"
         (HEADER + "1\tx\tT\n1\ty\tT\n", "1 passage ids stand twice"),
         (HEADER + '1\tx\t"T\n2\ty\tT\n', "unexpected end of data"),
     ],
-    ids=["no passage", "empty file", "no title column", "short row", "double id", "a quote that never ends"],
 )
 def test_a_broken_corpus_is_named(mirror: Path, content: str, message: str) -> None:
     (mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv").write_text(content, "utf-8")

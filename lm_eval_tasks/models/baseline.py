@@ -95,8 +95,8 @@ class GroundedBaseline(DocumentAnswerer):
 
 # ----------------------------------------------------------------------------------------------------------------- lexical
 #
-# A question's terms are its words, cut to their first five letters (a stemmer for forty languages), and character pairs
-# in scripts without spaces. A term counts 1, or 0.3 where it is short (up to three letters: mostly function words) or stands
+# A question's terms are its words, cut to their first five letters (a stemmer for forty languages), and character pairs in
+# scripts without spaces. A term counts 1, or 0.3 where it is short (up to three letters: mostly function words) or stands
 # in the passage's title: the title names the subject, and what is asked *about* it are the other terms.
 
 
