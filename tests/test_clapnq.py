@@ -176,7 +176,6 @@ HEADER = "id\ttext\ttitle\n"
         (HEADER + "1\tx\tT\n1\ty\tT\n", "1 passage ids stand twice"),
         (HEADER + '1\tx\t"T\n2\ty\tT\n', "unexpected end of data"),
     ],
-    ids=["no passage", "empty file", "no title column", "short row", "double id", "a quote that never ends"],
 )
 def test_a_broken_corpus_is_named(mirror: Path, content: str, message: str) -> None:
     (mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv").write_text(content, "utf-8")

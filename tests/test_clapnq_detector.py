@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.hallucination import estimate, flagged_words
+from custom_metrics.hallucination import estimate
 from custom_metrics.reading.spans import Span
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured
@@ -85,7 +85,7 @@ def evaluated(harness: Harness, task: str, strategy: str = "lexical", **options:
 # ---------------------------------------------------------------------------------------------------------- one step
 
 
-@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_gold_gpt", "clapnq_rag", "clapnq_rag_llama"])
+@pytest.mark.parametrize("task", ["clapnq_gold_gpt", "clapnq_rag"])
 def test_the_figures_of_a_run_are_those_counted_by_hand(
     harness: Harness, third: Recording, tmp_path: Path, task: str
 ) -> None:
@@ -135,14 +135,8 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
         counted = {key: sample[CORRECTED][key] for key in ("flagged", "words")} if sample[CORRECTED] else None
         assert counted == (None if no else {"flagged": words // 3, "words": words})
     described = got["configs"][task]["metadata"]["provenance"]
-    third_detector = {
-        "name": "tests/third",
-        "version": "1",
-        "licence": "CC0",
-        "threshold": "of its weights",
-        "options": {},
-    }
-    assert described["detector"] == third_detector
+    named = {"name": "tests/third", "version": "1", "licence": "CC0"}
+    assert described["detector"] == {**named, "threshold": "of its weights", "options": {}}
     assert described["calibration"]["file"] == load(calibration).identity
     assert described["calibration"]["false_positive_rate"] == 4 / 32
     assert described["words"] == "whitespace"
@@ -182,8 +176,8 @@ def test_without_a_detector_nothing_of_it_is_there() -> None:
     assert done.stdout.splitlines()[-5:] == ["[]", "[]", "[False, False]", "['final_answer', 'take_first']", "set()"]
 
 
-@pytest.mark.parametrize("task", ["clapnq_gold", "clapnq_rag"])
-def test_predict_only_skips_the_detector(harness: Harness, third: Recording, task: str) -> None:
+def test_predict_only_skips_the_detector(harness: Harness, third: Recording) -> None:
+    task = "clapnq_rag"
     _, got = evaluated(
         harness, task, metadata={**SAMPLE, "detector": "tests/third"}, predict_only=True, bootstrap_iters=0
     )
@@ -295,11 +289,6 @@ def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
     assert figure([*values[1::2], *values[::2]]) == found  # as two ranks bring them
     assert math.isnan(figure([]).value)
     assert math.isnan(figure([None]).value)
-
-
-def test_damaged_spans_are_an_error() -> None:
-    with pytest.raises(ValueError, match="a span starts before it ends"):
-        flagged_words("a b", [[3, 1, "x"]])
 
 
 # ------------------------------------------------------------------------------------------- checked before generation

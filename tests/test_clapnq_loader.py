@@ -12,7 +12,7 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
-from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of, train_questions
+from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import CorruptSource
 
@@ -81,12 +81,6 @@ def test_questions_with_and_without_answer_come_in_turn(mirror: Path, caplog: py
     }
     assert (rows[2]["answers"], rows[1]["target"], rows[1]["answerable"]) == (["Rivers."], "unanswerable", False)
     assert logged(caplog) == ["INFO t: 2 answerable and 3 unanswerable questions of validation"]
-
-
-def test_the_train_questions_are_in_the_order_of_their_files(mirror: Path) -> None:
-    answerable, unanswerable = train_questions(str(mirror), "t")
-    assert [(row["id"], row["answerable"]) for row in answerable] == [("q1", True), ("q2", True)]
-    assert [(row["id"], row["answerable"]) for row in unanswerable] == [("q3", False), ("q4", False), ("q5", False)]
 
 
 def test_answerable_questions_without_an_answer_are_counted(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -187,48 +181,11 @@ def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Pa
     assert '"file": "läufe.run"' in documents[0]["retriever"]  # to be read in samples
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"detectr": "lexical"}, "t: --metadata key 'detectr' is not known; did you mean 'detector'?"),
-        ({"topk": 5}, "t: --metadata key 'topk' is not known; did you mean 'top_k'?"),
-        (
-            {"detector": "lexical", "threshold": 0.4},
-            "t: threshold belongs into detector_args; put `;` between its options, or write JSON: at commas the harness "
-            "cuts",
-        ),
-    ],
-)
-def test_an_option_that_was_meant_otherwise_is_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        load(name="t", **options)
-    assert str(refused.value) == says
-
-
-@pytest.mark.parametrize(
-    ("options", "places"),
-    [
-        ({}, ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]),
-        ({"split": "train"}, ["clapnq_train_answerable.jsonl", "clapnq_train_unanswerable.jsonl"]),
-        (
-            {"task_retriever": "bm25"},
-            ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl", "passages.tsv"],
-        ),
-        (
-            {"split": "dev", "num_fewshot": 2},
-            [f"clapnq_{split}_{kind}answerable.jsonl" for split in ("dev", "train") for kind in ("", "un")],
-        ),
-        (
-            {"split": "train", "num_fewshot": 2},
-            ["clapnq_train_answerable.jsonl", "clapnq_train_unanswerable.jsonl"],
-        ),
-    ],
-)
-def test_the_files_that_are_needed_are_named_in_the_order_of_their_reading(
-    options: dict[str, Any], places: list[str]
-) -> None:
-    repositories = ["PrimeQA/clapnq_passages" if name == "passages.tsv" else "PrimeQA/clapnq" for name in places]
-    assert load_task.files(options) == list(zip(repositories, places, strict=True))
+def test_the_files_of_the_shots_are_named_after_those_of_the_questions() -> None:
+    kinds = ("answerable", "unanswerable")
+    for split, splits in (("dev", ("dev", "train")), ("train", ("train",))):
+        places = [("PrimeQA/clapnq", f"clapnq_{name}_{kind}.jsonl") for name in splits for kind in kinds]
+        assert load_task.files({"split": split, "num_fewshot": 2}) == places
 
 
 @pytest.mark.parametrize(
@@ -325,14 +282,6 @@ def test_a_retriever_that_has_no_task_is_told_to_write_its_run(monkeypatch: pyte
         ". mine has none: `lm-eval-grounded retrieve --retriever mine -o FILE` writes its run, and clapnq_rag_run reads it "
         "with --metadata run=FILE."
     )
-
-
-@pytest.mark.parametrize("option", ["split", "mirror", "samples", "run", "hybrid"])
-@pytest.mark.parametrize("value", [["a", "b"], {"a": 1}])
-def test_an_option_takes_one_value(option: str, value: Any) -> None:
-    with pytest.raises(UsageError) as refused:
-        load(name="t", **{option: value})
-    assert str(refused.value) == f"t: {option} takes one value, got {value!r}"
 
 
 def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> None:

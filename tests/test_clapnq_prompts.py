@@ -92,7 +92,6 @@ in_chat = partial(prompt, apply_chat_template=True, chat_template=turns)
             f"{LLAMA}\n\n[document]: Tides The Moon pulls..\n[document]: Moon It is far.. {LLAMA_END}\n[answer]:",
         ),
     ],
-    ids=["flan", "flan, two passages", "gpt", "gpt, two passages", "llama", "llama, two passages"],
 )
 def test_plain_text_is_the_papers_prompt_and_a_cue(
     tasks: dict[str, Any], setting: str, name: str, doc: dict[str, Any], expected: str
@@ -177,7 +176,6 @@ ANSWERABLE = [question("a0", "Z", "z", []), question("a1", "A", "a", ["1"]), que
         ([question("u1", "C", "c", []), question("u2", "B", "other", [])], ("a2", "u2", "b")),
         ([question("u1", "C", "c", []), question("u2", "Z", "z", [])], ("a1", "u1", "a")),
     ],
-    ids=["the same passage", "the same article", "neither; one without an answer is no example"],
 )
 def test_the_unanswerable_example_is_asked_of_the_answerable_ones_passage(
     unanswerable: list[dict[str, Any]], expected: tuple[str, str, str]

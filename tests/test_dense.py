@@ -6,7 +6,6 @@ import json
 import logging
 import multiprocessing
 import re
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from lm_eval_tasks.clapnq.retrieval.encoder import encoders, named, weights_of
 from lm_eval_tasks.clapnq.retrieval.vectors import Floats
 from lm_eval_tasks.cli import main
 from tests.test_retrieval import METRICS, asked, ids, write_corpus
-from tests.test_vectors import blocks_of_4, kill_when_it_says, never, the_folder, whole  # noqa: F401 -- a fixture
+from tests.test_vectors import blocks_of_4, never, the_folder, whole  # noqa: F401 -- a fixture
 from tests.tiny_models import copy_of
 
 pytestmark = pytest.mark.usefixtures("blocks_of_4")
@@ -129,12 +128,6 @@ def test_it_says_what_its_rankings_depend_on(corpus: Corpus, minilm: str, tmp_pa
     }
 
 
-def test_none_is_asked_and_too_many_are_refused(corpus: Corpus, minilm: str) -> None:
-    retriever = open_on_cpu("minilm", corpus, minilm=minilm)
-    assert retriever.search([], 3) == []
-    assert [len(found) for found in retriever.search(asked("", "???"), 10)] == [10, 10]
-
-
 def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str
 ) -> None:
@@ -147,12 +140,6 @@ def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
     assert a @ c < 0.99
     (found,) = retriever.search(asked("the sea"), 3)
     assert set(ids(found)[:2]) == {"a", "b"}
-
-
-@pytest.mark.parametrize("size", [1, 3, 64])
-def test_the_batch_size_changes_nothing(corpus: Corpus, encoder: str, size: int) -> None:
-    found = open_on_cpu("dense", corpus, encoder=encoder, encoder_batch_size=size)
-    assert vectors_of(found) == pytest.approx(encoded(encoder, corpus.contents()), abs=ROUNDING)
 
 
 def folders(tmp_path: Path) -> int:
@@ -192,7 +179,6 @@ PROMPTS = {"query": "query: ", "document": "passage: "}
         ({"prompts": PROMPTS}, {"passage_prefix": "text: "}, ("query: ", "text: ")),
         ({"prompts": PROMPTS, "default_prompt_name": "document"}, {"query_prefix": ""}, ("", "passage: ")),
     ],
-    ids=["none", "its own", "as passage", "of queries", "none said", "one said", "a default"],
 )
 def test_dense_uses_the_models_own_prompts_unless_told_otherwise(
     corpus: Corpus,
@@ -337,22 +323,3 @@ def test_minilm_and_the_hybrid_on_a_part_of_the_mirror(
     # A cosine is off by 2**-11 at most where vectors are rounded to float16; another machine adds up in another order.
     assert best["minilm"] == pytest.approx([0.5278, 0.5665, 0.4929, 0.7977, 0.7159, 0.6615, 0.5548, 0.6266], abs=1e-3)
     assert best["hybrid"] == pytest.approx([5 / 6, 2 / 3, 1, 5 / 6, 5 / 6, 1, 5 / 6, 3 / 4])
-
-
-def test_only_blocks_that_are_missing_are_encoded(
-    corpus: Corpus, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """test_vectors.py has what a kill, several processes and damage come to."""
-    open_on_cpu("dense", corpus, encoder=encoder)
-    (the_folder(tmp_path / "cache" / "vectors") / "00001.npy").unlink()
-    encode = dense.Dense._encode
-    starts: list[int] = []
-
-    def noting(self: dense.Dense, corpus: Corpus, missing: Sequence[int]) -> Iterator[Floats]:
-        starts.extend(missing)
-        return encode(self, corpus, missing)
-
-    monkeypatch.setattr(dense.Dense, "_encode", noting)
-    found = open_on_cpu("dense", corpus, encoder=encoder)
-    assert starts == [4]
-    assert vectors_of(found) == pytest.approx(encoded(encoder, corpus.contents()), abs=ROUNDING)

@@ -39,11 +39,6 @@ def digest_of(folder: Path) -> str:
     return digest
 
 
-def test_a_model_is_known_by_the_content_of_its_files(tmp_path: Path) -> None:
-    first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b" / "another name")
-    assert digest_of(first) == digest_of(second)
-
-
 @pytest.mark.parametrize(
     ("changed", "same"),
     [
@@ -153,12 +148,6 @@ def test_a_folder_that_does_not_exist_is_named_in_full(
     assert str(refused.value) == (
         f"{Path(place).expanduser().resolve()}: no such folder ({option}=DIR names the folder of that model's files)"
     )
-
-
-@pytest.mark.parametrize("options", [{}, {"encoder": None}, {"encoder": ""}, {"minilm": "DIR"}])
-def test_dense_needs_a_model(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^clapnq: retriever dense needs a model: encoder=OWNER/NAME"):
-        named("dense", options)
 
 
 def test_options_say_what_dense_is(tmp_path: Path) -> None:

@@ -103,16 +103,6 @@ def test_the_first_half_breaks_ties(corpus: Corpus, tmp_path: Path) -> None:
         assert found[0][1] == found[1][1]
 
 
-@pytest.mark.parametrize("k", [1, 3, 10, 20, 21, 34])
-def test_k_passages_once_each_of_which_fewer_are_the_first_of_more(corpus: Corpus, run: str, k: int) -> None:
-    """Both halves are read to a depth of 20 at least, so that small k see the same sums."""
-    hybrid = open_retriever("hybrid", corpus, {"hybrid": "bm25+run", "run": run})
-    (found,) = hybrid.search([WATER], k)
-    assert len(set(ids(found))) == len(found) == k
-    if k <= 20:
-        assert found == hybrid.search([WATER], 20)[0][:k]
-
-
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_a_corpus_of_fewer_passages_than_the_depth_is_searched(tmp_path: Path, corpus: Corpus, k: int) -> None:
     small = Corpus.open(write_corpus(tmp_path / "small.tsv", ROWS))

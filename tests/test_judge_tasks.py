@@ -377,21 +377,6 @@ def test_a_judge_that_talks_nonsense_is_unread_and_nothing_else(runs: Path, tmp_
     assert [name for name in found if not name.startswith(about_answers)] == []  # no other figure is defined
 
 
-@pytest.mark.parametrize("task", [RATINGS, PAIRS])
-def test_predict_only_and_limit(runs: Path, tmp_path: Path, task: str) -> None:
-    metadata = {"samples": file(runs, "lexical"), "judge_reference": task == PAIRS}
-    found = judge(task, lambda doc: "Preference: A, Rating: 3", metadata, tmp_path, predict_only=True)
-    assert found["bypass"] == 999
-    assert len(found["whole"]["samples"][task]) == 36
-    found = judge(task, lambda doc: "Preference: A\nRating: 3", metadata, tmp_path, limit=4)
-    assert found["whole"]["n-samples"][task] == {"original": 36, "effective": 4}
-    rows = found["whole"]["samples"][task]
-    assert len({row["doc"]["id"] for row in rows}) == 2  # both aspects, or both orders, of two questions
-    assert found["unread_rate"] == 0.0
-    assert found.get("f_plus_a", 3.0) == 3.0
-    assert found.get("flip_rate", 1.0) == 1.0
-
-
 def test_both_tasks_in_one_run_take_each_their_own_options(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "v.jsonl").write_text(
         "".join(
@@ -413,9 +398,3 @@ def test_both_tasks_in_one_run_take_each_their_own_options(runs: Path, tmp_path:
     assert results[RATINGS]["f_plus_a,rating"] == 4.0
     assert results[PAIRS]["tie_rate,preference"] == 1.0
     assert "first_position_rate,preference" not in results[PAIRS]
-
-
-def test_options_of_the_other_task_are_not_called_misspelt(runs: Path) -> None:
-    rated(samples=file(runs, "lexical"), judge_orders=1, judge_seed=2, judge_names=["x"])
-    with pytest.raises(ValueError, match="'judge_refrence' is not known; did you mean 'judge_reference'"):
-        rated(samples=file(runs, "lexical"), judge_refrence=True)

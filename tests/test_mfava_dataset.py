@@ -125,12 +125,6 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
         dataset.load("de", mirror=str(tmp_path))
 
 
-@pytest.mark.parametrize(("calibration", "named"), [("none", "none"), ("lexical", "lexical.json@")])
-def test_the_calibration_is_the_one_that_was_named(calibration: str, named: str) -> None:
-    documents = dataset.load("de", mirror="sample", calibration=calibration)["evaluation"]
-    assert all(column.startswith(named) for column in documents["calibration"])
-
-
 @pytest.mark.parametrize(
     ("given", "options"),
     [
@@ -175,13 +169,6 @@ def test_unreadable_references_are_counted(hub: str, caplog: pytest.LogCaptureFi
     said = [record.message for record in caplog.records if "unreadable" in record.message]
     assert len(said) == 1
     assert said[0].startswith("mfava_detection_la_silver: 302 of 309 references are mostly unreadable")
-
-
-def test_languages_without_annotations_are_refused() -> None:
-    with pytest.raises(ValueError, match="unknown language 'fi'; known are ar, de, ru, tr, zh"):
-        detection.load("fi", "gold")
-    with pytest.raises(ValueError, match="unknown language 'ja'"):  # no Japanese annotations are public
-        detection.load("ja", "silver")
 
 
 def test_an_annotation_of_another_text_is_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -83,11 +83,6 @@ def test_the_sample_has_answers_of_every_language(language: str) -> None:
     assert [len(row["spans"]) for row in found] == [2, 1, 0]
 
 
-def test_the_samples_archives_are_made_alike_everywhere() -> None:
-    for archive in Path(task_folder(), "sample", ROOT).rglob("*.tar.gz"):
-        assert archive.read_bytes()[4:8] == b"\x00" * 4  # the time of compression
-
-
 COUNTS = [
     # language, split, answers, models, share of hallucinated words (of the test answers as the issue has it)
     ("de", "both", 198, 3, 0.475),
@@ -349,16 +344,6 @@ def test_what_belongs_to_the_answer_is_not_taken_for_debris(response: Any, expec
     response = response and response.replace("{}", tagged)
     ((got,),) = CopiedAnswer().apply([[response]], [{"answer": "Die Donau mündet ins Rote Meer.<|im_end|>"}])
     assert got == expected.replace("{}", tagged)
-
-
-@pytest.mark.parametrize("answer", ["", "   ", "\x00", "<entity>" * 1000, "wort " * 20_000, "x" * 30_000])
-def test_any_response_is_survived(harness: Harness, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
-    from lm_eval_tasks.models.baseline import GroundedBaseline
-
-    monkeypatch.setattr(GroundedBaseline, "answer", lambda self, doc: answer)
-    got = harness(["mushroom_de"], "grounded-baseline", metadata=SAMPLE)["results"]["mushroom_de"]
-    assert got["iou,tags"] == pytest.approx(1 / 3)  # of the one answer without a mark
-    assert got["lost_rate,tags"] == 1
 
 
 # ------------------------------------------------------------------------------------------------------- the real thing

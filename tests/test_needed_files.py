@@ -144,22 +144,11 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
             clapnq.load_task,
             {"name": "t"},
             32,
-            "t: split validation, the gold passage, files from the Hugging Face hub and GitHub",
+            "t: split validation, the gold passage, files from the Hugging Face hub and",
         ),
-        (
-            mfava.load_task,
-            {"task_language": "de"},
-            9,
-            "mfava_de: 9 questions from GitHub; {",
-        ),
-        (
-            mushroom.load_task,
-            {"task_language": "de"},
-            3,
-            "mushroom_de: files from GitHub",
-        ),
+        (mfava.load_task, {"task_language": "de"}, 9, "mfava_de: 9 questions from GitHub; {"),
+        (mushroom.load_task, {"task_language": "de"}, 3, "mushroom_de: files from GitHub"),
     ],
-    ids=["clapnq", "mfava", "mushroom"],
 )
 def test_without_a_mirror_the_published_files_are_read(
     fetched: list[tuple[str, str]],

@@ -193,23 +193,6 @@ def test_arguments_that_are_none_are_refused(tmp_path: Path) -> None:
         Replay(str(empty))
 
 
-@pytest.mark.parametrize(
-    ("stored", "task", "doc", "fits"),
-    [
-        ({}, "t", {}, True),
-        ({"task": "u"}, "t", {}, False),
-        ({"task": "u"}, None, {}, True),
-        ({"language": "de"}, "t", {"language": "ar"}, False),
-        ({"subset": "a"}, "t", {"subset": "b"}, False),
-        ({"subset": "a", "language": "de"}, "t", {"subset": "a", "language": "de"}, True),
-    ],
-)
-def test_an_answer_fits_where_nothing_contradicts(
-    stored: dict[str, str], task: str | None, doc: dict[str, str], fits: bool
-) -> None:
-    assert StoredAnswer("a", "f:1", **stored).fits(task, doc) is fits
-
-
 def test_an_answer_that_names_the_task_is_nearer(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", {"id": 1, "response": "any"}, {"id": 1, "response": "mine", "task": "t"})
     assert asked(Replay(str(path)), request(1), request(1, "u")) == ["mine", "any"]

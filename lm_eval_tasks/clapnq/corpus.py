@@ -140,10 +140,7 @@ def gold_ids(
         gold = {id: [by_text[text]] for id, text in texts.items() if text in by_text}
         log.warning(
             "%s: the gold passages of %d of %d questions were found by their text, because %s",
-            task,
-            len(gold),
-            len(asked),
-            error,
+            *(task, len(gold), len(asked), error),
         )
     else:
         known = set(corpus.ids)
@@ -159,9 +156,6 @@ def gold_ids(
             log.warning("%s: %d questions of %s are not among the answerable ones; is a file cut?", task, unasked, path)
     without = sum(not gold.get(row["id"]) for row in asked)
     if without:
-        log.warning(
-            "%s: %d answerable questions have no gold passage in the corpus; retrieval is not scored there",
-            task,
-            without,
-        )
+        why = "answerable questions have no gold passage in the corpus; retrieval is not scored there"
+        log.warning("%s: %d %s", task, without, why)
     return gold

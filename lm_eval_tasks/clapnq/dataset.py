@@ -27,16 +27,7 @@ from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = [
-    "FILE_SPLIT",
-    "UNANSWERABLE",
-    "load",
-    "load_task",
-    "logged_questions",
-    "open_corpus",
-    "questions_of",
-    "train_questions",
-]
+__all__ = ["FILE_SPLIT", "load", "load_task", "logged_questions", "open_corpus", "questions_of", "train_questions"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -90,12 +81,8 @@ def load(
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
     task = name
-    for option, value in {
-        "split": split,
-        "mirror": mirror,
-        "samples": samples,
-        **{key: others[key] for key in OPTIONS if key in others},
-    }.items():
+    options = {key: others[key] for key in sorted(OPTIONS) if key in others}
+    for option, value in {"split": split, "mirror": mirror, "samples": samples, **options}.items():
         if isinstance(value, (list, dict)):
             raise UsageError(f"{task}: {option} takes one value, got {value!r}")
     metadata.choice("split", split, FILE_SPLIT, task)
@@ -103,14 +90,22 @@ def load(
         metadata.choice("retriever", retriever, retrieval.names(), task)
     metadata.positive("top_k", top_k, task)
     metadata.refuse_misspelt(others, load_task.known, task)
-    settings = _detection(task, detector, detector_args, calibration, calibration_annotations, others)
+    settings: Mapping[str, str] = {}
+    of_detector = (detector_args, calibration, calibration_annotations)
+    if detector is not None:
+        from lm_eval_tasks.clapnq import hallucination  # nothing of the detectors is imported without need
+
+        settings = hallucination.columns(task, detector, *of_detector, others)
+    elif unused := [
+        key for key, value in zip(metadata.OF_DETECTION[1:], of_detector, strict=True) if value is not None
+    ]:
+        log.warning("%s: no detector is named, so these change nothing here: %s", task, ", ".join(unused))
     if samples is not None:
         return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
     log.info("%s: split %s, %s, files from %s", task, split, given, folder or "the Hugging Face hub and GitHub")
-    options = tuple(sorted((key, others[key]) for key in OPTIONS if key in others))
-    documents = _documents(retriever, options, split, top_k, str(folder) if folder else None, task)
+    documents = _documents(retriever, tuple(options.items()), split, top_k, str(folder) if folder else None, task)
     for column, value in settings.items():
         documents = documents.add_column(column, [value] * len(documents))
     return {"evaluation": documents, split: documents}
@@ -158,26 +153,6 @@ load_task = _Loader(
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
-def _detection(
-    task: str,
-    detector: str | None,
-    detector_args: Mapping[str, Any] | str | None,
-    calibration: str | None,
-    calibration_annotations: str | None,
-    others: Mapping[str, Any],
-) -> dict[str, str]:
-    """The columns that a detector needs; none where none is named."""
-    if detector is not None:
-        from lm_eval_tasks.clapnq import hallucination  # nothing of the detectors is imported without need
-
-        return hallucination.columns(task, detector, detector_args, calibration, calibration_annotations, others)
-    given = zip(metadata.OF_DETECTION[1:], (detector_args, calibration, calibration_annotations), strict=True)
-    unused = [name for name, value in given if value is not None]
-    if unused:
-        log.warning("%s: no detector is named, so these change nothing here: %s", task, ", ".join(unused))
-    return {}
-
-
 def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Answerable and unanswerable questions of the train split with their gold passages, in the order of the files.
 
@@ -206,7 +181,9 @@ def _documents(
             said["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
             described, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
             said |= {"retrieval": described, "corpus": {"passages": passages, "published": PAPER_PASSAGES}}
-            said["local_files"] = _local_files(retriever, dict(options))
+            if "run" in (halves(dict(options)) if retriever == "hybrid" else [retriever]):
+                run = Path(str(dict(options)["run"])).expanduser()
+                said["local_files"] = [provenance.local_file("run", run)]
             if passages != PAPER_PASSAGES:
                 different[PASSAGES_FILE] = f"the corpus holds {passages:,} of {PAPER_PASSAGES:,} passages"
     answerable = sum(row["answerable"] for row in rows)
@@ -218,11 +195,6 @@ def _documents(
         **said,
     )
     return provenance.documents_of(rows, record)
-
-
-def _local_files(retriever: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    used = halves(options) if retriever == "hybrid" else [retriever]
-    return [provenance.local_file("run", Path(str(options["run"])).expanduser())] if "run" in used else []
 
 
 def questions_of(split: str, mirror: str | None, task: str) -> list[dict[str, Any]]:
@@ -243,14 +215,20 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
     rows = []
     for number, record in read_json_lines(path):
         try:
-            answers = [output["answer"].strip() for output in record["output"]]
+            answers = [answer for output in record["output"] if (answer := output["answer"].strip())]
             passages = [Passage("", passage["title"], passage["text"]) for passage in record["passages"]]
-            row = _row(str(record["id"]), record["input"], kind == "answerable", answers) | _given(passages)
             if not passages or not all(isinstance(field, str) for passage in passages for field in passage):
                 raise ValueError("no passage with title and text")
+            row = {
+                "id": str(record["id"]),
+                "question": record["input"],
+                "answerable": kind == "answerable",
+                "answers": answers,
+                "target": _target_of(kind == "answerable", answers),
+            }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise sources.CorruptSource(f"{path}, line {number}: not a CLAPnq annotation ({error!r})") from error
-        rows.append(row)
+        rows.append(row | _given(passages))
     if not rows:
         raise sources.CorruptSource(f"{path} holds no question; delete it and fetch it again")
     without = sum(kind == "answerable" and not row["answers"] for row in rows)
@@ -259,12 +237,6 @@ def _annotations(split: str, mirror: str | None, kind: str) -> list[dict[str, An
             "clapnq: %d answerable questions of %s have no answer to hold against; ROUGE skips them", without, path
         )
     return rows
-
-
-def _row(id: str, question: str, answerable: bool, answers: Sequence[str]) -> dict[str, Any]:
-    kept = [answer for answer in answers if answer]
-    target = _target_of(answerable, kept)
-    return {"id": id, "question": question, "answerable": answerable, "answers": kept, "target": target}
 
 
 def _target_of(answerable: bool, answers: Sequence[str]) -> str:
@@ -363,15 +335,14 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
 def _logged_row(doc: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
     """A document with what its sample need not hold, in the order of :func:`load`: the
     harness's digest of a document depends on it."""
-    row: dict[str, Any] = {}
-    for column in columns:
-        row[column] = doc[column]
-        if column == "answers":
-            row["target"] = _target_of(doc["answerable"], doc["answers"])
-        elif column == "passages":
-            passages = [Passage(**{key: passage[key] for key in Passage._fields}) for passage in doc["passages"]]
-            row["groundings"] = [passage.grounding for passage in passages]
-    return row
+    passages = [Passage(**{key: passage[key] for key in Passage._fields}) for passage in doc["passages"]]
+    return {
+        **{column: doc[column] for column in columns if column in ("id", "question", "answerable", "answers")},
+        "target": _target_of(doc["answerable"], doc["answers"]),
+        "passages": doc["passages"],
+        "groundings": [passage.grounding for passage in passages],
+        **{column: doc[column] for column in columns if column in _COLUMNS_OF_RETRIEVAL},
+    }
 
 
 def _fault(doc: Mapping[str, Any]) -> str:

@@ -22,6 +22,8 @@ from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, CalibrationKey, corrected, counts_of, in_force
 from lm_eval_tasks.detection.detector_settings import settings_of
 
+__all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
+
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 LANGUAGE = "en"

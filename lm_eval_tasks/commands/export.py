@@ -108,20 +108,9 @@ def export_clapnq(
     """Write the training examples of a split as JSON lines, and their provenance beside them (``FILE.provenance.json``).
 
     A line has ``id`` (the question and the setting), ``answerable`` and `columns`: ``prompt`` and ``completion`` (plain
-    text, to be put one after the other), ``messages`` (the turns of a chat, the last one the assistant's).
-
-    Args:
-        output: the file.
-        split: ``"train"`` or ``"validation"`` (also ``"dev"``).
-        setting: ``"gold"`` (the gold passage), ``"rag"`` (the retrieved passages, gold or not) or ``"rag-gold"`` (the same
-            with the gold passage at a random place among them, the paper's E5-G-CLAPnq-T5-lg).
-        prompt: ``"flan"``, ``"gpt"`` or ``"llama"``.
-        retriever: who finds the passages, one of ``retrieval.names()``; default ``"bm25"``.
-        top_k: how many passages a prompt has, the gold one included.
-        seed: decides the places of gold passages, each by itself: the order of the questions does not matter.
-        columns: of :data:`COLUMNS`.
-        options: of the retriever.
-        mirror: folder with copies of the public files.
+    text, to be put one after the other), ``messages`` (the turns of a chat, the last one the assistant's). The arguments
+    are the command's; `options` are the retriever's. ``rag-gold`` is the paper's E5-G-CLAPnq-T5-lg. The place of each gold
+    passage follows from `seed` and the question alone, not from the order of the questions.
 
     Raises:
         ValueError: an unknown split, setting, prompt, retriever or column; `top_k` is no whole number or too large; an
@@ -155,10 +144,15 @@ def export_clapnq(
     if setting != "gold":
         retrieved = {**(options or {}), "retriever": retriever, "top_k": top_k}
         documents = dataset.load(split=split, mirror=mirror, name=_WHO, **retrieved)["evaluation"]
-        gold_passages = {row["id"]: row["passages"] for row in rows}
-        folder = sources.mirror_folder(mirror)
-        corpus = dataset.open_corpus(str(folder) if folder else None)
-        rows = [_placed(row, gold_passages[row["id"]], corpus, setting, top_k, seed, places) for row in documents]
+        gold = {row["id"]: row["passages"][0] for row in rows}
+        rows = [dict(row) for row in documents]
+        for row in rows:
+            if row["answerable"]:  # an unanswerable question has no gold passage
+                places[f"{'' if row['gold_ranks'] else 'not '}among the {top_k} retrieved"] += 1
+        if setting == "rag-gold":
+            folder = sources.mirror_folder(mirror)
+            corpus = dataset.open_corpus(str(folder) if folder else None)
+            rows = [_with_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
     record = provenance.of_dataset(documents)
     record.pop("not_comparable", None)  # speaks of figures
     kept = [row for row in rows if row["answers"] or not row["answerable"]]
@@ -167,51 +161,34 @@ def export_clapnq(
         raise UsageError(f"{_WHO}: no question of {split} has an answer to learn from ({left_out})")
     answerable = sum(row["answerable"] for row in kept)
     exported = Exported({"answerable": answerable, "unanswerable": len(kept) - answerable}, left_out, dict(places))
-    settings = {
-        "setting": setting,
-        "prompt": prompt,
-        "columns": list(columns),
-        "seed": seed if setting == "rag-gold" else None,
-    }
+    seed_used = seed if setting == "rag-gold" else None
+    settings = {"setting": setting, "prompt": prompt, "columns": list(columns), "seed": seed_used}
     examples = _examples(task, kept, setting, columns)
     provenance.write_with_sidecar(output, examples, {**record, "export": {**settings, **exported._asdict()}})
     return exported
 
 
-def _placed(
-    row: Mapping[str, Any],
-    gold: Sequence[Mapping[str, str]],
-    corpus: Corpus,
-    setting: str,
-    top_k: int,
-    seed: int,
-    places: Counter[str],
+def _with_gold(
+    row: Document, annotated: Mapping[str, str], corpus: Corpus, top_k: int, seed: int, places: Counter[str]
 ) -> Document:
-    """A question with the passages of its prompt. Where the gold one was found is counted.
-
-    An unanswerable question keeps what was retrieved: it has no gold passage.
-    """
+    """A question with its gold passage at a random place among those that were retrieved."""
     if not row["answerable"]:
-        return dict(row)
-    ranks = row["gold_ranks"]
-    places[f"among the {top_k} retrieved" if ranks else f"not among the {top_k} retrieved"] += 1
-    if setting == "rag":
-        return dict(row)
-    if row["gold_ids"]:
-        first = row["gold_ids"][0]
-        wanted = row["passages"][ranks[0] - 1] if ranks else corpus.passage(first)._asdict()
+        return row
+    gold = annotated
+    if row["gold_ranks"]:
+        gold = row["passages"][row["gold_ranks"][0] - 1]
+    elif row["gold_ids"]:
+        gold = corpus.passage(row["gold_ids"][0])._asdict()
     else:
         places["not in the corpus, taken from the annotations"] += 1
-        wanted = gold[0]
-    others = [each for each in row["passages"] if not _same(each, wanted)][: top_k - 1]
+    others = [
+        passage
+        for passage in row["passages"]
+        if passage["text"].strip() != gold["text"].strip() and (not gold["id"] or passage["id"] != gold["id"])
+    ][: top_k - 1]
     chance = random.Random(f"{seed} {row['id']}")  # noqa: S311 (a place among passages, no secret)
     place = chance.randint(0, len(others))
-    return {**row, "passages": [*others[:place], dict(wanted), *others[place:]]}
-
-
-def _same(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
-    same_id = bool(first["id"]) and first["id"] == second["id"]
-    return same_id or first["text"].strip() == second["text"].strip()
+    return {**row, "passages": [*others[:place], dict(gold), *others[place:]]}
 
 
 def _examples(task: Any, rows: Sequence[Document], setting: str, columns: Sequence[str]) -> Iterator[Document]:
@@ -221,16 +198,12 @@ def _examples(task: Any, rows: Sequence[Document], setting: str, columns: Sequen
     after_prompt = separator[len(separator.rstrip()) :]  # what the task leaves to the model's answer
     for row in tqdm(rows, desc=f"{setting} prompts", unit="question", disable=None):
         answer = str(task.doc_to_target(row)).strip()
-        turns = task.fewshot_context(row, 0, apply_chat_template=True, chat_template=_turns)
+        turns = task.fewshot_context(row, 0, apply_chat_template=True, chat_template=lambda turns, **_: turns)
+        asked = [{key: turn[key] for key in ("role", "content")} for turn in turns]
         example = {
             "prompt": task.fewshot_context(row, 0),
             "completion": after_prompt + answer,
-            "messages": [*turns, {"role": "assistant", "content": answer}],
+            "messages": [*asked, {"role": "assistant", "content": answer}],
         }
         identity = {"id": f"{row['id']}/{setting}", "answerable": row["answerable"]}
         yield {**identity, **{column: example[column] for column in COLUMNS if column in columns}}
-
-
-def _turns(messages: Sequence[Mapping[str, str]], **_: Any) -> list[dict[str, str]]:
-    """A chat template that leaves the turns as they are."""
-    return [{"role": message["role"], "content": message["content"]} for message in messages]

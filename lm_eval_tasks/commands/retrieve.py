@@ -9,9 +9,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say
+
+if TYPE_CHECKING:
+    from custom_metrics.statistics.figures import Figure
 
 _WHO = "lm-eval-grounded retrieve"
 
@@ -36,19 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class Figure(NamedTuple):
-    """A mean over questions with its 95 % bootstrap bounds; all ``nan`` where no question counts."""
-
-    value: float
-    low: float
-    high: float
-
-
 class Retrieved(NamedTuple):
     """The figures of a retriever.
 
     Attributes:
-        figures: metric to its value over the answerable questions that have a gold passage in the corpus.
+        figures: metric to its mean over the answerable questions that have a gold passage in the corpus, with 95 %
+            bootstrap bounds; ``nan`` where there is none.
         scored: how many these are.
         questions: how many there are in all, unanswerable ones too.
         passages: the size of the corpus.
@@ -67,19 +63,14 @@ def retrieve(
 ) -> Retrieved:
     """Rank the passages for every question of a split, write them as a TREC run, and score them.
 
-    Args:
-        name: one of ``retrieval.names()``.
-        split: ``"validation"`` (or ``"dev"``) or ``"train"``.
-        k: passages a question in the file; the figures look at the first ten whatever it is.
-        output: where the run goes; ``None``: nowhere.
-        options: keys of ``retrieval.OPTIONS``.
-        mirror: folder with copies of the public files.
+    The arguments are the command's. The figures look at the first ten passages, whatever `k` is.
 
     Raises:
         ValueError: an unknown retriever or split; k is no whole number or larger than the corpus.
         MissingSource, CorruptSource: a file or model is not to be had, or damaged.
     """
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
+    from custom_metrics.statistics.figures import Figure
     from custom_metrics.statistics.intervals import bootstrap_mean
     from lm_eval_tasks.clapnq import retrieval
     from lm_eval_tasks.clapnq.corpus import gold_ids
@@ -113,7 +104,7 @@ def retrieve(
     for metric in retrieval_quality((), ()):
         of_questions = [value[metric] for value in values]
         mean = sum(of_questions) / len(of_questions) if of_questions else float("nan")
-        figures[metric] = Figure(mean, *bootstrap_mean(of_questions))
+        figures[metric] = Figure(mean, *bootstrap_mean(of_questions), n=len(of_questions))
     return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
 
 
@@ -137,11 +128,10 @@ def table(retrieved: Retrieved, split: str) -> str:
     name = retrieved.described["retriever"]
     paper = published(name) if FILE_SPLIT[split] == "dev" else None
     lines = [f"{'metric':10} {name:>7} {'95 % bounds':>16}" + ("   paper (178,891 passages)" if paper else "")]
-    for metric, (value, low, high) in retrieved.figures.items():
-        bounds = f"[{100 * low:.1f}, {100 * high:.1f}]"
-        lines.append(
-            f"{metric:10} {100 * value:7.1f} {bounds:>16}" + (f"   {100 * paper[metric]:.0f}" if paper else "")
-        )
+    for metric, figure in retrieved.figures.items():
+        bounds = f"[{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+        published_value = f"   {100 * paper[metric]:.0f}" if paper else ""
+        lines.append(f"{metric:10} {100 * figure.value:7.1f} {bounds:>16}{published_value}")
     lines.append(
         f"over {retrieved.scored} answerable questions with a gold passage in the corpus, of {retrieved.questions} "
         f"questions; {retrieved.passages:,} passages"

@@ -28,6 +28,8 @@ from lm_eval_tasks.detection.calibrated import (
     rates_of,
 )
 
+__all__ = ["TaggedAnswer", "process_results", "spread_over_subsets"]
+
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")

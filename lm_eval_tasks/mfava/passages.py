@@ -26,8 +26,6 @@ from detector_plugin.labelled import kept_keys
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.mfava.languages import GOLD_FILE, LANGUAGES, REPOSITORY
 
-__all__ = ["is_unplaced", "passages_of", "table_of"]
-
 SILVER_ROWS = 309
 """Of a public silver file. A file of another length has texts of its own."""
 
@@ -116,3 +114,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mirror")
     sys.stdout.write("reference\tpassage\n" + "".join(f"{line}\n" for line in table_of(parser.parse_args().mirror)))
+
+__all__ = ["is_unplaced", "passages_of", "table_of"]

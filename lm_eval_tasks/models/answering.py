@@ -78,18 +78,11 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def create_from_arg_obj(
         cls, arg_dict: Mapping[str, Any], additional_config: Mapping[str, Any] | None = None
     ) -> DocumentAnswerer:
-        """The model of some ``--model_args``. What the harness says to every model is left out where it is of no use.
-
-        Raises:
-            UsageError: an option that the model does not have.
-        """
+        """The model of some ``--model_args``; refuses unknown options, but for those that the harness gives to all."""
         taken = signature(cls).parameters
         of_harness = {key: value for key, value in (additional_config or {}).items() if value is not None}
-        given = {
-            key: value
-            for key, value in {**arg_dict, **of_harness}.items()
-            if key in taken or key not in _TO_EVERY_MODEL
-        }
+        every = {**arg_dict, **of_harness}
+        given = {key: value for key, value in every.items() if key in taken or key not in _TO_EVERY_MODEL}
         refuse_unknown(cls.NAME, given, cls)
         return cls(**given)
 
@@ -148,7 +141,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         given = self.respond(requests, disable_tqdm)
         for request in requests:
             request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by
-        writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
+        writable = [without_surrogates(answer) for answer in given]
         mended = sum(before != after for before, after in zip(given, writable, strict=True))
         if mended:
             log.warning(

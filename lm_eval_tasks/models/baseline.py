@@ -5,7 +5,7 @@
 - ``abstain``: always "I don't know". No hallucination, every error.
 - ``answer``: always answers: "Yes, answer is present" (NoMIRACL), the first sentence of the first passage (CLAPnq).
 - ``full_passage``: the passages themselves, title, space, text: the paper's "Full Passage" row of CLAPnq.
-- ``lexical``: an extractive baseline without weights, see :class:`LexicalReader`.
+- ``lexical``: an extractive baseline without weights: sentences that cover the question's words (:func:`extract`).
 
 mFAVA asks without passages. There the baseline reads the article, which models are not shown, and quotes it. So whatever a
 detector flags in its answers is a false alarm.
@@ -27,7 +27,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.models.answering import DocumentAnswerer
 
-__all__ = ["GroundedBaseline", "LexicalReader"]
+__all__ = ["GroundedBaseline", "coverage"]
 
 STRATEGIES = ("abstain", "answer", "full_passage", "lexical")
 
@@ -77,73 +77,67 @@ class GroundedBaseline(DocumentAnswerer):
         """
         if self.strategy == "abstain":
             return NO_ANSWER
-        question, passages = _question(doc), _passages(doc)
+        if not {"query", "question"} & doc.keys():
+            raise UsageError(f"grounded-baseline: the document has no 'query' or 'question', only {sorted(doc)}")
+        question, passages = str(doc.get("query", doc.get("question"))), _passages(doc)
         judging = (
             "query" in doc and "passages" in doc
-        )  # NoMIRACL asks whether the passages answer, not what the answer is
+        )  # NoMIRACL asks whether the passages answer, not what they answer
         if self.strategy == "full_passage":
             return "\n\n".join(passage.grounding for passage in passages)
         if self.strategy == "answer":
             return ANSWER if judging else next((s for p in passages for s in split_sentences(p.text)), "")
         default = THRESHOLD_TO_JUDGE if judging else THRESHOLD_TO_ANSWER if "passages" in doc else 0.0
-        reader = LexicalReader(default if self.threshold is None else self.threshold, self.sentences)
+        threshold = default if self.threshold is None else self.threshold
         if judging:
-            best, covered = reader.best_passage(question, passages)
-            return f"{ANSWER} in [{best + 1}]." if covered >= reader.threshold else NO_ANSWER
-        return reader.extract(question, passages) or NO_ANSWER
+            best, covered = best_passage(question, passages)
+            return f"{ANSWER} in [{best + 1}]." if covered >= threshold else NO_ANSWER
+        return extract(question, passages, threshold, self.sentences) or NO_ANSWER
 
 
-class LexicalReader:
-    """Picks the passage sentences that cover a question best, and abstains where too little of it is covered.
+# ----------------------------------------------------------------------------------------------------------------- lexical
+#
+# A question's terms are its words, cut to their first five letters (a stemmer for forty languages), and character pairs in
+# scripts without spaces. A term counts 1, or 0.3 where it is short (up to three letters: mostly function words) or stands
+# in the passage's title: the title names the subject, and what is asked *about* it are the other terms.
 
-    A question's terms are its words, cut to their first five letters (a stemmer for forty languages), and character
-    pairs in scripts without spaces. A term counts 1, or 0.3 where it is short (up to three letters: mostly function
-    words) or stands in the passage's title: the title names the subject, and what is asked *about* it are the other
-    terms. A sentence's coverage is the weighted share of the terms that it or the sentence before it holds.
 
-    Args:
-        threshold: of coverage, below which it abstains.
-        limit: of sentences in an answer.
-    """
+def coverage(question: str, passage: Passage) -> list[tuple[float, str]]:
+    """Each sentence of a passage with its coverage of the question: the weighted share, in [0, 1], of the question's terms
+    that it or the sentence before it holds."""
+    title = terms(passage.title)
+    weights = {
+        term: 0.3 if term in title or (len(term) <= 3 and not NO_SPACES.match(term)) else 1.0
+        for term in terms(question)
+    }
+    total = fsum(weights.values()) or 1.0  # exact, so that the order of a set's terms does not matter
+    scored = []
+    before: set[str] = set()
+    for sentence in split_sentences(passage.text):
+        held = terms(sentence)
+        covered = fsum(weight for term, weight in weights.items() if term in held | before | title)
+        scored.append((covered / total, sentence))
+        before = held
+    return scored
 
-    def __init__(self, threshold: float, limit: int) -> None:
-        self.threshold = threshold
-        self.limit = limit
 
-    def coverage(self, question: str, passage: Passage) -> list[tuple[float, str]]:
-        """Each sentence of a passage with its coverage of the question, in [0, 1]."""
-        title = terms(passage.title)
-        weights = {term: 0.3 if term in title or len(term) <= _short(term) else 1.0 for term in terms(question)}
-        total = fsum(weights.values()) or 1.0  # exact, so that the order of a set's terms does not matter
-        scored = []
-        before: set[str] = set()
-        for sentence in split_sentences(passage.text):
-            held = terms(sentence)
-            covered = fsum(weight for term, weight in weights.items() if term in held | before | title)
-            scored.append((covered / total, sentence))
-            before = held
-        return scored
+def best_passage(question: str, passages: Sequence[Passage]) -> tuple[int, float]:
+    """Index and coverage of the passage with the best sentence; ``(0, 0.0)`` without passages."""
+    covered = [max((score for score, _ in coverage(question, passage)), default=0.0) for passage in passages]
+    best = max(covered, default=0.0)
+    return (covered.index(best), best) if covered else (0, 0.0)
 
-    def best_passage(self, question: str, passages: Sequence[Passage]) -> tuple[int, float]:
-        """Index and coverage of the passage with the best sentence; ``(0, 0.0)`` without passages."""
-        best = (0, 0.0)
-        for index, passage in enumerate(passages):
-            covered = max((score for score, _ in self.coverage(question, passage)), default=0.0)
-            if covered > best[1]:
-                best = (index, covered)
-        return best
 
-    def extract(self, question: str, passages: Sequence[Passage]) -> str:
-        """The answer, made of sentences of the best passage in their order; empty where it abstains."""
-        if not passages:
-            return ""
-        index, covered = self.best_passage(question, passages)
-        if covered < self.threshold:
-            return ""
-        scored = self.coverage(question, passages[index])
-        ranked = sorted(range(len(scored)), key=lambda i: (-scored[i][0], i))
-        kept = [i for i in ranked[: self.limit] if scored[i][0] >= NEAR_THE_BEST * covered]
-        return " ".join(scored[i][1] for i in sorted(kept))
+def extract(question: str, passages: Sequence[Passage], threshold: float, limit: int) -> str:
+    """The sentences, at most `limit`, of the best passage that cover a question best, in their order; empty where less than
+    `threshold` of it is covered."""
+    index, covered = best_passage(question, passages)
+    if not passages or covered < threshold:
+        return ""
+    scored = coverage(question, passages[index])
+    ranked = sorted(range(len(scored)), key=lambda i: (-scored[i][0], i))
+    kept = [i for i in ranked[:limit] if scored[i][0] >= NEAR_THE_BEST * covered]
+    return " ".join(scored[i][1] for i in sorted(kept))
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？।۔؟])\s*|\n+")
@@ -163,17 +157,6 @@ def terms(text: str) -> set[str]:
     for run in NO_SPACES.findall(text):
         pairs.update(run[i : i + 2] for i in range(max(1, len(run) - 1)))
     return beginnings | pairs
-
-
-def _short(term: str) -> int:
-    return 0 if NO_SPACES.match(term) else 3
-
-
-def _question(doc: dict[str, Any]) -> str:
-    for column in ("query", "question"):
-        if column in doc:
-            return str(doc[column])
-    raise UsageError(f"grounded-baseline: the document has no 'query' or 'question', only {sorted(doc)}")
 
 
 def _passages(doc: dict[str, Any]) -> list[Passage]:

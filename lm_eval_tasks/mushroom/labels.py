@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby, pairwise
 from typing import Any
 
 from custom_metrics.reading.spans import Span
@@ -38,10 +39,9 @@ def hard_spans(labels: Any, length: int, seen: Counter[str]) -> list[Span]:
             raise ValueError(f"hard_labels hold {str(label)[:80]}, not [start, end]")
         if place := _place(label[0], label[1], length, seen):
             spans.append(Span(*place))
-    disjoint = merged(spans)
     if _overlap((span.start, span.end) for span in spans):
         seen[OVERLAPPING] += 1
-    return disjoint
+    return merged(spans)
 
 
 def soft_labels(labels: Any, length: int, seen: Counter[str]) -> list[dict[str, Any]]:
@@ -93,24 +93,13 @@ def _place(start: Any, end: Any, length: int, seen: Counter[str]) -> tuple[int, 
 
 
 def _overlap(places: Iterable[tuple[int, int]]) -> bool:
-    reached = 0
-    for start, end in sorted(places):
-        if start < reached:
-            return True
-        reached = end
-    return False
+    return any(start < end for (_, end), (start, _) in pairwise(sorted(places)))
 
 
 def _painted(labels: list[tuple[int, int, float]], length: int) -> list[tuple[int, int, float]]:
+    """Labels without overlap: on each character the last one holds."""
     characters: list[float | None] = [None] * length
     for start, end, probability in labels:
         characters[start:end] = [probability] * (end - start)
-    found: list[tuple[int, int, float]] = []
-    for at, painted in enumerate(characters):
-        if painted is None:
-            continue
-        if found and found[-1][1] == at and found[-1][2] == painted:
-            found[-1] = (found[-1][0], at + 1, painted)
-        else:
-            found.append((at, at + 1, painted))
-    return found
+    runs = ((value, [at for at, _ in run]) for value, run in groupby(enumerate(characters), key=lambda pair: pair[1]))
+    return [(places[0], places[-1] + 1, value) for value, places in runs if value is not None]
