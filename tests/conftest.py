@@ -72,7 +72,7 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ["LM_EVAL_GROUNDED_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     _started.append(Started(dict(os.environ), session_folder(tmp_path_factory)))
     yield
-    _started.pop().end()
+    _started.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -84,12 +84,6 @@ def _own_environment(_own_world: None) -> Iterator[None]:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
-
-
-@pytest.fixture
-def started() -> Started:
-    """What runs the commands of this session."""
-    return _started[0]
 
 
 def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any) -> dict[str, Any]:

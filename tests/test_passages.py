@@ -233,7 +233,7 @@ def test_a_group_has_the_standard_error_by_passage(harness: Harness, tmp_path: P
 
 def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
     """A model's answers: the passage and the values of every document, as a samples file has them."""
-    with NamedTemporaryFile("w", suffix=".jsonl") as file:
+    with NamedTemporaryFile("w", encoding="utf-8", suffix=".jsonl") as file:
         for number, (passage, values) in enumerate(rows):
             doc = {"id": number, "spans": [], **({"passage": passage} if passage else {})}
             answer = {"filter": "tags", "resps": [[""]], "filtered_resps": [""], "metrics": [*values]}

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import shutil
 import time
@@ -15,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lm_eval_tasks.clapnq.dataset import load as load_clapnq
 from lm_eval_tasks.data import digests, provenance, sources
@@ -282,8 +279,7 @@ def test_what_makes_a_number_another_than_the_published_one(
 
 def test_the_published_questions_are_at_most_the_papers_sample() -> None:
     table = published_questions()
-    assert table["de"] == {"relevant": 250, "non_relevant": 217}
-    assert table["bn"] == {"non_relevant": 250}
+    assert (table["de"], table["bn"]) == ({"relevant": 250, "non_relevant": 217}, {"non_relevant": 250})
     assert all(0 < number <= 250 for subsets in table.values() for number in subsets.values())
 
 
@@ -359,37 +355,16 @@ def test_what_cannot_be_written_down_costs_no_results(
     assert "could not be written down" in caplog.text
 
 
-# ---------------------------------------------------------------------------------------------------------- properties
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text()
-    | st.sampled_from(["/", "/etc", "/etc/passwd", os.getcwd(), "a/b", "/no/such/place", "\0/", "/\0"]).map(str)
-    | st.just(Path.cwd()),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner),
-)
-
-
-@given(values)
-@settings(max_examples=200, deadline=None)
-def test_whatever_is_said_becomes_strict_json_without_places_of_this_machine(value: Any) -> None:
-    found = provenance.plain(value)
+def test_what_is_recorded_is_strict_json_without_places_of_this_machine() -> None:
+    here = str(Path.cwd())
+    said = {
+        "a": [here, Path(here), "a/b", "/no/such/place", "\0/", "/\0"],
+        3: (float("nan"), float("inf"), 0.5, None, True),
+    }
+    found = provenance.plain(said)
+    name = Path(here).name
+    assert found == {
+        "a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"],
+        "3": [None, None, 0.5, None, True],
+    }
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    for text in texts(found):
-        assert not (os.path.isabs(text) and "\0" not in text and len(text) > 1 and os.path.exists(text))
-
-
-def texts(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [text for part in value.values() for text in texts(part)]
-    if isinstance(value, list):
-        return [text for part in value for text in texts(part)]
-    return [value] if isinstance(value, str) else []
-
-
-@given(st.floats(allow_nan=True))
-def test_a_number_is_finite_or_absent(number: float) -> None:
-    assert provenance.plain(number) == (number if math.isfinite(number) else None)

@@ -30,10 +30,11 @@ def _make(folder: Path) -> None:
     from tests.conftest import command, run
 
     for strategy in MODELS:
-        run(
+        done = run(
             [
                 *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", f"strategy={strategy}"),
                 *("--tasks", ",".join(TASKS), "--metadata", "mirror=sample", "--output_path", ".", "--log_samples"),
             ],
             folder,
         )
+        (folder / f"baseline-{strategy}" / "printed.txt").write_text(done.stdout, "utf-8")
