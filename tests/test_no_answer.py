@@ -333,8 +333,9 @@ def test_words_of_the_passages_are_no_noise_wherever_they_are_cut() -> None:
 
 
 def test_every_pair_of_letters_has_its_digit() -> None:
-    assert {*commonness()} == {first + second for first in ascii_lowercase for second in ascii_lowercase}
-    assert {*commonness().values()} == {*range(10)}
+    letters = {pair: digit for pair, digit in commonness().items() if pair.isalpha() and pair.islower()}
+    assert {*letters} == {first + second for first in ascii_lowercase for second in ascii_lowercase}
+    assert {*letters.values()} == {*range(10)}
     assert commonness()["th"] >= 7
     assert commonness()["qx"] == 0
     assert latin("Łódź, Straße, ığ") == "Lodz, Strasse, ig"
