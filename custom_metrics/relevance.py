@@ -28,7 +28,6 @@ from custom_metrics.abstention import (
     turns_round,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_splitting import MASK, own_words, split
 from custom_metrics.reading.no_answer import behind_prompt, no_answer
 from custom_metrics.reading.response import after_reasoning, final_answer
@@ -170,22 +169,20 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
     if _REFUSES.search(own, 0, said[0].start()) and labels[0] == ANSWER:
         return NO_ANSWER
     for at in range(len(said) - 1, 0, -1):
-        if labels[at] != labels[0] and _turned(own, said[at - 1].end(), said[at].start(), lexicon):
-            return labels[at]
+        between = own[said[at - 1].end() : said[at].start()]
+        if labels[at] != labels[0]:
+            hits = lexicon.search(between)
+            lead = len(between.rstrip(EDGE))
+            concludes = any(stop == lead for _, stop in hits.get("openers", ())) and _SENTENCE_END.search(
+                between[:lead]
+            )
+            if "but" in hits or concludes:
+                return labels[at]
     if turns_round(own, said[-1].start(), labels[-1] == ANSWER, lexicon):
         return NO_ANSWER if labels[-1] == ANSWER else ANSWER
-    if labels[0] == ANSWER or said[0].start() == 0:
-        return ANSWER if ANSWER in labels and _PER_CONTEXT.match(own) else labels[0]
-    return ANSWER if ANSWER in labels and _PER_CONTEXT.match(own) else NO_ANSWER if ANSWER in labels else None
-
-
-def _turned(own: str, start: int, end: int, lexicon: Lexicon) -> bool:
-    """Whether a text turns round between two verdicts, or comes to a conclusion right before the second."""
-    between = own[start:end]
-    hits = lexicon.search(between)
-    lead = len(between.rstrip(EDGE))
-    concludes = any(stop == lead for _, stop in hits.get("openers", ())) and _SENTENCE_END.search(between[:lead])
-    return bool("but" in hits or concludes)
+    if ANSWER in labels and _PER_CONTEXT.match(own):
+        return ANSWER
+    return labels[0] if labels[0] == ANSWER or said[0].start() == 0 else NO_ANSWER if ANSWER in labels else None
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:

@@ -186,7 +186,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_of_a_hundred_kilobytes_only_the_ends_are_read(unit: str) -> None:
-    """Hostile text costs no more than its ends do; see also `test_matching.py`."""
+    """Hostile text costs no more than its ends do; see also `test_patterns.py`."""
     text = unit * (100_000 // len(unit))
     assert len(excerpt(text)) == HEAD + 1 + TAIL
     for language in ("de", "zh", None):
@@ -202,20 +202,13 @@ def test_any_text_is_read(text: str, language: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "language", "denied"),
     [
-        ("No.", "en", True),
-        ("no", "de", True),
         ("Nein", "de", True),
         ("No, answer is present", "en", True),
         ("No, Lisbon is in Portugal.", "en", False),
-        ("Norway", "en", False),
-        ("No, it does not.", "en", True),
         ("No. None of them.", "en", True),
-        ("No, in 1990.", "en", False),
-        ("No, it was Paris.", "en", False),
         ("Nein, Bonn.", "de", False),
         ("不，巴黎", "zh", False),
         ("ไม่มี", "th", True),
-        ("", "en", False),
     ],
 )
 def test_a_no_denies_that_the_answer_is_there(text: str, language: str, denied: bool) -> None:

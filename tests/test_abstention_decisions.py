@@ -16,7 +16,6 @@ from custom_metrics.abstention import (
     denies_presence,
     excerpt,
     is_abstention,
-    lexicons,
 )
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
 from custom_metrics.abstention.sentence_reading import LONGEST_BARE
@@ -188,30 +187,6 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
     assert is_abstention(text, language) is abstains
 
 
-def test_a_text_is_read_in_its_language_or_in_those_that_it_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def likely(text: str) -> tuple[str, ...]:
-        asked.append(text)
-        return ("fr", "de")
-
-    spoken = speak(monkeypatch, likely)
-    assert lexicons("Ja.", "cs-CZ") == [("cs", spoken["cs"])]
-    assert not asked
-    assert lexicons("Ja.", None) == lexicons("Ja.", "tlh") == [("fr", spoken["fr"]), ("de", spoken["de"])]
-    lexicons("a" * HEAD + "b" + "c" * TAIL, None)
-    assert asked == ["Ja.", "Ja.", "a" * HEAD + "\n" + "c" * TAIL]
-
-
-def test_of_a_long_text_both_ends_are_read() -> None:
-    assert (HEAD, TAIL) == (2000, 1000)
-    text = "a" * 2000 + "c" * 1000
-    assert excerpt(text) == text
-    assert excerpt("a" * 2000 + "b" + "c" * 1000) == "a" * 2000 + "\n" + "c" * 1000
-    assert excerpt(excerpt("a" * 9000)) == excerpt("a" * 9000)
-    assert excerpt("short") == "short"
-
-
 @pytest.mark.parametrize(
     ("text", "asked", "likely", "abstains"),
     [
@@ -313,42 +288,3 @@ def test_a_yes_affirms_where_its_sentence_does_not_abstain(
 ) -> None:
     speak(monkeypatch)
     assert affirms_presence(text, "en") is affirms
-
-
-def by_their_words(text: str) -> tuple[str, ...]:
-    return tuple(code for code, word in (("fr", "non"), ("fr", "oui"), ("de", "ja"), ("de", "nein")) if word in text)
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "affirms", "denies"),
-    [
-        ("ja", "de", True, False),
-        ("ja", "de-AT", True, False),
-        ("ja", "fr", False, False),
-        ("ja", None, True, False),
-        ("nein", "de", False, True),
-        ("nein", "de-AT", False, True),
-        ("nein", "fr", False, False),
-        ("nein", None, False, True),
-        ("ja" + "!" * (HEAD - 2) + " oui", None, True, False),
-    ],
-)
-def test_yes_and_no_are_of_a_language(
-    text: str, language: str | None, affirms: bool, denies: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speak(monkeypatch, by_their_words)
-    assert affirms_presence(text, language) is affirms
-    assert denies_presence(text, language) is denies
-
-
-@pytest.mark.parametrize(("length", "read"), [(HEAD + TAIL, True), (HEAD + TAIL + 1, False)])
-def test_yes_and_no_are_read_with_the_first_3000_characters(
-    length: int, read: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speak(monkeypatch)
-
-    def filled(start: str, end: str) -> str:
-        return start + " " + "a" * (length - len(start) - len(end) - 2) + " " + end
-
-    assert denies_presence(filled("No, it is", "passage"), "en") is read  # cut, it is no word of the table
-    assert affirms_presence(filled("Yes, it is", "I don't know"), "en") is not read

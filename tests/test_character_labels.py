@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custom_metrics.reading.spans import Span
-from custom_metrics.reading.tagged_text import merged, parse, render
 from custom_metrics.scores.character_labels import iou, process_results, rho
 
 Soft = list[tuple[int, int, float]]
@@ -197,53 +195,3 @@ def test_nested_tags_count_with_the_higher_probability() -> None:
 
 def test_an_empty_span_says_nothing() -> None:
     assert rho([(2, 2, 0.5), (0, 1, 1.0)], [(0, 1, 0.25)], 3) == pytest.approx(1.0)
-
-
-# ------------------------------------------------------------------------------------------------------- probabilities
-
-
-@pytest.mark.parametrize(
-    ("annotated", "spans", "repaired"),
-    [
-        ('<entity probability="0.73">A</entity>', [Span(0, 1, "entity", 0.73)], {}),
-        ("<entity probability='1e-05'>A</entity>", [Span(0, 1, "entity", 1e-05)], {}),
-        ("<entity probability=0.5>A</entity>", [Span(0, 1, "entity", 0.5)], {}),
-        ('<entity why="x" probability = "0">A</entity>', [Span(0, 1, "entity", 0.0)], {}),
-        ('<entity probability="1.5">A</entity>', [Span(0, 1, "entity")], {"probability that is none": 1}),
-        ('<entity probability="nan">A</entity>', [Span(0, 1, "entity")], {"probability that is none": 1}),
-        ('<entity probability="73%">A</entity>', [Span(0, 1, "entity")], {"probability that is none": 1}),
-        ('<entity improbability="0.2">A</entity>', [Span(0, 1, "entity")], {}),
-        ('<entity probability="0.4">A. B', [Span(0, 2, "entity", 0.4)], {"unclosed tag": 1}),
-    ],
-)
-def test_a_tag_says_how_sure(annotated: str, spans: list[Span], repaired: dict[str, int]) -> None:
-    from custom_metrics.reading.tagged_text import ParseReport
-
-    report = ParseReport()
-    assert parse(annotated, report)[1] == spans
-    assert report.repaired == repaired
-
-
-def test_overlapping_spans_keep_the_higher_probability() -> None:
-    spans = [Span(0, 6, "entity", 0.3), Span(2, 4, "entity", 0.9), Span(6, 8, "entity", 0.3), Span(8, 9, "entity")]
-    assert merged(spans) == [
-        Span(0, 2, "entity", 0.3),
-        Span(2, 4, "entity", 0.9),
-        Span(4, 8, "entity", 0.3),  # touching and alike: one
-        Span(8, 9, "entity"),
-    ]
-
-
-@st.composite
-def graded(draw: st.DrawFn) -> tuple[str, list[Span]]:
-    text = draw(st.text("ab <>&\n\"'/=.", min_size=1, max_size=25))
-    places = st.integers(0, len(text))
-    spans = st.builds(Span, places, places, st.sampled_from(["entity", "hallucination"]), st.floats(0, 1))
-    return text, draw(st.lists(spans, max_size=6))
-
-
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
-@given(graded())
-def test_probabilities_survive_the_tags_to_the_last_digit(written: tuple[str, list[Span]]) -> None:
-    text, spans = written
-    assert parse(render(text, spans)) == (text, merged(spans))

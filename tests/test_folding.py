@@ -107,30 +107,15 @@ def test_a_word_is_of_letters_digits_and_their_marks(characters: str, expected: 
         *((outside, "a", True) for outside in "жאبक한ა"),
         *((outside, "é", False) for outside in "жאبक한ა"),
         # Latin is U+0000 to U+024F and U+1E00 to U+1EFF
-        ("\u024e", "a", False),
         ("\u024f", "a", False),
         ("\u0250", "a", True),
-        ("\u1dff", "a", True),
         ("\u1e00", "a", False),
-        ("\u1e01", "a", False),
-        ("ọ", "a", False),
-        ("\u1efe", "a", False),
         ("\u1eff", "a", False),
         ("\u1f00", "a", True),
-        ("\u1f00", "7", True),
-        ("\u1f00", "é", False),
     ],
 )
 def test_a_word_may_end_between_two_characters(outside: str, inside: str, expected: bool) -> None:
     assert bool(is_boundary(outside, inside)) is expected
-
-
-@pytest.mark.parametrize(("first", "last"), [("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff")])
-def test_thai_lao_burmese_and_khmer_write_no_spaces(first: str, last: str) -> None:
-    for character in map(chr, range(ord(first), ord(last) + 1)):
-        assert is_boundary(character, "é")
-    letters = [character for character in map(chr, (ord(first) - 1, ord(last) + 1)) if is_word(character)]
-    assert not any(is_boundary(letter, "é") for letter in letters)
 
 
 @pytest.mark.parametrize(
@@ -139,15 +124,8 @@ def test_thai_lao_burmese_and_khmer_write_no_spaces(first: str, last: str) -> No
         # behind Cyrillic a word begins with an ASCII letter only, and before it ends with one only
         ("a", BEGINS, ENDS),
         ("ж", 0, 0),
-        ("ab", BEGINS, ENDS),
         ("aж", BEGINS, 0),
         ("жa", 0, ENDS),
-        ("aжa", BEGINS, ENDS),
-        ("жaж", 0, 0),
-        ("aжжж", BEGINS, 0),
-        ("жaaж", 0, 0),
-        ("жaжa", 0, ENDS),
-        ("aжaж", BEGINS, 0),
     ],
 )
 def test_a_word_begins_and_ends_by_its_outer_letters(word: str, begins: int, ends: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 from custom_metrics.reading.noise import is_noise, latin, script_of, scripts
 
 RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
+SINGLE = "a b c d e f g h i j k l m"  # letters without a neighbour
 OTHER = "жщф щцъ ъэю чщж хцщ фъы ыщц эщж юъф ьщц"  # ten runs of three letters, none of them in RUSSIAN
 
 
@@ -30,63 +31,6 @@ OTHER = "жщф щцъ ъэю чщж хцщ фъы ыщц эщж юъф ьщц" 
 def test_the_mean_of_the_neighbours_decides(text: str, alone: bool, asked: bool) -> None:
     assert is_noise(text) is alone
     assert is_noise(text, "Wo?") is asked
-
-
-@pytest.mark.parametrize(
-    ("text", "noise"),
-    [
-        ("xqzjkvwqx 德国的首都是", True),  # 8 neighbours are more than half of 15 characters
-        ("xqzjkvwqx 德国的首都是柏", False),  # and not of 16
-        ("xqzjkvwqxzj 7", False),  # with a digit, 10 neighbours are too few
-        ("xqzjkvwqxzjk 7", False),  # 11
-        ("xqzjkvwqxzjkv 7", True),  # 12
-        ("xqzjkvwqxzj_kx", True),  # with a symbol, 13
-        ("xqzjkvwq_xz", False),
-    ],
-)
-def test_neighbours_must_be_many(text: str, noise: bool) -> None:
-    assert is_noise(text) is noise
-
-
-@pytest.mark.parametrize(
-    ("text", "noise"),
-    [
-        ("xqzj kvwq xzqj", True),  # short words count when they are small
-        ("XQZJKVWQX", True),  # a long one also in capitals
-        ("XQZJK XQZJK XQZJK", False),  # up to five capitals are an abbreviation
-        ("XQZJKV XQZJKV XQZJKV", True),
-        ("NATO xqzjkvwqx", True),  # what follows an abbreviation is read
-        ("NATO", False),
-        ("XXXVIII XXXVIII XXXVIII", False),  # a Roman number
-        ("ZnCl2 ZnSO4 ZnBr2 ZnCl2", False),  # formulas, also of the last element
-        ("H2SO4 xqzjkvwqxzjkv", True),  # what follows a formula is read
-        ("#is# #it# #is# #it# #is# #it# #is# #it#", False),  # marks at the ends of a word do not count
-        ("(XQZJK) (XQZJK) (XQZJK)", False),
-    ],
-)
-def test_what_counts_as_a_word(text: str, noise: bool) -> None:
-    assert is_noise(text) is noise
-
-
-SINGLE = "a b c d e f g h i j k l m"  # letters without a neighbour
-
-
-@pytest.mark.parametrize(
-    ("text", "noise"),
-    [
-        # five kinds of marks, "#" and "$" in no formula, and 20 letters: a fifth
-        (f"trhqsmx {SINGLE} # $ + * =", True),  # 6 neighbours with a sum of 17
-        (f"trhqsmx {SINGLE} n # $ + * =", False),  # less than a fifth
-        (f"udcvvla {SINGLE} # $ + * =", False),  # their mean is 3
-        (f"trhqsm {SINGLE} n # $ + * =", False),  # 5 neighbours
-        (f"trhqsmx {SINGLE} # + + * =", False),  # four kinds
-        (f"trhqsmx {SINGLE} # + - * =", False),  # five, one of them in no formula
-        (f"trhqsmx {SINGLE} # $ + * = \\alpha", False),  # LaTeX
-        ("xqz#kvw$jq", False),  # two kinds; 9 neighbours are too few beside a symbol
-    ],
-)
-def test_a_text_full_of_marks(text: str, noise: bool) -> None:
-    assert is_noise(text) is noise
 
 
 @pytest.mark.parametrize("text", ["qzxkvbjqzxkvbj", f"trhqsmx {SINGLE} # $ + * ="])
@@ -144,10 +88,40 @@ def test_a_text_without_a_letter_makes_no_words_and_is_no_noise(text: str) -> No
         ("ab (аб, γδ)", False),
         ("ab аб γδε cd דא كل ef", True),
         ("ab аб cd γδε ef gh ij", False),  # one word outside the two commonest scripts
+        # neighbours must be many
+        ("xqzjkvwqx 德国的首都是", True),  # 8 neighbours are more than half of 15 characters
+        ("xqzjkvwqx 德国的首都是柏", False),  # and not of 16
+        ("xqzjkvwqxzj 7", False),  # with a digit, 10 neighbours are too few
+        ("xqzjkvwqxzjk 7", False),  # 11
+        ("xqzjkvwqxzjkv 7", True),  # 12
+        ("xqzjkvwqxzj_kx", True),  # with a symbol, 13
+        ("xqzjkvwq_xz", False),
+        # what counts as a word
+        ("xqzj kvwq xzqj", True),  # short words count when they are small
+        ("XQZJKVWQX", True),  # a long one also in capitals
+        ("XQZJK XQZJK XQZJK", False),  # up to five capitals are an abbreviation
+        ("XQZJKV XQZJKV XQZJKV", True),
+        ("NATO xqzjkvwqx", True),  # what follows an abbreviation is read
+        ("NATO", False),
+        ("XXXVIII XXXVIII XXXVIII", False),  # a Roman number
+        ("ZnCl2 ZnSO4 ZnBr2 ZnCl2", False),  # formulas, also of the last element
+        ("H2SO4 xqzjkvwqxzjkv", True),  # what follows a formula is read
+        ("#is# #it# #is# #it# #is# #it# #is# #it#", False),  # marks at the ends of a word do not count
+        ("(XQZJK) (XQZJK) (XQZJK)", False),
+        # a text full of marks
+        # five kinds of marks, "#" and "$" in no formula, and 20 letters: a fifth
+        (f"trhqsmx {SINGLE} # $ + * =", True),  # 6 neighbours with a sum of 17
+        (f"trhqsmx {SINGLE} n # $ + * =", False),  # less than a fifth
+        (f"udcvvla {SINGLE} # $ + * =", False),  # their mean is 3
+        (f"trhqsm {SINGLE} n # $ + * =", False),  # 5 neighbours
+        (f"trhqsmx {SINGLE} # + + * =", False),  # four kinds
+        (f"trhqsmx {SINGLE} # + - * =", False),  # five, one of them in no formula
+        (f"trhqsmx {SINGLE} # $ + * = \\alpha", False),  # LaTeX
+        ("xqz#kvw$jq", False),  # two kinds; 9 neighbours are too few beside a symbol
     ],
 )
-def test_characters_that_make_no_words(text: str, noise: bool) -> None:
-    assert is_noise(text) == noise
+def test_a_text_makes_words_or_is_noise(text: str, noise: bool) -> None:
+    assert is_noise(text) is noise
 
 
 @pytest.mark.parametrize(

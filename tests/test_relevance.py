@@ -27,6 +27,8 @@ CASES = [
     ("I don’t know.", "en", INVALID, NO_ANSWER),
     ("Yes, answer is present in [1]. I don't know about the others.", "en", INVALID, ANSWER),
     ("I don't know.\n\nYes, answer is present in none.", "en", INVALID, NO_ANSWER),
+    ("ab c [10]", "en", ANSWER, ANSWER),  # nine characters
+    ("abc d [10]", "en", INVALID, ANSWER),  # ten
     ("Paris", "fr", INVALID, ANSWER),
     ("1889", "de", INVALID, ANSWER),
     ("", "en", INVALID, INVALID),
@@ -99,6 +101,9 @@ WITH_DOCUMENT = [
     ("[3] Paris: The capital.\nOUTPUT: Nein.", "de", PASSAGES, NO_ANSWER, NO_ANSWER),  # the passage after the two
     ("[3] Bonn: klein" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
     ("Wo liegt Berlin?" + TURN, "de", PASSAGES, NO_ANSWER, ANSWER),
+    ("Question: Wo liegt Berlin?", "de", PASSAGES, INVALID, INVALID),
+    ("Wo liegt Berlin? An der Spree", "de", PASSAGES, ANSWER, ANSWER),
+    ("<think>hm</think>Wo liegt Berlin?", "de", PASSAGES, INVALID, ANSWER),
     ("ის აქ არის და იქ", "de", PASSAGES, INVALID, ANSWER),  # Georgian: a script of neither
     ("Boom Boom Boom Boom", "de", ("Boom Boom Boom Boom: a song",), ANSWER, INVALID),  # a loop, or a title
 ]
@@ -124,7 +129,9 @@ def test_a_label_goes_by_the_question_and_the_passages(
         # the first of both phrases counts, and the first time it is said
         ("Yes, answer is present in [1]. I don't know about [2]. Yes, answer is present in [3].", "en", ANSWER),
         ("Well, I don't know. Yes, answer is present in none of them.", "en", NO_ANSWER),
+        ("Yes, answer is present, or I don't know", "en", INVALID),  # the instruction again, and nothing else
         # refused with its first word
+        ("I cannot say: Yes, answer is present", "en", NO_ANSWER),
         ("Unable to say 'Yes, answer is present', as the contexts do not mention it.", "en", NO_ANSWER),
         # the prompt's language is read first
         ("Oui. Ich weiß es nicht.", "de", NO_ANSWER),
@@ -211,31 +218,3 @@ def test_the_filter_reads_every_response_of_every_document() -> None:
     assert NomiraclLabel().apply(resps, docs) == [[INVALID, INVALID], [INVALID]]
     with pytest.raises(ValueError, match="parser must be 'strict' or 'robust', got 'loose'"):
         NomiraclLabel(parser="loose")
-
-
-@pytest.mark.parametrize(
-    ("response", "strict"),
-    [
-        ("ab c [10]", ANSWER),  # nine characters
-        ("abc d [10]", INVALID),  # ten
-        (5, INVALID),
-    ],
-)
-def test_strict_labels(response: object, strict: str) -> None:
-    assert nomiracl_label(response) == strict  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("response", "label"),
-    [
-        ('"Yes, answer is present"', ANSWER),
-        ("Yes, answer is present, or I don't know", INVALID),  # the instruction again, and nothing else
-        ("I cannot say: Yes, answer is present", NO_ANSWER),
-        ("Unable to say 'Yes, answer is present'.", NO_ANSWER),
-        ("Question: Wo liegt Berlin?", INVALID),
-        ("Wo liegt Berlin? An der Spree", ANSWER),
-        ("<think>hm</think>Wo liegt Berlin?", INVALID),
-    ],
-)
-def test_robust_labels(response: str | None, label: str) -> None:
-    assert robust_label(response, "de", "Wo liegt Berlin?", ("Berlin: a city", "Paris: a city")) == label

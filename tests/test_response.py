@@ -40,6 +40,12 @@ CASES = [
     ("a bracket of its own before the token", "Paris [1] [/INST]", "Paris [1]"),
     ("tags that are the answer", "The HTML tag is <s>x</s>.", "The HTML tag is <s>x</s>."),
     ("a role and nothing else", "assistant", ""),
+    ("tokens at both ends", "[/INST]<eos> Berlin <eos> </s>", "Berlin"),
+    ("tokens side by side", "Berlin[/INST]</s>", "Berlin"),
+    ("a token alone", "<eos>", ""),
+    ("two final channels", "<|channel|>final<|message|>a<|channel|>final<|message|>b", "b"),
+    ("thinking that ends twice", "<think>a</think>b</think>c", "c"),
+    ("two headings are what it says", "assistant\nassistant\nBerlin", "assistant\nBerlin"),
     ("padding", "Paris<pad><pad> <eos>", "Paris"),
     ("colours of a terminal", "\x1b[31mI don't know\x1b[0m", "I don't know"),
     ("the eight-bit form", "\x9b1;31mParis\x9bm", "Paris"),
@@ -104,25 +110,6 @@ def test_marks_are_read_in_linear_time(unit: str) -> None:
     for tail in ("", "x"):
         assert exponent(final_answer, lambda size, tail=tail: unit * (size // len(unit)) + tail, 4_000) < 1.5  # type: ignore[misc]
     assert isinstance(final_answer(unit * (1_000_000 // len(unit)) + "x"), str)
-
-
-@pytest.mark.parametrize(
-    ("response", "answer"),
-    [
-        ("<bos><pad> Berlin", "Berlin"),
-        ("[/INST]<eos> Berlin <eos> </s>", "Berlin"),
-        ("Berlin</s>[/INST]", "Berlin"),
-        ("Berlin[/INST]</s>", "Berlin"),
-        ("a < b and [c]", "a < b and [c]"),
-        ("<eos>", ""),
-        ("<|channel|>final<|message|>a<|channel|>final<|message|>b", "b"),
-        ("<think>a</think>b</think>c", "c"),
-        ("assistant: model: Berlin", "model: Berlin"),
-        ("assistant\nassistant\nBerlin", "assistant\nBerlin"),  # one heading is debris, two are what it says
-    ],
-)
-def test_tokens_go_at_both_ends_and_one_heading(response: str, answer: str) -> None:
-    assert final_answer(response) == answer
 
 
 @pytest.mark.parametrize(("length", "unwrapped"), [(20_000, True), (20_001, False)])

@@ -19,7 +19,6 @@ from custom_metrics.abstention.sentence_reading import (
     Sentence,
     SentenceLabel,
     is_bare,
-    numbered,
 )
 
 TABLE = {
@@ -60,40 +59,6 @@ def lexicon() -> Lexicon:
 
 def sentence(text: str, asks: bool = False) -> Sentence:
     return Sentence(text, asks, lexicon())
-
-
-@pytest.mark.parametrize(
-    ("text", "bare", "alone", "may_abstain"),
-    [
-        ("unknown", True, True, True),
-        ("the author is unknown", False, False, False),
-        ("no idea", False, True, True),
-        ("it is silent", False, False, True),
-        ("it lacks sugar", False, False, True),
-        ("the text says so", False, False, False),
-        ("paris", False, False, False),
-    ],
-)
-def test_a_sentence_says_what_it_may_be(text: str, bare: bool, alone: bool, may_abstain: bool) -> None:
-    found = sentence(text)
-    assert (found.bare, found.abstains_alone, found.may_abstain) == (bare, alone, may_abstain)
-
-
-@pytest.mark.parametrize(
-    ("text", "within", "opens"),
-    [
-        ("but it was paris", 0, True),
-        ("... but it was paris", 0, True),  # marks in front do not count
-        ("and but it was paris", 4, True),
-        ("and but it was paris", 3, False),
-        ("- and but it was paris", 4, True),
-        ("- and but it was paris", 3, False),
-        ("it was paris, but rome is older, but athens", 14, True),
-        ("it was paris", 100, False),
-    ],
-)
-def test_a_sentence_opens_with_a_phrase_in_its_first_characters(text: str, within: int, opens: bool) -> None:
-    assert sentence(text).opens_with("but", within) is opens
 
 
 @pytest.mark.parametrize(
@@ -200,15 +165,7 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
         ("according to the text, coffee lacks sugar, no idea", ALONE),
         ("no idea what the text is about", ALONE),
         ("no idea, the text is silent and lacks it", ALONE),
-    ],
-)
-def test_a_sentence_abstains_in_three_ways(text: str, why: SentenceLabel) -> None:
-    assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+        # what somebody is reported to say does not abstain
         ("he said no idea", NOTHING),
         ("he said: no idea, that man", NOTHING),
         ("no idea, he said", ALONE),
@@ -223,15 +180,7 @@ def test_a_sentence_abstains_in_three_ways(text: str, why: SentenceLabel) -> Non
         ("he said no idea, the text is silent", SILENT),  # not by itself
         ("he said hello", NOTHING),
         ("he said the text is silent", SILENT),
-    ],
-)
-def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: SentenceLabel) -> None:
-    assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+        # a turn with an answer behind it answers
         ("no idea, but it was paris", TURNED),
         ("the text is silent but it was paris", TURNED),
         ("no idea but", ALONE),
@@ -250,30 +199,14 @@ def test_what_somebody_is_reported_to_say_does_not_abstain(text: str, why: Sente
         ("the text is mute thereyet only here on paris", SILENT),
         ("the text lacks it: mute but only here on paris", SILENT),
         ("不知道但巴黎", TURNED),  # right behind it
-    ],
-)
-def test_a_turn_with_an_answer_behind_it_answers(text: str, why: SentenceLabel) -> None:
-    assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+        # a turn may be the end of the word that abstains
         ("없지만 파리다", TURNED),  # "I have none" and "but" in one word
         ("없지만", ALONE),
         ("없어요 파리다", ALONE),
         ("none yet in paris", ALONE),  # two words
         ("nay paris", ALONE),  # the whole phrase, not its end
         ("不明但巴黎", ALONE),  # in a script without spaces a phrase's end is no suffix
-    ],
-)
-def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: SentenceLabel) -> None:
-    assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+        # a source behind a turn is no word about the material
         ("no idea, but text 5 names paris", TURNED),
         ("no idea, but text [5] names paris", TURNED),
         ("no idea, but text five names paris", ALONE),
@@ -286,21 +219,7 @@ def test_a_turn_may_be_the_end_of_the_word_that_abstains(text: str, why: Sentenc
         ("no idea, but paris according to the text, it seems", ALONE),  # not in front
         ("according to the man no idea, but the text is about paris", ALONE),
         ("no idea, but according to the text it is in the text", ALONE),
-    ],
-)
-def test_a_source_behind_a_turn_is_no_word_about_the_material(text: str, why: SentenceLabel) -> None:
-    assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(("between", "why"), [(1, TURNED), (CITED, TURNED), (CITED + 1, ALONE)])
-def test_little_stands_between_the_citing_words_and_the_material(between: int, why: SentenceLabel) -> None:
-    text = f"no idea, but according to those{' ' * between}text it was paris"
-    assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+        # a concession beside an answer answers
         ("paris, although the text is silent", CONCEDED),
         ("42 although no idea", CONCEDED),
         ("7 although no idea", ALONE),  # one character is no answer
@@ -331,23 +250,5 @@ def test_little_stands_between_the_citing_words_and_the_material(between: int, w
         ("no idea, but it was paris, although it rained", TURNED),
     ],
 )
-def test_a_concession_beside_an_answer_answers(text: str, why: SentenceLabel) -> None:
+def test_whether_a_sentence_abstains_and_why(text: str, why: SentenceLabel) -> None:
     assert sentence(text).classify(False) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "ends"),
-    [
-        ("passage 3", {7}),
-        ("passage3", {7}),
-        ("passage [3]", {7}),
-        ("文章[2]", {2}),
-        ("passage 3 and context 4", {7, 21}),
-        ("passage  3", set()),
-        ("passage three", set()),
-        ("3 passages", set()),
-        ("(3)", set()),
-    ],
-)
-def test_a_word_with_a_number_behind_it(text: str, ends: set[int]) -> None:
-    assert numbered(text) == ends

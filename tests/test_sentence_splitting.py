@@ -157,15 +157,7 @@ def test_an_answer_is_its_sentences_and_the_whole_of_several(text: str, sentence
         ("-answer: paris", "paris"),
         ("私の答え: パリ", "パリ"),
         ("x答え: パリ", "x答え: パリ"),
-    ],
-)
-def test_what_stands_behind_the_last_answer_counts(text: str, states: str) -> None:
-    assert stated(text, lexicon()) == states
-
-
-@pytest.mark.parametrize(
-    ("text", "states"),
-    [
+        # a text that stands in quotation marks loses them
         ('"unknown"', "unknown"),
         ("'unknown'", "unknown"),
         ('"unknown".', "unknown"),
@@ -184,9 +176,27 @@ def test_what_stands_behind_the_last_answer_counts(text: str, states: str) -> No
         ('"rome" is not "paris"', f"{M} is not {M}"),
         ("'rome' is not \"paris\"", f"{M} is not {M}"),
         ('"rome" is not paris', f"{M} is not paris"),
+        # a quotation has a length
+        # an opener counts in the 60 characters before the quotation
+        (f'{AS_LONG} "no idea"', f"{AS_LONG}  no idea "),
+        (f'{TOO_LONG} "no idea"', f"{TOO_LONG} {M}"),
+        # 200 characters between double marks, 120 between single ones, and no line break
+        (f'he wrote "{"x" * 200}"', f"he wrote {M}"),
+        (f'he wrote "{"x" * 201}"', f'he wrote "{"x" * 201}"'),
+        (f"he wrote '{'x' * 120}'", f"he wrote {M}"),
+        (f"he wrote '{'x' * 121}'", f"he wrote '{'x' * 121}'"),
+        ('he wrote "two\nlines"', 'he wrote "two\nlines"'),
+        ("he wrote 'two\nlines'", "he wrote 'two\nlines'"),
+        ('he wrote ""', f"he wrote {M}"),
+        ("he wrote ''", "he wrote ''"),
+        # an apostrophe is no quotation mark
+        ("he doesn't and can't say", "he doesn't and can't say"),
+        ("he wrote 'i don't know'", f"he wrote {M}"),
+        ("the boys' and girls' school", "the boys' and girls' school"),
+        ("he can't, she wrote 'no idea' then", f"he can't, she wrote {M} then"),
     ],
 )
-def test_a_text_that_stands_in_quotation_marks_loses_them(text: str, states: str) -> None:
+def test_what_a_text_states(text: str, states: str) -> None:
     assert stated(text, lexicon()) == states
 
 
@@ -224,32 +234,6 @@ def test_a_text_that_stands_in_quotation_marks_loses_them(text: str, states: str
 )
 def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, states: str) -> None:
     assert stated(text.replace("Q", quote), lexicon()) == states
-
-
-@pytest.mark.parametrize(
-    ("text", "states"),
-    [
-        # an opener counts in the 60 characters before the quotation
-        (f'{AS_LONG} "no idea"', f"{AS_LONG}  no idea "),
-        (f'{TOO_LONG} "no idea"', f"{TOO_LONG} {M}"),
-        # 200 characters between double marks, 120 between single ones, and no line break
-        (f'he wrote "{"x" * 200}"', f"he wrote {M}"),
-        (f'he wrote "{"x" * 201}"', f'he wrote "{"x" * 201}"'),
-        (f"he wrote '{'x' * 120}'", f"he wrote {M}"),
-        (f"he wrote '{'x' * 121}'", f"he wrote '{'x' * 121}'"),
-        ('he wrote "two\nlines"', 'he wrote "two\nlines"'),
-        ("he wrote 'two\nlines'", "he wrote 'two\nlines'"),
-        ('he wrote ""', f"he wrote {M}"),
-        ("he wrote ''", "he wrote ''"),
-        # an apostrophe is no quotation mark
-        ("he doesn't and can't say", "he doesn't and can't say"),
-        ("he wrote 'i don't know'", f"he wrote {M}"),
-        ("the boys' and girls' school", "the boys' and girls' school"),
-        ("he can't, she wrote 'no idea' then", f"he can't, she wrote {M} then"),
-    ],
-)
-def test_a_quotation_has_a_length(text: str, states: str) -> None:
-    assert stated(text, lexicon()) == states
 
 
 @pytest.mark.parametrize(

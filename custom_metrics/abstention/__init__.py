@@ -24,12 +24,11 @@ it is: an abstention stands at the front or at the end of what a model writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES
-from custom_metrics.abstention.labelled_parts import NOTHING, Field, fields
+from custom_metrics.abstention.labelled_parts import NOTHING, fields
 from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, known, lexicon_of, likely_languages
 from custom_metrics.abstention.sentence_reading import (
     BESIDE,
@@ -97,14 +96,10 @@ def excerpt(text: str) -> str:
 
 @lru_cache(maxsize=8192)  # models repeat themselves: most abstentions of a run are the same few sentences
 def _reads_as_abstention(text: str, language: str | None, parts: bool) -> bool:
-    return any(_abstains_in(text, lexicon, parts) for _, lexicon in lexicons(text, language)) or _is_empty_object(text)
-
-
-def _is_empty_object(text: str) -> bool:
-    """Whether an object says that there is nothing: ``{"answer": null}``, ``{"answerable": false}``."""
-    if text[:1] not in "{[<`":
-        return False
-    values = [field.value.lower() for field in fields(text)]
+    if any(_abstains_in(text, lexicon, parts) for _, lexicon in lexicons(text, language)):
+        return True
+    # an object that says that there is nothing: {"answer": null}, {"answerable": false}
+    values = [field.value.lower() for field in fields(text)] if text[:1] in "{[<`" else []
     return bool(values) and (values[0] == "false" or (values[0] == NOTHING and "true" not in values))
 
 
@@ -119,19 +114,14 @@ def abstains_elsewhere(text: str, language: str | None) -> bool:
         language: that language; ``None`` gives ``False``, since :func:`is_abstention` then reads all of them.
     """
     own = known(language)
-    if own is None or not text:
-        return False
     text = excerpt(text)
-    likely = likely_languages(text)
-    if likely[0] == own:
+    if own is None or not text or (likely := likely_languages(text))[0] == own:
         return False
     lexicons = [lexicon_of(code) for code in likely if code not in (own, "en")]
-    if not lexicons or any(_affirms_in(text, lexicon) for lexicon in lexicons):
+    if any(_affirms_in(text, lexicon) for lexicon in lexicons):
         return False
-    if any(_abstains_in(text, lexicon) for lexicon in lexicons):
-        return True
     short = len(text.strip(EDGE)) <= _SHORT_NO and not NO_SPACES.search(text)
-    return not short and any(_denies_in(text, lexicon) for lexicon in lexicons)
+    return any(_abstains_in(text, lexicon) or (not short and _denies_in(text, lexicon)) for lexicon in lexicons)
 
 
 def lexicons(text: str, language: str | None) -> list[tuple[str, Lexicon]]:
@@ -201,7 +191,8 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     by_passage: list[bool | None] = []
     nothing = False
     for field in labelled:
-        if any("but" in lexicon.search(lexicon.fold(field.label)) for _, lexicon in tables):
+        hits = [lexicon.search(lexicon.fold(field.label)) for _, lexicon in tables]
+        if any("but" in found for found in hits):
             return None  # "Correction: ..."
         if field.value == NOTHING:
             nothing = True
@@ -209,21 +200,18 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
         verdict = next((v for _, lexicon in tables if (v := _verdict(field.value, lexicon)) is not None), None)
         if field.numbered:
             by_passage.append(verdict)
-        elif verdict is not None:
-            verdicts.append(verdict is not any(_is_negative(field.label, lexicon) for _, lexicon in tables))
+        elif verdict is not None:  # a "yes" under "unanswerable" or "no_answer" says no
+            negative = any(not TRIGGERS.isdisjoint(found) or "bare" in found for found in hits)
+            verdicts.append(verdict is not negative)
     if verdicts:
         return verdicts[0] if text[:1] in "{[<`" else verdicts[-1]
     if len(by_passage) == 1 and len(labelled[0].value) > _SHORT_VALUE:
         return None  # "Context 1: no. Context 2: ..." in one line
-    if by_passage and not _is_choice(labelled):
+    # two verdicts to choose from ("1. Yes, ... 2. I don't know"), none on each passage ("[1]")
+    listed = {field.value[:3].lower() for field in labelled if field.numbered and field.label.isdigit()}
+    if by_passage and not (len(labelled) <= 3 and {"yes", "i d"} <= listed):
         return None if None in by_passage and True not in by_passage else True in by_passage
     return False if nothing else None
-
-
-def _is_choice(found: Sequence[Field]) -> bool:
-    """Whether a list is the two verdicts to choose from ("1. Yes, ... 2. I don't know"), none on each passage ("[1]")."""
-    listed = {field.value[:3].lower() for field in found if field.numbered and field.label.isdigit()}
-    return len(found) <= 3 and {"yes", "i d"} <= listed
 
 
 def _verdict(value: str, lexicon: Lexicon) -> bool | None:
@@ -247,11 +235,6 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
         and not folded.startswith(lexicon.no)
     )
     return True if affirms else None
-
-
-def _is_negative(label: str, lexicon: Lexicon) -> bool:
-    """Whether a "yes" under a label says no ("unanswerable", "no_answer")."""
-    return not TRIGGERS.isdisjoint(hits := lexicon.search(lexicon.fold(label))) or "bare" in hits
 
 
 def _behind(particles: tuple[str, ...], text: str) -> str | None:
@@ -292,9 +275,6 @@ def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool
 
 
 WHOLE = "an abstention: the text as a whole is a bare phrase"
-_NONE = "no abstention: no sentence abstains"
-_TAKEN_BACK = "no abstention: an answer follows it that takes it back"
-_ESSAY = "no abstention: it finds the material silent, but states {} other things"
 
 
 def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bool = True, beside: bool = True) -> bool:
@@ -318,22 +298,21 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
         material = "material" in sentence.hits
         label = sentence.classify(spoke_of_material)
         reason = label.why
+        states = takes_back = False
         if (material or spoke_of_material) and sentence.has_value():
-            answers += 1
-            statements += 1
-            sourced = True
+            states = sourced = True
+            takes_back = abstained
             material = False
             reason += "; it answers"
-            if abstained:
-                told += [reason, _TAKEN_BACK]
-                return False
         elif label is BESIDE:
             treats = True
         elif label.abstains:
             turns = answers == 1 and sentence.opens_with("but", 4)
-            detail = (sourced and not sentence.bare) or (
-                parts and _is_part(sentence, answers, answers + related + about, solid)
-            )
+            # only what is missing of an answer: "The third is not given"
+            rest = "part" in sentence.hits and not material and answers + related + about > 0
+            listed = (solid and "silent" in sentence.hits) or sentence.asks_for_a_detail()
+            detail = sourced and not sentence.bare
+            detail = detail or (parts and (rest or (answers > 0 and listed and not sentence.bare)))
             if not (answers or related or detail) or turns or (sentence.abstains_alone and not detail):
                 only_bare = sentence.bare and "abstains" not in sentence.hits and (only_bare or not abstained)
                 alone = alone or sentence.abstains_alone
@@ -345,13 +324,12 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
         elif sentence.asks or not sentence.text.strip(EDGE + MASK):
             reason += "; it asks, or is empty"
         elif sentence.cites():
-            answers += 1
-            statements += 1
+            states = True
             material = False  # named as a source, not spoken of
             reason += "; it answers and names the material as its source"
         elif abstained and sentence.tells(EARLY):
-            told += [f"{reason}; it answers", _TAKEN_BACK]
-            return False
+            takes_back = True
+            reason += "; it answers"
         elif sentence.gives():
             solid = True
             answers += 1
@@ -360,45 +338,33 @@ def decide(text: str, lexicon: Lexicon, told: list[str] | None = None, parts: bo
             related += 1
             reason += "; it answers"
         elif sentence.says_something(lexicon):
+            states = True
             # After an abstention only a turn ("However, ...") can still be an answer; after a mere "None." anything.
-            if abstained and (
+            takes_back = abstained and (
                 only_bare or sentence.sourced or "affirms" in sentence.hits or sentence.opens_with("but", EARLY)
-            ):
-                told += [f"{reason}; it answers", _TAKEN_BACK]
-                return False
-            answers += 1
-            statements += 1
+            )
             sourced = sourced or sentence.sourced
             solid = solid or bool(_COLON.search(sentence.text))
             reason += "; it answers"
+        told.append(reason)
+        if takes_back:
+            told.append("no abstention: an answer follows it that takes it back")
+            return False
+        answers += states
+        statements += states
         about += material and not label.abstains
         spoke_of_material = spoke_of_material or material
-        told.append(reason)
-    if not abstained and beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
+    if abstained:
+        abstains = alone or statements <= MOST_STATEMENTS
+        essay = f"no abstention: it finds the material silent, but states {statements} other things"
+        told.append("an abstention" if abstains else essay)
+    elif beside and treats and not sentences[0].opens_with("offer", 3) and not (statements or related):
+        abstains = True
         told.append("an abstention")
-        return True
-    if not abstained:
-        whole = _whole_is_bare(text, sentences, lexicon)
-        told.append(WHOLE if whole else _NONE)
-        return whole
-    counts = alone or statements <= MOST_STATEMENTS
-    told.append("an abstention" if counts else _ESSAY.format(statements))
-    return counts
-
-
-def _is_part(sentence: Sentence, answers: int, said: int, solid: bool) -> bool:
-    """Whether a sentence that abstains only says what is missing of an answer: "The third is not given".
-
-    Args:
-        sentence: one that abstains.
-        answers: the sentences before it that answer.
-        said: those, and the ones about the material that do not abstain.
-        solid: whether one of them gives a list.
-    """
-    if "part" in sentence.hits and "material" not in sentence.hits and said:
-        return True
-    detail = (solid and "silent" in sentence.hits) or sentence.asks_for_a_detail()
-    return bool(answers) and detail and not sentence.bare
+    else:
+        abstains = _whole_is_bare(text, sentences, lexicon)
+        told.append(WHOLE if abstains else "no abstention: no sentence abstains")
+    return abstains
 
 
 def _whole_is_bare(text: str, sentences: list[Sentence], lexicon: Lexicon) -> bool:

@@ -10,11 +10,9 @@ import gc
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from operator import itemgetter
 from typing import Any
 
 from custom_metrics.abstention.folding import BEGINS, EDGE, ENDS, boundaries, fold
@@ -25,6 +23,7 @@ __all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "like
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
 
+_PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|\)\?|[()|^*]")  # between the words of a phrase
 _STEM = 4  # characters from which a word counts as held where another begins or ends with it: "desconocid" is a stem
 
 _FOLDER = resources.files("custom_metrics.abstention").joinpath("tables")
@@ -54,13 +53,10 @@ class Lexicon:
     fold_marks: bool
     same: dict[int, str]
 
-    def __post_init__(self) -> None:
-        self.respelt = re.compile(f"[{re.escape(''.join(map(chr, self.same)))}]") if self.same else None
-
     def fold(self, text: str) -> str:
         """Fold a text as the phrases are folded."""
         folded = fold(text, self.fold_marks)
-        return folded.translate(self.same) if self.respelt and self.respelt.search(folded) else folded
+        return folded.translate(self.same) if self.same else folded
 
     def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
         """The phrases in a folded text; see :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
@@ -84,10 +80,10 @@ def phrases(language: str) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"{name}: unknown keys {sorted(unknown)}; known are {sorted(_KEYS)}")
     lists = {key: table.get(key, []) for key in (*PATTERN_KEYS, *WORD_KEYS)}
-    lists |= {f"parts: {part}": words for part, words in table.get("parts", {}).items()}
-    unnamed = [part for part in table.get("parts", {}) if not isinstance(part, str)]
-    if unnamed:
-        raise ValueError(f"{name}: {unnamed[0]!r} is no name of a part (quote words that YAML reads otherwise)")
+    for part, listed in table.get("parts", {}).items():
+        if not isinstance(part, str):
+            raise ValueError(f"{name}: {part!r} is no name of a part (quote words that YAML reads otherwise)")
+        lists[f"parts: {part}"] = listed
     for key, listed in lists.items():
         if not isinstance(listed, list) or not all(isinstance(phrase, str) for phrase in listed):
             raise ValueError(f"{name}: {key!r} must be a list of phrases (quote words that YAML reads otherwise)")
@@ -104,18 +100,11 @@ def known(language: str | None) -> str | None:
 @cache
 def lexicon_of(language: str) -> Lexicon:
     """The compiled phrases of a language and of English."""
-    with _uncollected():
-        return build_lexicon([phrases(code) for code in dict.fromkeys((language, "en"))])
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection while tables are compiled: what is made stays, and looking it through takes a third of the
-    time."""
+    tables = [phrases(code) for code in dict.fromkeys((language, "en"))]
     collected = gc.isenabled()
-    gc.disable()
+    gc.disable()  # what is made stays, and looking it through would take two thirds of the time
     try:
-        yield
+        return build_lexicon(tables)
     finally:
         if collected:
             gc.enable()
@@ -175,60 +164,45 @@ def likely_languages(text: str) -> tuple[str, ...]:
     For answers whose language nobody said. Each is then read by its own rules: "data" is a date in one language and
     material in another, so all tables as one would contradict each other.
     """
-    automaton, groups, with_marks, without_marks = _words_of_all()
-    held: dict[str, int] = defaultdict(int)
+    automaton, with_marks, without_marks = _words_of_all()
     folded = fold(text)
     bare = folded if folded.isascii() else fold(text, marks=True)
-    none: frozenset[str] = frozenset()
-    for read, passed_over in ((folded, none),) if bare == folded else ((folded, without_marks), (bare, with_marks)):
+    counted = {folded: with_marks}
+    counted[bare] = counted.get(bare, frozenset()) | without_marks
+    held: dict[str, int] = defaultdict(int)
+    for read, languages in counted.items():
         padded = read + " "
-        sizes: dict[int, int] = defaultdict(int)  # of each group
-        for last, (size, lefts, rights, group) in automaton.iter(read):
+        sizes: dict[frozenset[str], int] = defaultdict(int)  # by the languages that have the words in common
+        for last, (size, lefts, rights, spoken) in automaton.iter(read):
             bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
             if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
-                sizes[group] += size
-        for group, size in sizes.items():
-            for language in groups[group] - passed_over:
+                sizes[spoken] += size
+        for spoken, size in sizes.items():
+            for language in spoken & languages:
                 held[language] += size
     return tuple(sorted(held, key=lambda language: (-held[language], language))[:2]) or ("en",)
 
 
 @cache
-def _words_of_all() -> tuple[Any, tuple[frozenset[str], ...], frozenset[str], frozenset[str]]:
-    """An automaton of all tables' words, the groups of languages that have words in common, the languages that are read
-    with marks, and those that are read without."""
+def _words_of_all() -> tuple[Any, frozenset[str], frozenset[str]]:
+    """An automaton of all tables' words, the languages that are read with marks, and those that are read without."""
     import ahocorasick
 
-    languages: dict[str, list[str]] = {}
-    groups: dict[frozenset[str], int] = {}
+    spoken: dict[str, list[str]] = defaultdict(list)
+    for language in LANGUAGES:
+        table = phrases(language)
+        listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS))]
+        # all at once, one a line: folding each by itself would take ten times as long
+        lines = _PIECES.sub("\n", "\n".join(phrase for some in listed for phrase in some))
+        folded = respelt = fold(lines, bool(table.get("fold_marks")))
+        # in the other spelling of the table, too
+        for character, read_as in sorted(_same(table).items(), key=lambda item: -len(item[1])):
+            respelt = respelt.replace(read_as, chr(character)) if read_as else respelt
+        for literal in {line.strip() for line in (folded + "\n" + respelt).split("\n")} - {""}:
+            spoken[literal].append(language)
     automaton = ahocorasick.Automaton()
-    with _uncollected():
-        for language in LANGUAGES:
-            for literal in _literals(phrases(language)):
-                languages.setdefault(literal, []).append(language)
-        for literal, spoken in languages.items():
-            group = groups.setdefault(frozenset(spoken), len(groups))
-            automaton.add_word(literal, (len(literal), *boundaries(literal), group))
+    for literal, languages in spoken.items():
+        automaton.add_word(literal, (len(literal), *boundaries(literal), frozenset(languages)))
     automaton.make_automaton()
     without_marks = frozenset(language for language in LANGUAGES if phrases(language).get("fold_marks"))
-    return automaton, tuple(groups), frozenset(LANGUAGES) - without_marks, without_marks
-
-
-def _literals(table: dict[str, Any]) -> set[str]:
-    """The words and phrases of a table, in both spellings, folded as texts are for it."""
-    listed = (*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS)))
-    # all at once, one a line: folding each by itself would take ten times as long
-    lines = _PIECES.sub("\n", "\n".join(phrase for one in listed for phrase in one))
-    same = _same(table)
-    folded = fold(lines, bool(table.get("fold_marks")))
-    return {line.strip() for spelt in {folded, _spelt(folded, same)} for line in spelt.split("\n")} - {""}
-
-
-def _spelt(text: str, same: dict[int, str]) -> str:
-    """A folded text in the other spelling of its table."""
-    for character, read_as in sorted(filter(itemgetter(1), same.items()), key=lambda item: -len(item[1])):
-        text = text.replace(read_as, chr(character))
-    return text
-
-
-_PIECES = re.compile(r"\.\.\.|\{[^{}]*\}\??|\)\?|[()|^*]")
+    return automaton, frozenset(LANGUAGES) - without_marks, without_marks

@@ -46,8 +46,6 @@ PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
 
-# ------------------------------------------------------------------------------------------------------------- prompt
-
 # The headings of all prompts of NoMIRACL and CLAPnq, and those under which base models go on with questions and answers.
 _HEADING = re.compile(
     r"[^\w\[]*(?:(?P<asks>QUESTIONS?\s*:|(?:user|human)\s*:|\[(?:title|document|conversation)\]\s*:)"
@@ -81,16 +79,6 @@ _OUTPUT = re.compile(r"(?:^|\s)(?:OUTPUT|ANSWER|agent|assistant|\[answer\])\s*:\
 _VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.IGNORECASE)
 
 
-def _behind(asked: str, text: str, start: int) -> int | None:
-    """Where a text goes on behind the question and its marks, where that stands at `start`."""
-    end = start + len(asked)
-    if text[start:end].lower() != asked or text[end : end + 1].isalnum():
-        return None
-    while end < len(text) and text[end] in _ASKING:
-        end += 1
-    return end
-
-
 def behind_prompt(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str:
     """A text without the parts of the prompt that it begins with.
 
@@ -110,9 +98,11 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
     while True:
         lead = _LEAD.match(text, start)
         at = lead.end() if lead else start
-        if asked and (end := _behind(asked, text, at)):
-            start = end
-            headed = False
+        end = at + len(asked)
+        if asked and text[at:end].lower() == asked and not text[end : end + 1].isalnum():
+            while end < len(text) and text[end] in _ASKING:
+                end += 1
+            start, headed = end, False
         elif part := _INSTRUCTION.match(text, start):
             start = part.end()
         elif part := _HEADING.match(text, start):
@@ -132,8 +122,6 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
     said = _OUTPUT.search(text, start) or _VERDICT.search(text, start)
     return text[said.end() :] if said else ""
 
-
-# --------------------------------------------------------------------------------------------------------------- loop
 
 _COPIES = 4
 _LONGEST_PERIOD = 64  # words
@@ -186,8 +174,6 @@ def _says_something_first(text: str) -> bool:
     return bool(_SUBSTANCE.search(first)) and text.count(first) == 1 and not _loops(first)
 
 
-# -------------------------------------------------------------------------------------------- markup, code, debris
-
 _HTML = frozenset(
     "a abbr article aside b base blockquote body br button canvas caption center cite code col dd del details div dl dt em "
     "figure font footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label li link main mark meta "
@@ -239,13 +225,14 @@ def _is_markup(text: str) -> bool:
 
 
 def _is_code(text: str) -> bool:
-    return bool(_CODE.match(text.lstrip())) and not any(map(_is_prose, text.replace("```", "\n").splitlines()))
-
-
-def _is_prose(line: str) -> bool:
-    """Whether a line is a sentence of three words or more, and none of a program."""
-    ends = line.rstrip()[-1:] in tuple(".!?。।۔؟")
-    return ends and line[:1].isalpha() and len(line.split()) >= 3 and _CODE_MARKS.isdisjoint(line)
+    """Whether a text begins as a program and no line of it is a sentence of three words or more."""
+    return bool(_CODE.match(text.lstrip())) and not any(
+        line.rstrip()[-1:] in tuple(".!?。।۔؟")
+        and line[:1].isalpha()
+        and len(line.split()) >= 3
+        and _CODE_MARKS.isdisjoint(line)
+        for line in text.replace("```", "\n").splitlines()
+    )
 
 
 def _is_debris(text: str) -> bool:
@@ -254,8 +241,6 @@ def _is_debris(text: str) -> bool:
         return False
     return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_DEBRIS.sub(" ", text))
 
-
-# ------------------------------------------------------------------------------------------------------------- script
 
 _BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\uff00-\uff60]")
 _NAME_WORDS, _NAME_LETTERS, _NAME_UNSPACED, _NAME_HANGUL = 3, 30, 8, 12
@@ -277,9 +262,6 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
     if len(text.split()) <= _NAME_WORDS and within:
         return False
     return not any(script_of(char) == script for char in set(question).union(*passages))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:
@@ -310,7 +292,9 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
         kind = "script"
     if kind == "loop":
         text = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]  # "Berlin\nBerlin\nBerlin\nBerlin"
-    return None if kind is None or _is_quoted(text, passages) else kind
+    said = text.strip(EDGE).casefold()
+    quoted = kind and said and any(said in passage.casefold() for passage in passages)
+    return None if quoted else kind
 
 
 @lru_cache(maxsize=1024)  # models repeat themselves
@@ -322,13 +306,5 @@ def _is_sound(text: str) -> bool:
 
 
 def _form(text: str) -> str | None:
-    for kind, is_kind in (("markup", _is_markup), ("code", _is_code), ("debris", _is_debris), ("loop", _loops)):
-        if is_kind(text):
-            return kind
-    return None
-
-
-def _is_quoted(text: str, passages: Sequence[str]) -> bool:
-    """Whether a text stands in a passage word for word."""
-    said = text.strip(EDGE).casefold()
-    return bool(said) and any(said in passage.casefold() for passage in passages)
+    kinds = {"markup": _is_markup, "code": _is_code, "debris": _is_debris, "loop": _loops}
+    return next((kind for kind, is_kind in kinds.items() if is_kind(text)), None)

@@ -5,11 +5,10 @@
 - More than six of ten characters are U+FFFD, control characters, private or unassigned ones.
 - It *mixes scripts* as no text does: words of two scripts, U+FFFD at letters, or letters of three scripts in turn
   (:func:`mixes_scripts`). Tokens drawn at random from the vocabulary of a multilingual model look like this.
-- Its words have *neighbours that stand in no word*. Two Latin letters side by side have the digit of
-  :func:`commonness`; two digits have 8. A small letter before a capital, a letter beside a
-  digit, two different marks, and anything beside one of ``#$%&*+;<=>?@\\^_`{|}~!`` have 0. Marks at the ends of a word
-  do not count, nor do single ones within ("3.5", "O'Neill", "km/h"), abbreviations (up to five capitals), Roman numbers
-  and chemical formulas.
+- Its words have *neighbours that stand in no word*. Two Latin letters side by side have the digit of :func:`commonness`;
+  two digits have 8. A small letter before a capital, a letter beside a digit, two different marks, and anything beside one
+  of ``#$%&*+;<=>?@\\^_`{|}~!`` have 0. Marks at the ends of a word do not count, nor do single ones within ("3.5",
+  "O'Neill", "km/h"), abbreviations (up to five capitals), Roman numbers and chemical formulas.
   The mean of n neighbours is too low under 4 + (n - 8) / 8, at most 5.9; under 0.3 more where a question is given and the
   text holds no word of five letters that the question or its passages hold. n must be 12 or more, and more than half of
   the characters; 8 or more where there are only letters.
@@ -31,7 +30,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import pairwise
+from itertools import pairwise, product
 from operator import add
 from statistics import fmean
 from string import ascii_lowercase
@@ -77,8 +76,9 @@ def latin(text: str) -> str:
 
 @cache
 def commonness() -> dict[str, int]:
-    """How common it is that one letter follows another, which tells words from random letters without a list of words.
+    """The digit of two characters of ASCII side by side, where they have one.
 
+    It says how common it is that one letter follows another, which tells words from random letters without a list of words:
     ``letter_pairs.txt`` has a line for each letter a to z and a digit for each that may follow it: 0 for pairs next to
     never seen, 9 for the most common. They were counted once, at commit 3556028, in the phrases of abstention of the 23
     languages in Latin script, which were written out there (1.1 MB); every language has the same weight, and marks on
@@ -86,11 +86,16 @@ def commonness() -> dict[str, int]:
     letters drawn at random have 4.
     """
     rows = (line.split() for line in _FILE.read_text("utf-8").splitlines())
-    return {
-        first + second: int(digit)
-        for first, digits in rows
-        for second, digit in zip(ascii_lowercase, digits, strict=True)
-    }
+    digits = {first: dict(zip(ascii_lowercase, map(int, listed), strict=True)) for first, listed in rows}
+    values: dict[str, int] = {}
+    for a, b in product(map(chr, range(33, 127)), repeat=2):
+        if a.isalpha() and b.isalpha():
+            values[a + b] = 0 if a.islower() and b.isupper() else digits[a.lower()][b.lower()]
+        elif a.isdigit() and b.isdigit():
+            values[a + b] = 8
+        elif (a.isalnum() == b.isalnum() and a != b) or (a.isalnum() != b.isalnum() and not _SYMBOLS.isdisjoint(a + b)):
+            values[a + b] = 0
+    return values
 
 
 def is_noise(text: str, question: str | None = None, passages: Sequence[str] = ()) -> bool:
@@ -102,13 +107,14 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
         passages: what it was given with the question.
     """
     head = text[:_READ]
-    if _is_unreadable(head):
-        return True
+    characters = len("".join(head.split()))
+    if not head.isprintable() or "\ufffd" in head:
+        odd = sum(char == "\ufffd" or (unicodedata.category(char)[0] == "C" and not char.isspace()) for char in head)
+        if odd - sum(map(head.count, _JOINERS)) > _UNREADABLE * characters:
+            return True
     folded = latin(head)
     values = _neighbours(folded)
-    if not values:
-        return not folded.isascii() and _is_noise_of_letters(head, question, passages)
-    mean = fmean(values)
+    mean = fmean(values) if values else _HIGHEST
     if len(values) >= _FEWEST_LETTERS and 2 * len(values) > len("".join(folded.split())):
         limit = min(_HIGHEST, _LOWEST + _MORE_EACH * (len(values) - _FEWEST_LETTERS))
         if question is not None:
@@ -116,40 +122,16 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
         enough = len(values) >= _FEWEST or not any(char.isdigit() or char in _SYMBOLS for char in folded)
         if mean < limit and enough and not _shares_a_word(head, question, passages):
             return True
-    if len(values) >= _FEWEST_MARKED and mean < _MEAN_OF_MARKED and _is_full_of_marks(head):
-        return not _shares_a_word(head, question, passages)
+    if len(values) >= _FEWEST_MARKED and mean < _MEAN_OF_MARKED:
+        marks = [char for char in head if char.isascii() and not char.isalnum() and char not in " \n\t\r"]
+        many = len({*marks}) >= _MARKS and len(_ODD & {*marks}) >= _ODD_MARKS and 5 * len(marks) >= characters
+        if many and not _COMMAND.search(head):
+            return not _shares_a_word(head, question, passages)
     return not folded.isascii() and _is_noise_of_letters(head, question, passages)
 
 
-def _is_unreadable(text: str) -> bool:
-    if text.isprintable() and "\ufffd" not in text:
-        return False
-    odd = sum(char == "\ufffd" or (unicodedata.category(char)[0] == "C" and not char.isspace()) for char in text)
-    return odd - sum(map(text.count, _JOINERS)) > _UNREADABLE * len("".join(text.split()))
-
-
-@cache
-def _values() -> dict[str, int]:
-    """Two characters of ASCII to their digit, where they have one."""
-    pairs = commonness()
-    values: dict[str, int] = {}
-    shown = [chr(code) for code in range(33, 127)]
-    for a in shown:
-        for b in shown:
-            if a.isalpha() and b.isalpha():
-                values[a + b] = 0 if a.islower() and b.isupper() else pairs[(a + b).lower()]
-            elif a.isdigit() and b.isdigit():
-                values[a + b] = 8
-            elif a.isalnum() == b.isalnum():
-                if a != b:
-                    values[a + b] = 0
-            elif a in _SYMBOLS or b in _SYMBOLS:
-                values[a + b] = 0
-    return values
-
-
 def _neighbours(text: str) -> list[int]:
-    get = _values().get
+    get = commonness().get
     found: list[int] = []
     for token in text.split():
         word = token.strip(_EDGE)
@@ -159,18 +141,6 @@ def _neighbours(text: str) -> list[int]:
             continue
         found += [value for value in map(get, map(add, word, word[1:])) if value is not None]
     return found
-
-
-def _is_full_of_marks(text: str) -> bool:
-    """Whether five different marks or more, two of them odd, make up a fifth of a text."""
-    marks = [char for char in text if char.isascii() and not char.isalnum() and char not in " \n\t\r"]
-    kinds = set(marks)
-    return (
-        len(kinds) >= _MARKS
-        and len(kinds & _ODD) >= _ODD_MARKS
-        and 5 * len(marks) >= len("".join(text.split()))
-        and not _COMMAND.search(text)
-    )
 
 
 def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> bool:
@@ -208,8 +178,7 @@ class _Run(NamedTuple):
 
     script: str
     letters: int
-    joined: bool
-    """Whether letters of another script stand directly before it."""
+    joined: bool  # letters of another script stand directly before it
 
 
 def _runs(text: str) -> tuple[list[_Run], int]:
@@ -219,19 +188,19 @@ def _runs(text: str) -> tuple[list[_Run], int]:
     """
     runs: list[_Run] = []
     broken = letters = 0
-    script, joined, touches = "", False, False
+    script, touches = "", False
     for char in (*text, " "):
         letter = script_of(char)
         if not letter and (char in _JOINERS or unicodedata.category(char)[0] == "M"):
             continue
         letter = "EAST" if letter in _EAST else letter
-        if joined and letter == script:
+        if letter and letter == script:
             letters += 1
             continue
-        if joined and (script != "GREEK" or letters > 1):
+        if script and (script != "GREEK" or letters > 1):
             runs.append(_Run(script, letters, touches))
-        broken += joined and char == "\ufffd" and script not in _UNSPACED
-        script, letters, touches, joined = letter, 1, joined and bool(letter), bool(letter)
+        broken += bool(script) and char == "\ufffd" and script not in _UNSPACED
+        script, letters, touches = letter, 1, bool(script and letter)
     return runs, broken
 
 
@@ -257,17 +226,15 @@ def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str
     counts = Counter(run.script for run in runs)
     if len(counts) + broken < 2:
         return False
-    letters = Counter[str]()
-    for run in runs:
-        letters[run.script] += run.letters
-    unspaced = sum(letters[script] for script in _UNSPACED)
-    asked = any(("EAST" if (script := script_of(char)) in _EAST else script) in _UNSPACED for char in question or "")
-    together = {*_UNSPACED, "LATIN"} if asked or 4 * unspaced >= letters.total() else set[str]()
+    unspaced = sum(run.letters for run in runs if run.script in _UNSPACED)
+    asked = any(script_of(char) in _EAST | _UNSPACED for char in question or "")
+    together = {*_UNSPACED, "LATIN"} if asked or 4 * unspaced >= sum(run.letters for run in runs) else set[str]()
     touches = broken
     for before, run in pairwise(runs):
-        longest = max(before.letters, run.letters)
-        alone = min(before.letters, run.letters) == 1 and not _UNSPACED & {before.script, run.script}
-        touches += run.joined and longest > 1 and not alone and not {before.script, run.script} <= together
+        both = {before.script, run.script}
+        sizes = sorted((before.letters, run.letters))
+        alone = sizes[0] == 1 and both.isdisjoint(_UNSPACED)
+        touches += run.joined and sizes[1] > 1 and not alone and not both <= together
     if touches >= 2 and _WORDS_A_TOUCH * touches >= len(runs):
         return True
     many = len(counts) >= _SCRIPTS and (touches > 0 or len(runs) >= _FEWEST_WORDS)
