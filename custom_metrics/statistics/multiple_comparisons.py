@@ -64,16 +64,8 @@ def all_pairs(strata: Sequence[Floats], share: bool | None = None) -> Floats:
 
 
 def ranks(values: Sequence[float], p: Floats, higher_is_better: bool) -> list[int | None]:
-    """Rank of each model: one more than the number of models that are significantly better, by Holm over all pairs.
-
-    Args:
-        values: of the models.
-        p: (models, models) of :func:`all_pairs`.
-        higher_is_better: whether a higher value is.
-
-    Returns:
-        ``None`` for a model without a value.
-    """
+    """Rank of each model: one more than the number of models that are significantly better, by the p of :func:`all_pairs`
+    and Holm's correction. ``None`` for a model without a value."""
     table = p.copy()
     above = np.triu_indices(len(table), 1)
     table[above] = table.T[above] = holm(table[above])
@@ -90,11 +82,7 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     With those under :data:`SIGNIFICANCE` called significant, the chance that any true hypothesis of the family is among
     them is at most 5 %, however the comparisons depend on each other.
 
-    Args:
-        p_values: of a family of comparisons. ``nan`` (a comparison without data) stays ``nan``, and does not count.
-
-    Returns:
-        Adjusted p values, in their order, at most 1.
+    ``nan`` (a comparison without data) stays ``nan``, and does not count.
 
     Raises:
         ValueError: a p value is not between 0 and 1.

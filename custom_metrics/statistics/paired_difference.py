@@ -25,27 +25,17 @@ _BLOCK = 1 << 22  # counts held at once: 32 MB
 
 
 class PairedDifference(NamedTuple):
-    """Two models' values over the same documents, and how sure their difference is; ``nan`` for what is not defined.
-
-    Attributes:
-        first, second: the values of both models.
-        difference: first minus second.
-        low, high: its 95 % bounds.
-        p: two-sided, of the hypothesis that the difference is 0.
-        n: what was paired: documents, or clusters of them (articles).
-        method: what the bounds and p come from.
-        p_exact: of the exact test, where `p` is its mid-p version.
-    """
+    """Two models' values over the same documents, and how sure their difference is; ``nan`` for what is not defined."""
 
     first: float
     second: float
-    difference: float
-    low: float
+    difference: float  # first minus second
+    low: float  # its 95 % bounds
     high: float
-    p: float
-    n: int
-    method: str
-    p_exact: float = math.nan
+    p: float  # two-sided, of the hypothesis that the difference is 0
+    n: int  # what was paired: documents, or clusters of them (articles)
+    method: str  # what the bounds and p come from
+    p_exact: float = math.nan  # of the exact test, where `p` is its mid-p version
 
     def as_json(self) -> dict[str, Any]:
         """``null`` for what is not defined."""
@@ -60,12 +50,10 @@ NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.na
 
 
 def columns(first: Any, second: Any, share: bool = False, parts: int = 0) -> tuple[Floats, Floats]:
-    """Two models' values over the same documents, checked.
+    """Two models' values over the same documents, in the same order, checked.
 
-    Args:
-        first, second: a number of each document, in the same order; or `parts` numbers, or several times so many.
-        share: whether all are 1.0 or 0.0, or ``nan``.
-        parts: of a document, numerator and denominator say.
+    They are a number of each document (of a share 1.0 or 0.0, or ``nan``); or `parts` numbers, such as numerator and
+    denominator, or several times so many.
 
     Raises:
         ValueError: they are not numbers of such a form, or not of equally many documents; a share is neither 1 nor 0.
@@ -94,33 +82,25 @@ def columns(first: Any, second: Any, share: bool = False, parts: int = 0) -> tup
     return one, other
 
 
-def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS, seed: int = SEED) -> Iterator[Floats]:
-    """How often each row is in each resample, block by block; a resample is as many rows, drawn with replacement.
+def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator[Floats]:
+    """How often each row is in each resample, block by block, (resamples, rows); a resample is as many rows, drawn with
+    replacement.
 
-    The draws depend on the arguments alone. The rows of all models must be in the same order, which should not depend on
-    that of the runs.
-
-    Args:
-        rows: documents, or clusters of them; at least one.
-        stratum: draws of different strata are independent.
-        iterations: resamples.
-        seed: of the generator.
-
-    Yields:
-        (resamples, rows), `iterations` resamples in all.
+    The draws depend on the arguments alone, and those of different strata are independent. The rows of all models must be
+    in the same order, which should not depend on that of the runs.
     """
     if rows * iterations <= _BLOCK:
-        yield _kept(rows, stratum, iterations, seed)
+        yield _kept(rows, stratum, iterations)
         return
-    rng = np.random.default_rng([seed, stratum, rows])
+    rng = np.random.default_rng([SEED, stratum, rows])
     block = max(1, _BLOCK // rows)
     for done in range(0, iterations, block):
         yield _counts(rng, rows, min(block, iterations - done))
 
 
 @lru_cache(maxsize=4)  # a task's metrics, and its pairs of models, have the same
-def _kept(rows: int, stratum: int, iterations: int, seed: int) -> Floats:
-    counts = _counts(np.random.default_rng([seed, stratum, rows]), rows, iterations)
+def _kept(rows: int, stratum: int, iterations: int) -> Floats:
+    counts = _counts(np.random.default_rng([SEED, stratum, rows]), rows, iterations)
     counts.setflags(write=False)
     return counts
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.statistics.intervals import SEED
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
     NO_DIFFERENCE,
@@ -42,16 +41,13 @@ TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
 NOTHING = 1e-12  # a variance below this share of the whole one is rounding
 
 
-def compare_means(
-    strata: Sequence[tuple[Any, Any]], iterations: int = ITERATIONS, seed: int = SEED, method: str = BOOTSTRAP
-) -> PairedDifference:
+def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) -> PairedDifference:
     """The difference of two means, or of their means over languages, in which each language counts the same.
 
     Args:
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
             out.
-        iterations, seed: of the draws.
         method: what to call it.
 
     Raises:
@@ -62,7 +58,7 @@ def compare_means(
     if not pairs:
         return NO_DIFFERENCE
     values = np.mean([pair.mean(axis=0) for pair in pairs], axis=0)
-    found = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs], iterations, seed)
+    found = pivots_of([(pair[:, 0] - pair[:, 1])[:, None] for pair in pairs])
     n = sum(map(len, pairs))
     low, high, p = (float(part[0]) for part in bounds_and_p(found))
     difference = float(found.differences[0])
@@ -72,35 +68,22 @@ def compare_means(
 
 
 class Pivots(NamedTuple):
-    """Mean differences of pairs of models, and how they vary between resamples.
+    """Mean differences of pairs of models, and how they vary between resamples, each (pairs,) or (pairs, iterations).
 
-    A resample's pivot is its difference minus the observed one, over its own standard error.
-
-    Attributes:
-        differences: (pairs,) means over strata of the mean differences.
-        errors: (pairs,) their standard errors.
-        squares: (pairs, iterations) squared pivots. Infinite where a resample holds nothing but equal differences that are
-            not the observed mean.
-        resampled_errors: (pairs, iterations).
-        freedom: (pairs,) degrees of freedom, rows minus strata.
-        equal: (pairs,) rows where all differences are the same and not 0, else 0.
+    A resample's pivot is its difference minus the observed one, over its own standard error. It is infinite where the
+    resample holds nothing but equal differences that are not the observed mean.
     """
 
-    differences: Floats
-    errors: Floats
-    squares: Floats
-    resampled_errors: Floats
-    freedom: Floats
-    equal: Floats
+    differences: Floats  # means over strata of the mean differences
+    errors: Floats  # their standard errors
+    squares: Floats  # of the resamples' pivots
+    resampled_errors: Floats  # of the resamples' differences
+    freedom: Floats  # degrees of freedom: rows minus strata
+    equal: Floats  # rows where all differences are the same and not 0, else 0
 
 
-def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int = SEED) -> Pivots:
-    """The pivots of mean differences.
-
-    Args:
-        strata: of each stratum (rows, pairs) differences; ``nan`` where a row does not count for a pair.
-        iterations, seed: of the draws.
-    """
+def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
+    """The pivots of (rows, pairs) differences of each stratum; ``nan`` where a row does not count for a pair."""
     number = strata[0].shape[1]
     used, total, variance, rows = (np.zeros(number) for _ in range(4))
     shifts, variances = np.zeros((number, iterations)), np.zeros((number, iterations))
@@ -116,7 +99,7 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int 
         variance += _variance(np.zeros((number, 1)), scale[:, None], sizes[:, None], scale)[:, 0]
         whole = bool(counted.all())
         done = 0
-        for counts in draws(len(stratum), place, iterations, seed):
+        for counts in draws(len(stratum), place, iterations):
             block = slice(done, done := done + len(counts))
             again = sizes[:, None] if whole else counted.astype(float) @ counts.T
             shift = centred @ counts.T  # 0 where a resample holds no row that counts
@@ -138,13 +121,10 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, seed: int 
 
 
 def _variance(squared_shift: Floats, squares: Floats, sizes: Floats, scale: Floats) -> Floats:
-    """The squared standard error of means, from sums of squares about another centre; 0 with fewer than two rows.
+    """The squared standard error of means of so many rows; 0 of fewer than two.
 
-    Args:
-        squared_shift: (pairs, resamples) of the means from that centre; overwritten.
-        squares: (pairs, resamples).
-        sizes: (pairs, resamples), or (pairs, 1): rows.
-        scale: (pairs,) sums of squares of all rows. What is next to nothing beside them is rounding.
+    It is from sums of squares about another centre, and the squared shift of the means from that, which is overwritten.
+    What is next to nothing beside the scale, the (pairs,) sums of squares of all rows, is rounding.
     """
     squared_shift *= -sizes
     squared_shift += squares
