@@ -1,7 +1,7 @@
 """The difference of two ratios of sums over the same clusters: flagged words over all words, F1, and corrected rates.
 
 A ratio of sums is the mean of its linearised values, one a cluster (:mod:`custom_metrics.statistics.strata`).
-Their paired bootstrap (:mod:`custom_metrics.statistics.paired_means`) is a cluster bootstrap of the ratio.
+Their paired bootstrap (:mod:`custom_metrics.statistics.paired_difference`) is a cluster bootstrap of the ratio.
 
 A corrected rate of :mod:`custom_metrics.hallucination` is a function of the flagged share and of the detector's errors.
 Both models' answers went through the same detector, so each resample corrects both with *the same* draw of its errors. They
@@ -24,10 +24,11 @@ from custom_metrics.statistics.paired_difference import (
     SIGNIFICANCE,
     Floats,
     PairedDifference,
-    columns,
+    bounds_and_p,
+    compare_means,
     draws,
+    pivots_of,
 )
-from custom_metrics.statistics.paired_means import bounds_and_p, compare_means, pivots_of
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised
 
@@ -55,12 +56,8 @@ def compare_ratios(
         harmonic: the figure is the harmonic mean of the ratios instead.
         clusters: of each language, the names of its clusters. Those that several languages have, such as a passage and its
             translations, are drawn together.
-
-    Raises:
-        ValueError: the two models' sums are not of the same clusters, or of another form.
     """
-    checked = [columns(one, other, parts=2) for one, other in strata]
-    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in checked]
+    pairs = [np.column_stack([_values(one, harmonic), _values(other, harmonic)]) for one, other in strata]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
@@ -99,12 +96,10 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     A language in which the rate of a model is not defined is left out.
 
     Raises:
-        ValueError: an unknown rate; the two models' words are not of the same clusters, or of another form.
+        ValueError: an unknown rate.
     """
     if rate not in RATES:
         raise ValueError(f"unknown rate {rate!r}; known are {', '.join(RATES)}")
-    for language in strata:
-        columns(language.first, language.second, parts=2)
     if rate == RATES[0]:
         return compare_ratios([(part.first, part.second) for part in strata])
     corrected = [_Corrected.of(part, rate) for part in strata]

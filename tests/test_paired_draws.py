@@ -11,8 +11,14 @@ from scipy import stats
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
 from custom_metrics.statistics import paired_difference
 from custom_metrics.statistics.multiple_comparisons import all_pairs
-from custom_metrics.statistics.paired_difference import draws
-from custom_metrics.statistics.paired_means import Pivots, bounds_and_p, compare_means, extrapolated, pivots_of
+from custom_metrics.statistics.paired_difference import (
+    Pivots,
+    bounds_and_p,
+    compare_means,
+    draws,
+    extrapolated,
+    pivots_of,
+)
 from custom_metrics.statistics.random_effects import detector_errors
 from tests.test_paired_statistics import articles
 

@@ -168,14 +168,9 @@ def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
     """Correlate two quantities, of which every pair has one number each; a pair with ``nan`` is left out.
 
     All is ``nan`` for fewer than :data:`FEWEST` pairs, and where a quantity is the same everywhere.
-
-    Raises:
-        ValueError: they are not equally many.
     """
     from scipy import stats
 
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} numbers of the first quantity, but {len(second)} of the second")
     pairs = [(x, y) for x, y in zip(first, second, strict=True) if not math.isnan(x + y)]
     number = len(pairs)
     x, y = np.array(pairs, dtype=float).reshape(-1, 2).T

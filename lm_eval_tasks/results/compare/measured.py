@@ -12,8 +12,7 @@ import numpy as np
 from custom_metrics.hallucination import rogan_gladen_rate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
 from custom_metrics.statistics.multiple_comparisons import is_share
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
-from custom_metrics.statistics.paired_means import compare_means
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, compare_means
 from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import Errors
 
