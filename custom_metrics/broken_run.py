@@ -68,15 +68,12 @@ _CAUSES = {"unfinished": _REASONING, "empty": _ROOM, "failure": _SERVICE}
 
 
 class Prompting(NamedTuple):
-    """How answers were made, as far as the run tells: which reasons are worth a hint.
+    """How answers were made, as far as the run tells: which reasons are worth a hint."""
 
-    Attributes:
-        here: whether this run prompted a model. Stored answers, and those that follow from documents, no option mends.
-        chat_template: whether a chat template was applied.
-    """
-
-    here: bool = True
-    chat_template: bool = False
+    here: bool = (
+        True  # whether this run prompted a model; stored answers, and those that follow from documents, none mends
+    )
+    chat_template: bool = False  # whether one was applied
 
 
 PROMPTED = Prompting()
@@ -91,20 +88,12 @@ class Labels(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """One answer with what it was asked.
+    """One answer with what it was asked, and what it was read as where answers are read as labels."""
 
-    Attributes:
-        response: as the model said it.
-        question: of the document, ``None`` where it has none.
-        passages: of the document, as they stand in the prompt.
-        language: ISO 639 code.
-        labels: what it was read as; ``None`` where answers are not read as labels.
-    """
-
-    response: Any
+    response: Any  # as the model said it
     question: str | None = None
-    passages: tuple[str, ...] = ()
-    language: str | None = None
+    passages: tuple[str, ...] = ()  # as they stand in the prompt
+    language: str | None = None  # ISO 639 code
     labels: Labels | None = None
 
 
@@ -120,22 +109,16 @@ class Sign(NamedTuple):
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
-    Attributes:
-        total: answers.
-        kinds: how many are no answer, by kind: those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a
-            reasoning block that never ended) and ``other`` (Invalid for another reason).
-        invalid: how many are Invalid under ``robust``, or no answer where there are no labels.
-        different: how many different answers there are.
-        labelled: whether the answers have labels.
-        apart: how many have another label under ``strict`` than under ``robust``.
+    Kinds of what is no answer are those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a reasoning block that
+    never ended) and ``other`` (Invalid for another reason).
     """
 
     total: int
     kinds: Counter[str]
-    invalid: int
-    different: int
+    invalid: int  # Invalid under `robust`, or no answer where there are no labels
+    different: int  # how many different answers there are
     labelled: bool = False
-    apart: int = 0
+    apart: int = 0  # how many have another label under `strict` than under `robust`
 
     @property
     def are_equal(self) -> bool:
@@ -199,13 +182,8 @@ def kind_of(answer: Answered) -> str | None:
 
 
 def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
-    """One sentence or two about a run that looks broken, or whose answers are all equal; ``None`` where neither is so.
-
-    Args:
-        task: its name.
-        signs: of its answers.
-        prompting: how they were made. A reason that the run rules out is not named.
-    """
+    """One sentence or two about a run that looks broken, or whose answers are all equal; ``None`` where neither is so. A
+    reason that the run rules out is not named."""
     said = _said(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
     return f"{task}: {broken}{said}." if said else None

@@ -45,15 +45,12 @@ __all__ = [
 def flagged_words(
     answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
 ) -> tuple[float, int]:
-    """The number of words of an answer that a detector flags, and the number of all its words.
+    """The words of an answer with a character in a span, ``nan`` where the detector failed; and all its words: how many.
 
     Args:
         answer: the text.
         spans: of it, as :func:`custom_metrics.reading.spans.span_of` reads them; ``None`` where the detector failed.
         language: ISO 639 code; decides what a word is.
-
-    Returns:
-        Words with a character in a span, ``nan`` where the detector failed; and all words.
 
     Raises:
         ValueError: an item of `spans` is not a span.
@@ -65,16 +62,9 @@ def flagged_words(
 
 
 def estimated_rate(precision: float, recall: float, detected: float, total: float) -> float:
-    """Share of words that are hallucinated, by Equation 1 of the mFAVA paper: ``P * H / (R * N)``.
+    """Share of words that are hallucinated, by Equation 1 of the mFAVA paper: ``P * H / (R * N)``, H detected of N words.
 
-    Args:
-        precision: of the detector, in [0, 1].
-        recall: of the detector, in [0, 1].
-        detected: words it flagged, H.
-        total: words of the answers, N.
-
-    Returns:
-        The rate; ``nan`` where a denominator is 0. It can exceed 1: the equation has no upper bound.
+    It is ``nan`` where a denominator is 0, and can exceed 1: the equation has no upper bound.
     """
     if not recall or not total:
         return math.nan
@@ -82,10 +72,9 @@ def estimated_rate(precision: float, recall: float, detected: float, total: floa
 
 
 def rogan_gladen_rate(flagged_share: float, true_positive_rate: float, false_positive_rate: float) -> float:
-    """Share of words that are hallucinated, by Rogan and Gladen (1978): ``(q - FPR) / (TPR - FPR)``, in [0, 1].
+    """Share of words that are hallucinated, by Rogan and Gladen (1978): ``(q - FPR) / (TPR - FPR)``, clipped to [0, 1].
 
-    Returns:
-        The rate, clipped to [0, 1]; ``nan`` where the detector flags hallucinated words and others equally often.
+    It is ``nan`` where the detector flags hallucinated words and others equally often.
     """
     gained = true_positive_rate - false_positive_rate
     if not gained or math.isnan(gained) or math.isnan(flagged_share):
@@ -156,8 +145,7 @@ def estimate(
             which the detector's errors are drawn. ``None`` where only precision and recall are known (the paper's Table
             10): the bounds then hold the answers' uncertainty alone, and there is no false positive rate.
         precision, recall: used where there is no `calibration`.
-        iterations: resamples.
-        seed: of the bootstrap.
+        iterations, seed: of the bootstrap.
         pooled: instead of `calibration`, for a language without one: word counts of answers in other languages, by
             language and model, see :func:`custom_metrics.statistics.random_effects.predicted`. The bounds then hold how
             much the detector's errors differ between languages and models.

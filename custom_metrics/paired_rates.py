@@ -1,7 +1,7 @@
 """The difference of two ratios of sums over the same clusters: flagged words over all words, F1, and corrected rates.
 
 A ratio of sums is the mean of its linearised values, one a cluster (:mod:`custom_metrics.statistics.strata`).
-Their paired bootstrap (:mod:`custom_metrics.statistics.paired_means`) is a cluster bootstrap of the ratio.
+Their paired bootstrap (:mod:`custom_metrics.statistics.paired_difference`) is a cluster bootstrap of the ratio.
 
 A corrected rate of :mod:`custom_metrics.hallucination` is a function of the flagged share and of the detector's errors.
 Both models' answers went through the same detector, so each resample corrects both with *the same* draw of its errors. They
@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.hallucination import UNLIKELY, drawn_rates, rogan_gladen_rate
-from custom_metrics.statistics.intervals import SEED
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
     NO_DIFFERENCE,
     SIGNIFICANCE,
     Floats,
     PairedDifference,
-    columns,
+    bounds_and_p,
+    compare_means,
     draws,
+    pivots_of,
 )
-from custom_metrics.statistics.paired_means import bounds_and_p, compare_means, pivots_of
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised
 
@@ -45,11 +45,7 @@ _FARTHEST = 1e9  # what a resample without any spread is stretched by
 
 
 def compare_ratios(
-    strata: Sequence[tuple[Any, Any]],
-    harmonic: bool = False,
-    iterations: int = ITERATIONS,
-    seed: int = SEED,
-    clusters: Sequence[Sequence[Any]] | None = None,
+    strata: Sequence[tuple[Any, Any]], harmonic: bool = False, clusters: Sequence[Sequence[Any]] | None = None
 ) -> PairedDifference:
     """The difference of two ratios of sums, or of their means over languages.
 
@@ -58,20 +54,15 @@ def compare_ratios(
             or (clusters, ratios, 2) where the figure is the mean of several ratios. Clusters are in the same order; one
             that a model has nothing of is (0, 0). A language in which a ratio is 0/0 is left out.
         harmonic: the figure is the harmonic mean of the ratios instead.
-        iterations, seed: of the bootstrap.
         clusters: of each language, the names of its clusters. Those that several languages have, such as a passage and its
             translations, are drawn together.
-
-    Raises:
-        ValueError: the two models' sums are not of the same clusters, or of another form.
     """
-    checked = [columns(one, other, parts=2) for one, other in strata]
     pairs = [
-        np.column_stack([values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)]) for one, other in checked
+        np.column_stack([values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)]) for one, other in strata
     ]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
-    return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], iterations, seed, CLUSTERS)
+    return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
 
 
 def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
@@ -90,54 +81,43 @@ def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
 
 
 class RateStratum(NamedTuple):
-    """Two models' answers in a language.
+    """Two models' answers in a language: (articles, 2) words flagged and words in all, articles in the same order.
 
-    Attributes:
-        first, second: (articles, 2) words flagged and words in all of each model's answers; articles in the same order.
-        errors: of the detector in the language, with as many draws as the bootstrap has resamples; ``None`` where they are
-            not known.
-        expected: whether these are expected from other languages (a pooled calibration). Draws that go against the answers
-            are then left out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated.
+    Where the errors are expected from other languages (a pooled calibration), draws that go against the answers are left
+    out: of a flagged share q, FPR <= q <= TPR holds whatever part of the words is hallucinated.
     """
 
     first: Floats
     second: Floats
-    errors: Errors | None = None
+    errors: Errors | None = None  # of the detector there, with a draw for each resample of the bootstrap
     expected: bool = False
 
 
-def compare_rates(
-    strata: Sequence[RateStratum], rate: str, iterations: int = ITERATIONS, seed: int = SEED
-) -> PairedDifference:
+def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     """The difference of two models' hallucination rates, or of their means over languages.
 
-    Args:
-        strata: a language each. A language in which the rate of a model is not defined is left out.
-        rate: one of ``RATES``.
-        iterations, seed: of the bootstrap.
+    A language in which the rate of a model is not defined is left out.
 
     Raises:
-        ValueError: an unknown rate; the two models' words are not of the same clusters, or of another form.
+        ValueError: an unknown rate.
     """
     if rate not in RATES:
         raise ValueError(f"unknown rate {rate!r}; known are {', '.join(RATES)}")
-    for language in strata:
-        columns(language.first, language.second, parts=2)
     if rate == RATES[0]:
-        return compare_ratios([(part.first, part.second) for part in strata], iterations=iterations, seed=seed)
+        return compare_ratios([(part.first, part.second) for part in strata])
     corrected = [_Corrected.of(part, rate) for part in strata]
     known = [part for part in corrected if part is not None]
     if not known:
         return NO_DIFFERENCE
-    pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known], iterations, seed)
+    pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known])
     # Reflected and studentised draws of the flagged shares. Without correction, their difference has the pivots' bounds.
     with np.errstate(divide="ignore", invalid="ignore"):
         stretch = np.minimum(np.nan_to_num(pivots.errors / pivots.resampled_errors[0], nan=1.0), _FARTHEST)[:, None]
-    drawn = np.zeros(2 * iterations)
-    possible = np.ones(2 * iterations, dtype=bool)
+    drawn = np.zeros(2 * ITERATIONS)
+    possible = np.ones(2 * ITERATIONS, dtype=bool)
     for place, part in enumerate(known):
         centred = part.values - part.shares
-        shift = np.concatenate([counts @ centred for counts in draws(len(centred), place, iterations, seed)])
+        shift = np.concatenate([counts @ centred for counts in draws(len(centred), place)])
         shift = shift / len(centred) * stretch
         both, can_be = part.rates(part.shares + np.concatenate([shift, -shift]), rate)
         drawn += (both[:, 0] - both[:, 1]) / len(known)
@@ -152,30 +132,21 @@ def compare_rates(
         low, high = (float(end) if abs(end) < _UNBOUNDED else math.nan for end in ordered[[outside, -1 - outside]])
         p = float(min(1.0, (min(np.sum(ordered <= 0), np.sum(ordered >= 0)) + 1) / (number + 1)))
     # Few draws beyond 0 say only that p is small; where all draws are 0 both rates are 0, or both are 1.
-    if p <= (_FEWEST_BEYOND + 1) / (iterations + 1):
+    if p <= (_FEWEST_BEYOND + 1) / (ITERATIONS + 1):
         p = min(p, float(bounds_and_p(pivots)[2][0]))
     clusters = sum(len(part.values) for part in known)
     return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
 
 
 class _Corrected(NamedTuple):
-    """Flagged shares of two models in a language, and how they are corrected.
-
-    Attributes:
-        part: the models' answers, and the detector's errors.
-        errors: the latter.
-        values: (articles, 2) linearised flagged shares.
-        shares: (2,) their means.
-        observed: (2,) corrected rates.
-        slope: of the rate at the expected errors: what a difference of flagged shares is multiplied by.
-    """
+    """Flagged shares of two models in a language, and how they are corrected."""
 
     part: RateStratum
     errors: Errors
-    values: Floats
-    shares: Floats
-    observed: Floats
-    slope: float
+    values: Floats  # (articles, 2) linearised flagged shares
+    shares: Floats  # (2,) their means
+    observed: Floats  # (2,) corrected rates
+    slope: float  # of the rate at the expected errors: what a difference of flagged shares is multiplied by
 
     @classmethod
     def of(cls, part: RateStratum, rate: str) -> _Corrected | None:
@@ -194,7 +165,7 @@ class _Corrected(NamedTuple):
         return None if undefined else cls(part, errors, values, shares, observed, slope)
 
     def rates(self, shares: Floats, rate: str) -> tuple[Floats, Any]:
-        """Corrected rates of drawn shares (2 * iterations, 2), with the same draw of errors for both; and which can be."""
+        """Corrected rates of drawn shares (2 * ITERATIONS, 2), with the same draw of errors for both; and which can be."""
         true_positives, false_positives, ratios = np.concatenate([self.errors.draws] * 2).T[..., None]
         if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)

@@ -185,11 +185,6 @@ def test_exact_correlations(
     assert found == pytest.approx((pearson, pearson_p, spearman, spearman_p, n), nan_ok=True, abs=1e-7)
 
 
-def test_unequal_numbers_are_an_error() -> None:
-    with pytest.raises(ValueError, match="3 numbers of the first quantity, but 2 of the second"):
-        correlate([1, 2, 3], [1, 2])
-
-
 def test_up_to_eight_pairs_p_is_a_share_of_all_orders() -> None:
     for number, orders in ((4, 24), (8, 40_320)):
         found = correlate(range(number), [at ^ 1 for at in range(number)])

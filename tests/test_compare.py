@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custom_metrics.statistics.paired_means import compare_means
+from custom_metrics.statistics.paired_difference import compare_means
 from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource

@@ -11,8 +11,14 @@ from scipy import stats
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
 from custom_metrics.statistics import paired_difference
 from custom_metrics.statistics.multiple_comparisons import all_pairs
-from custom_metrics.statistics.paired_difference import draws
-from custom_metrics.statistics.paired_means import Pivots, bounds_and_p, compare_means, extrapolated, pivots_of
+from custom_metrics.statistics.paired_difference import (
+    Pivots,
+    bounds_and_p,
+    compare_means,
+    draws,
+    extrapolated,
+    pivots_of,
+)
 from custom_metrics.statistics.random_effects import detector_errors
 from tests.test_paired_statistics import articles
 
@@ -32,8 +38,7 @@ def test_draws_depend_on_their_arguments_alone() -> None:
         paired_difference._kept.cache_clear()
         return np.concatenate([*draws(20, iterations=50, **arguments)])
 
-    assert (drawn() == drawn(stratum=0, seed=1234)).all()
-    assert (drawn(seed=1) != drawn(seed=2)).any()
+    assert (drawn() == drawn(stratum=0)).all()
     assert (drawn(stratum=0) != drawn(stratum=1)).any()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates
-from custom_metrics.statistics.paired_means import bounds_and_p, pivots_of
+from custom_metrics.statistics.paired_difference import bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import mcnemar, stratified_mcnemar, tango
 from custom_metrics.statistics.random_effects import detector_errors
 from custom_metrics.statistics.strata import linearised

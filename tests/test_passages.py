@@ -8,7 +8,7 @@ import math
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +24,6 @@ from custom_metrics.scores import character_labels, detection
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.statistics.figures import (
     CountsOfCluster,
-    FloatOfCluster,
     FloatWithCounts,
     Rows,
     clusters_of,
@@ -136,21 +135,25 @@ def test_bounds_and_errors_of_word_scores_are_by_passage() -> None:
     assert own == plain
 
 
+def of_clusters(values: Sequence[float], names: Sequence[str]) -> list[FloatWithCounts]:
+    return [FloatWithCounts(value, cluster=name) for value, name in zip(values, names, strict=True)]
+
+
 def test_means_and_shares_are_by_passage() -> None:
     values = [0.5, 1.0, 0.25, 0.0, 0.75]
-    clustered = [FloatOfCluster(*pair) for pair in zip(values, NAMES, strict=True)]
+    clustered = of_clusters(values, NAMES)
     sums = np.array([[0.75, 2], [1.75, 2], [0.0, 1]])
     top, bottom = resampled_sums(sums).T
     apart = sums[:, 0] - 0.5 * sums[:, 1]
     error = math.sqrt(3 / 2 * (apart @ apart)) / 5
     assert mean_figure([*clustered, None]) == pytest.approx((0.5, *spread(top / bottom)[:2], error, 5))
-    assert mean_figure([FloatOfCluster(*pair) for pair in zip(values, "abcde", strict=True)]) == mean_figure(values)
+    assert mean_figure(of_clusters(values, "abcde")) == mean_figure(values)
     ones = [1.0, 0.0, 1.0, 0.0, 0.0]
-    found = share_figure([FloatOfCluster(*pair) for pair in zip(ones, NAMES, strict=True)])
+    found = share_figure(of_clusters(ones, NAMES))
     error = math.sqrt(3 / 2 * (1.2**2 + 0.8**2 + 0.4**2)) / 5
     documents = 0.4 * 0.6 / error**2
     assert found == pytest.approx((0.4, *wilson(0.4 * documents, documents), error, 5))
-    none = share_figure([FloatOfCluster(0.0, name) for name in NAMES])
+    none = share_figure(of_clusters([0.0] * 5, NAMES))
     assert none == pytest.approx((0.0, *wilson(0, 3), 0.0, 5))
 
 
@@ -215,13 +218,12 @@ def test_a_group_has_the_standard_error_by_passage(harness: Harness, tmp_path: P
     assert len(tasks) == len(languages) > 3
     for metric in ("f1", "precision", "recall", "altered_rate"):
         counted = metric != "altered_rate"
-        carry, value = (CountsOfCluster, "precision") if counted else (FloatOfCluster, metric)
-        rows = [
-            getattr(detection, metric, defined_share).rows(
-                [carry(sample[value], sample["doc"]["passage"]) for sample in got["samples"][task]]
-            )
-            for task in tasks
-        ]
+        rows = []
+        for task in tasks:
+            values = [sample["precision" if counted else metric] for sample in got["samples"][task]]
+            passages = [sample["doc"]["passage"] for sample in got["samples"][task]]
+            carried = [*map(CountsOfCluster, values, passages)] if counted else of_clusters(values, passages)
+            rows.append(getattr(detection, metric, defined_share).rows(carried))
         error = got["groups"]["mfava_detection_gold"][f"{metric}_stderr,tags"]
         assert error == error_across(rows)
         errors = [got["results"][task][f"{metric}_stderr,tags"] for task in tasks]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.scores import detection
-from custom_metrics.statistics.figures import FloatOfCluster
+from custom_metrics.statistics.figures import FloatWithCounts
 
 __all__ = ["iou", "process_results", "rho"]
 
@@ -23,12 +23,7 @@ _DECIMALS = 8  # to which the scorer rounds before it asks whether labels are co
 
 
 def iou(annotated: Iterable[tuple[int, int]], found: Iterable[tuple[int, int]]) -> float:
-    """Intersection over union of the characters of two sets of spans; 1.0 where both are empty.
-
-    Args:
-        annotated: (start, end) in characters; may overlap.
-        found: the same, of a detector.
-    """
+    """Intersection over union of the characters of two sets of spans, which may overlap; 1.0 where both are empty."""
     theirs = {at for start, end in annotated for at in range(start, end)}
     ours = {at for start, end in found for at in range(start, end)}
     return len(theirs & ours) / len(theirs | ours) if theirs or ours else 1.0
@@ -42,8 +37,7 @@ def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, 
     text scores 0.0 where people marked a part.
 
     Args:
-        annotated: (start, end, probability) in characters; where spans overlap the last one holds, outside it is 0.
-        found: the same, of a detector.
+        annotated, found: (start, end, probability) in characters; where spans overlap the last one holds, outside it is 0.
         length: of the text in characters; the labels of an empty text are constant.
 
     Raises:
@@ -88,7 +82,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     overlap = iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found))
     correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
     return {
-        "iou": FloatOfCluster(overlap, doc.get("passage", "")),
-        "rho": FloatOfCluster(correlation, doc.get("passage", "")),
+        "iou": FloatWithCounts(overlap, cluster=doc.get("passage", "")),
+        "rho": FloatWithCounts(correlation, cluster=doc.get("passage", "")),
         **detection.word_values(doc, hard, found, kind),
     }

@@ -24,7 +24,6 @@ from custom_metrics.statistics.figures import (
     UNDEFINED,
     CountsOfCluster,
     Figure,
-    FloatOfCluster,
     FloatWithCounts,
     Rows,
     cluster_of,
@@ -144,8 +143,8 @@ def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, A
         "f1": FloatWithCounts(1.0 if math.isnan(total.f1) else total.f1, carried),
         "precision": carried,
         "recall": carried,
-        "altered_rate": FloatOfCluster(kind in ("edited", "lost"), passage),
-        "lost_rate": FloatOfCluster(kind == "lost", passage),
+        "altered_rate": FloatWithCounts(kind in ("edited", "lost"), cluster=passage),
+        "lost_rate": FloatWithCounts(kind == "lost", cluster=passage),
     }
 
 

@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 from custom_metrics.abstention import is_abstention
@@ -26,10 +27,8 @@ __all__ = [
     "CUTOFFS",
     "Score",
     "k_precision",
-    "ndcg",
     "process_results",
     "process_results_with_retrieval",
-    "recall",
     "retrieval_figures",
     "retrieval_quality",
     "rouge1",
@@ -41,7 +40,6 @@ __all__ = [
 CUTOFFS = (1, 3, 5, 10)
 
 BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
-FOUND = {"_retrieved": "is among the passages given", "_missed": "is not"}
 
 # ------------------------------------------------------------------------------------------------------------------ ROUGE
 
@@ -99,25 +97,24 @@ def _score(common: int, wanted: int, given: int) -> Score:
 # ---------------------------------------------------------------------------------------------------------------- answers
 
 
-def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float]:
+def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float | None]:
     """Quality of one answer to an answerable question.
 
     Args:
         answer: the model's answer.
         references: gold answers; empty ones do not count.
-        groundings: the texts the answer may be taken from: the gold passage, or each of the retrieved passages.
+        groundings: the texts it may be taken from: the gold passage, or each of the retrieved passages.
 
     Returns:
         ``rougeL`` (F-measure), ``recall`` (of ROUGE-1) and ``rougeLp`` (ROUGE-L F-measure against the grounding text it
-        is nearest to) in [0, 1], ``length`` in characters. ``nan`` for what has no reference or no grounding text.
+        is nearest to) in [0, 1], ``length`` in characters. ``None`` for what has no reference or no grounding text.
     """
     references = [reference for reference in references if reference.strip()]
-    best_l = max((rouge_l(reference, answer).fmeasure for reference in references), default=math.nan)
-    best_1 = max((rouge1([reference], answer) for reference in references), key=lambda s: s.fmeasure, default=None)
+    best = max((rouge1([reference], answer) for reference in references), key=lambda s: s.fmeasure, default=None)
     return {
-        "rougeL": best_l,
-        "recall": math.nan if best_1 is None else best_1.recall,
-        "rougeLp": max((rouge_l(grounding, answer).fmeasure for grounding in groundings), default=math.nan),
+        "rougeL": max((rouge_l(reference, answer).fmeasure for reference in references), default=None),
+        "recall": best and best.recall,
+        "rougeLp": max((rouge_l(grounding, answer).fmeasure for grounding in groundings), default=None),
         "length": float(len(answer)),
     }
 
@@ -133,8 +130,7 @@ def k_precision(answer: str, groundings: Sequence[str], language: str | None = N
         groundings: the texts that the model was given; without any the share is 0.
         language: ISO 639 code of the answer. Tokens are those of ``rouge_score``, runs of ASCII letters and digits: always
             with ``"en"``; else unless they leave out most letters of the answer. Then they are the words of the language
-            (:func:`word_tokens`); ``None`` takes Japanese for what has kana, Chinese for
-            other Han.
+            (:func:`word_tokens`); ``None`` takes Japanese for what has kana, Chinese for other Han.
 
     Returns:
         A share in [0, 1]; ``nan`` for an answer without a token.
@@ -163,37 +159,19 @@ _KANA = re.compile("[\u3040-\u30ff]")
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
-def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """nDCG@k with gain 1 for a relevant passage and discount ``1 / log2(rank + 1)`` (Järvelin and Kekäläinen 2002).
+def retrieval_quality(ranked: Sequence[str], relevant: Collection[str]) -> dict[str, float]:
+    """``ndcg@1|3|5|10`` and ``recall@10`` of a ranking, best first; ``nan`` where nothing is relevant.
 
-    Args:
-        ranked: passage ids, best first; one that comes again counts where it came first.
-        relevant: ids that are relevant.
-        k: cut-off, at least 1.
-
-    Returns:
-        In [0, 1]; ``nan`` where nothing is relevant.
+    nDCG has gain 1 for a relevant passage and discount ``1 / log2(rank + 1)`` (Järvelin and Kekäläinen 2002). A passage
+    that comes again counts where it came first.
     """
-    if not relevant:
-        return math.nan
-    relevant = set(relevant)
-    ranked = list(dict.fromkeys(ranked))
-    gained = sum(1 / math.log2(rank + 1) for rank, passage in enumerate(ranked[:k], 1) if passage in relevant)
-    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
-    return gained / ideal
-
-
-def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """Share of the relevant passages among the first k; ``nan`` where nothing is relevant."""
-    if not relevant:
-        return math.nan
-    return len({*list(dict.fromkeys(ranked))[:k]} & set(relevant)) / len(set(relevant))
-
-
-def retrieval_quality(ranked: Sequence[str], relevant: Sequence[str]) -> dict[str, float]:
-    """``ndcg@1|3|5|10`` and ``recall@10`` of a ranking; ``nan`` where nothing is relevant."""
     wanted = set(relevant)
-    return {**{f"ndcg@{k}": ndcg(ranked, wanted, k) for k in CUTOFFS}, "recall@10": recall(ranked, wanted, 10)}
+    if not wanted:
+        return dict.fromkeys([*(f"ndcg@{k}" for k in CUTOFFS), "recall@10"], math.nan)
+    gains = [1 / math.log2(rank + 1) for rank in range(1, 11)]
+    hits = [passage in wanted for passage in dict.fromkeys(ranked)][:10]
+    ndcg = {f"ndcg@{k}": sum(compress(gains, hits[:k])) / sum(gains[: min(k, len(wanted))]) for k in CUTOFFS}
+    return {**ndcg, "recall@10": sum(hits) / len(wanted)}
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
@@ -212,11 +190,13 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     answer = results[0] if isinstance(results[0], str) else ""
     abstained = is_abstention(answer, "en")
     quality = score_answer(answer, doc["answers"], doc["groundings"]) if doc["answerable"] else {}
+    precision = math.nan if abstained else k_precision(answer, doc["groundings"], "en")
     return {
-        "rougeL": _counted(quality.get("rougeL")),
+        "rougeL": quality.get("rougeL"),
         "unanswerable_accuracy": None if doc["answerable"] else float(abstained),
-        **{name: _counted(quality.get(name)) for name in ("recall", "rougeLp")},
-        "k_precision": None if abstained else _counted(k_precision(answer, doc["groundings"], "en")),
+        "recall": quality.get("recall"),
+        "rougeLp": quality.get("rougeLp"),
+        "k_precision": None if math.isnan(precision) else precision,
         "length": quality.get("length"),
         "answerable_abstention_rate": float(abstained) if doc["answerable"] else None,
     }
@@ -229,14 +209,15 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
         Also, over answerable questions whose gold passage is in the corpus: ``ndcg@10`` (which carries
         :func:`retrieval_quality`), ``recall@10``, and ``gold_retrieved`` (was a gold passage among those given?).
     """
-    quality = (
-        retrieval_quality(doc["retrieved_ids"], doc["gold_ids"]) if doc["answerable"] and doc["gold_ids"] else None
-    )
+    values = process_results(doc, results)
+    if not doc["answerable"] or not doc["gold_ids"]:
+        return {**values, **dict.fromkeys(("ndcg@10", "recall@10", "gold_retrieved"))}
+    quality = retrieval_quality(doc["retrieved_ids"], doc["gold_ids"])
     return {
-        **process_results(doc, results),
-        "ndcg@10": None if quality is None else FloatWithCounts(quality["ndcg@10"], quality),
-        "recall@10": None if quality is None else quality["recall@10"],
-        "gold_retrieved": None if quality is None else float(bool(doc["gold_ranks"])),
+        **values,
+        "ndcg@10": FloatWithCounts(quality["ndcg@10"], quality),
+        "recall@10": quality["recall@10"],
+        "gold_retrieved": float(bool(doc["gold_ranks"])),
     }
 
 
@@ -246,23 +227,17 @@ def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str
     Args:
         values: metric to the values of all documents, which stand in the same order everywhere.
 
-    Returns:
+    Yields:
         ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
         questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
     found = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:
-        yield f"ndcg@{k}", mean_figure([quality[f"ndcg@{k}"] for quality in found]), _IN_CORPUS
+        figure = mean_figure([quality[f"ndcg@{k}"] for quality in found])
+        yield f"ndcg@{k}", figure, "answerable questions whose gold passage is in the corpus"
     given = values.get("gold_retrieved", ())
-    for (ending, where), held in zip(FOUND.items(), (1.0, 0.0), strict=True):
+    for ending, where, held in (("_retrieved", "is among the passages given", 1.0), ("_missed", "is not", 0.0)):
         for metric in BY_RETRIEVAL:
             chosen = [value for value, was in zip(values.get(metric, ()), given, strict=True) if was == held]
             figure = share_figure(chosen) if metric == "answerable_abstention_rate" else mean_figure(chosen)
             yield f"{metric}{ending}", figure, f"answerable questions whose gold passage {where}"
-
-
-_IN_CORPUS = "answerable questions whose gold passage is in the corpus"
-
-
-def _counted(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value

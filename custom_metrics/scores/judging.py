@@ -118,11 +118,7 @@ def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], a
 
 
 def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Values of one rating.
-
-    Args:
-        doc: ``id`` of the question, ``aspect``, and ``answer``, which was rated.
-        results: the rating as text, ``"1"`` to ``"4"``, or ``"unread"``.
+    """Values of one rating, ``"1"`` to ``"4"`` or ``"unread"``, of a document's ``answer`` by its ``aspect``.
 
     Returns:
         Each aspect's rating (``None`` for the other aspect, and where it could not be read), ``f_plus_a`` and

@@ -38,14 +38,10 @@ _BLOCK = 1 << 21  # cells of resampled tables that a statistic sees at once: 16 
 
 
 def contingency_table(pairs: Sequence[tuple[int, int]], labels: int) -> Table:
-    """(labels, labels): how often each pair of labels occurs.
-
-    Args:
-        pairs: (units, 2): what A and what B says of each unit, as numbers in [0, `labels`).
-        labels: how many there are.
+    """(labels, labels): how often each pair of labels occurs, from what A and what B says of each unit.
 
     Raises:
-        ValueError: a label is out of this range.
+        ValueError: a label is not in [0, `labels`).
     """
     array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     if array.size and not 0 <= array.min() <= array.max() < labels:
@@ -67,14 +63,12 @@ def equal_share(tables: Table) -> Table:
 
 
 def cohen_kappa(tables: Table, weights: Table | None = None) -> Table:
-    """Cohen's kappa (Cohen 1960), or with weights of the disagreements his weighted kappa (1968).
+    """Cohen's kappa (Cohen 1960), or with weights of the disagreements his weighted kappa (1968): 1 - observed / expected
+    disagreement; ``nan`` where none is expected.
 
     Args:
         tables: (..., labels, labels).
         weights: (labels, labels), not negative, 0 on the diagonal; default: every disagreement weighs the same.
-
-    Returns:
-        (...): 1 - observed / expected disagreement; ``nan`` where none is expected.
     """
     cells = np.asarray(tables)
     disagreement = 1 - np.eye(cells.shape[-1]) if weights is None else np.asarray(weights)
@@ -87,9 +81,7 @@ def cohen_kappa(tables: Table, weights: Table | None = None) -> Table:
 def quadratic_weights(scores: Sequence[float]) -> Table:
     """Squared differences of the labels' scores, as a share of the largest: the weights of quadratic-weighted kappa.
 
-    Args:
-        scores: what each label stands for, such as 1, 2, 3, 4. Equal distances give the usual weights (i - j)²; that a
-            label of a scale is never used changes nothing for the others.
+    Equal distances give the usual weights (i - j)². A label of a scale that is never used changes nothing for the others.
     """
     values = np.asarray(scores, dtype=float)
     values = values / (np.abs(values).max(initial=0.0) or 1.0)  # differences of the largest numbers would overflow
@@ -98,15 +90,8 @@ def quadratic_weights(scores: Sequence[float]) -> Table:
 
 
 def kendall_tau_b(tables: Table) -> Table:
-    """Kendall's tau-b (Kendall 1945), which corrects for ties, of labels in their order.
-
-    Args:
-        tables: (..., labels, labels).
-
-    Returns:
-        (...): (concordant - discordant) / sqrt(pairs untied in A * pairs untied in B); ``nan`` where a rater gives one
-        label only.
-    """
+    """Kendall's tau-b (Kendall 1945), which corrects for ties, of labels in their order: (concordant - discordant) /
+    sqrt(pairs untied in A * pairs untied in B); ``nan`` where a rater gives one label only."""
     cells = np.asarray(tables)
     below = np.zeros_like(cells)  # of each cell: what stands in the same column in the rows after it
     below[..., :-1, :] = np.flip(np.cumsum(np.flip(cells, -2), -2), -2)[..., 1:, :]
@@ -121,13 +106,11 @@ def kendall_tau_b(tables: Table) -> Table:
 def estimate(tables: Table, statistic: Statistic) -> Figure:
     """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
 
+    Both are ``nan`` where not defined, the bounds also of fewer than two clusters, which say nothing of how they differ.
+
     Args:
         tables: (clusters, labels, labels): one table for each document, or for each item that was rated.
         statistic: of tables (..., labels, labels), giving (...).
-
-    Returns:
-        Value and bounds; ``nan`` where not defined, the bounds also with fewer than two clusters, which say nothing of
-        how clusters differ.
     """
     clusters = np.asarray(tables)
     value = float(statistic(clusters.sum(axis=0)))
@@ -160,38 +143,26 @@ _ROUNDING = 1e-9
 
 
 class Correlation(NamedTuple):
-    """Correlations of pairs; ``nan`` where they are not defined.
+    """Correlations of pairs, with two-sided p; ``nan`` where they are not defined.
 
-    Attributes:
-        pearson, pearson_p: r; p is two-sided, of Student's t with n - 2 degrees of freedom.
-        spearman, spearman_p: rho, of ranks; equal values share their mean rank. p is two-sided: for up to eight pairs the
-            share of all orders whose rho is as far from 0, for more Student's t as for r.
-        n: pairs.
+    p is of Student's t with n - 2 degrees of freedom; of rho, for up to eight pairs, the share of all orders whose rho is
+    as far from 0.
     """
 
     pearson: float
     pearson_p: float
-    spearman: float
+    spearman: float  # of ranks; equal values share their mean rank
     spearman_p: float
-    n: int
+    n: int  # pairs
 
 
 def correlate(first: Sequence[float], second: Sequence[float]) -> Correlation:
-    """Correlate two quantities.
+    """Correlate two quantities, of which every pair has one number each; a pair with ``nan`` is left out.
 
-    Args:
-        first, second: one number each for every pair; a pair with ``nan`` is left out.
-
-    Returns:
-        All ``nan`` for fewer than :data:`FEWEST` pairs, and where a quantity is the same everywhere.
-
-    Raises:
-        ValueError: they are not equally many.
+    All is ``nan`` for fewer than :data:`FEWEST` pairs, and where a quantity is the same everywhere.
     """
     from scipy import stats
 
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} numbers of the first quantity, but {len(second)} of the second")
     pairs = [(x, y) for x, y in zip(first, second, strict=True) if not math.isnan(x + y)]
     number = len(pairs)
     x, y = np.array(pairs, dtype=float).reshape(-1, 2).T

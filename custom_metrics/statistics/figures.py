@@ -18,7 +18,6 @@ __all__ = [
     "UNDEFINED",
     "CountsOfCluster",
     "Figure",
-    "FloatOfCluster",
     "FloatWithCounts",
     "Rows",
     "cluster_of",
@@ -30,27 +29,16 @@ __all__ = [
 
 
 class Figure(NamedTuple):
-    """A figure of many documents; ``nan`` for what is not defined.
-
-    Attributes:
-        value: the figure.
-        low, high: its 95 % bounds.
-        standard_error: of the value.
-        n: documents in the denominator.
-    """
+    """A figure of many documents, with its 95 % bounds; ``nan`` for what is not defined."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
     standard_error: float = math.nan
-    n: int = 0
+    n: int = 0  # documents in the denominator
 
     def as_json(self, denominator: str = "") -> dict[str, Any]:
-        """For a results file: ``null`` for what is not defined.
-
-        Args:
-            denominator: what the documents are that count, in words.
-        """
+        """For a results file: ``null`` for what is not defined. The denominator is in words which documents count."""
         parts = zip(self._fields, self[:4], strict=False)
         known = {name: None if math.isnan(part) else float(part) for name, part in parts}
         return {**known, "n": self.n, "denominator": denominator}
@@ -60,36 +48,24 @@ UNDEFINED = Figure(math.nan)
 
 
 class Rows(NamedTuple):
-    """A figure of a stratum as rows, whose mean it is.
+    """A figure of a stratum as rows, whose mean it is."""
 
-    Attributes:
-        values: (rows,), or (rows, columns) of several figures; ``nan`` for a row that does not count.
-        clusters: of each row the name of its cluster, which other rows and strata may have; empty: it has none.
-    """
-
-    values: NDArray[Any]
-    clusters: Sequence[Any]
+    values: NDArray[Any]  # (rows,), or (rows, columns) of several figures; nan for a row that does not count
+    clusters: Sequence[
+        Any
+    ]  # of each row the name of its cluster, which other rows and strata may have; empty: it has none
 
 
 class FloatWithCounts(float):
-    """A document's number, and the counts that the figure of all documents is made of."""
+    """A document's number, the counts that the figure of all documents is made of, and the name of its cluster: what
+    documents that hang together have in common."""
 
     counts: Any
-
-    def __new__(cls, value: float, counts: Any = None) -> FloatWithCounts:
-        number = super().__new__(cls, value)
-        number.counts = counts
-        return number
-
-
-class FloatOfCluster(float):
-    """A document's number, and the name of its cluster: what documents that hang together have in common."""
-
     cluster: Any
 
-    def __new__(cls, value: float, cluster: Any = "") -> FloatOfCluster:
+    def __new__(cls, value: float, counts: Any = None, cluster: Any = "") -> FloatWithCounts:
         number = super().__new__(cls, value)
-        number.cluster = cluster
+        number.counts, number.cluster = counts, cluster
         return number
 
 
@@ -116,8 +92,7 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
     Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. Of documents that hang
-    together (:class:`FloatOfCluster`) both are over their clusters, and the standard
-    error is that of a ratio of sums (Taylor linearisation).
+    together both are over their clusters, and the standard error is that of a ratio of sums (Taylor linearisation).
 
     Args:
         values: one a document; ``None`` where it is not in the denominator.

@@ -36,12 +36,7 @@ Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal
 def wilson(successes: float, trials: float) -> tuple[float, float]:
     """95 % Wilson score interval of a share (Wilson 1927; Brown, Cai and DasGupta 2001, equation 4).
 
-    Args:
-        successes: how many of the trials.
-        trials: how many documents are in the denominator; of a stratified sample its effective number.
-
-    Returns:
-        Lower and upper bound, both in [0, 1]; ``(nan, nan)`` without trials.
+    Trials are documents, of a stratified sample their effective number. Both bounds are in [0, 1]; ``nan`` without trials.
 
     Raises:
         ValueError: more successes than trials, or fewer than none.
@@ -66,10 +61,6 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
 
     For shares over the same documents it is wider than a paired interval, so it errs on the careful side.
 
-    Args:
-        successes, trials: of the one share.
-        other_successes, other_trials: of the other.
-
     Returns:
         The first share less the second, lower and upper bound, all in [-1, 1]; all ``nan`` where a denominator is 0.
 
@@ -86,14 +77,8 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
 
 
 def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of the mean over documents.
-
-    Args:
-        values: one value per document, in any order; ``nan`` values are left out.
-
-    Returns:
-        Lower and upper bound; ``(nan, nan)`` without values.
-    """
+    """95 % percentile bootstrap interval of the mean of documents' values, in any order. ``nan`` values are left out; both
+    bounds are ``nan`` without others."""
     array = np.asarray(values)
     array = array[~np.isnan(array)]
     if array.size == 0:
@@ -107,11 +92,9 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
     Args:
         clusters: (clusters, quantities), not empty: each row is what one document (or article) adds to the sums. The order
             of the rows changes nothing, because ranks of a distributed run bring them in an order of their own.
-        iterations: resamples.
-        seed: of the generator; the same clusters and seed give the same sums.
 
     Returns:
-        (iterations, quantities).
+        (iterations, quantities); the same for the same clusters and seed.
     """
     array = np.asarray(clusters, dtype=float)
     array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
@@ -126,14 +109,8 @@ def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: in
 
 
 def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArray[Any]:
-    """What each cluster adds to sums.
-
-    Args:
-        rows: (rows, ...), what each row adds.
-        clusters: a name of each row's cluster; ``None``: each row is one.
-
-    Returns:
-        (clusters, ...), in the order in which the clusters come first.
+    """What each cluster adds to sums, (clusters, ...) in the order in which they come first, from what each row adds and
+    the name of its cluster; ``None``: each row is one.
 
     Raises:
         ValueError: not as many names as rows.

@@ -2,7 +2,7 @@
 a rank.
 
 Pairs are compared over the same documents and with the same draws. p is that of
-:mod:`custom_metrics.statistics.paired_shares` or :mod:`custom_metrics.statistics.paired_means`.
+:mod:`custom_metrics.statistics.paired_shares` or :mod:`custom_metrics.statistics.paired_difference`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.paired_difference import SIGNIFICANCE, Floats
-from custom_metrics.statistics.paired_means import bounds_and_p, pivots_of
+from custom_metrics.statistics.paired_difference import SIGNIFICANCE, Floats, bounds_and_p, pivots_of
 from custom_metrics.statistics.paired_shares import discordant, mcnemar, stratified_mcnemar
 
 __all__ = ["all_pairs", "holm", "is_share", "ranks"]
@@ -41,11 +40,9 @@ def all_pairs(strata: Sequence[Floats], share: bool | None = None) -> Floats:
         (models, models), symmetric; ``nan`` on the diagonal, and where two models have no document in common.
 
     Raises:
-        ValueError: languages of other models, or a share of values that are neither 1 nor 0.
+        ValueError: a share of values that are neither 1 nor 0.
     """
     models = strata[0].shape[1]
-    if any(values.shape[1:] != (models,) for values in strata):
-        raise ValueError(f"every language has values of the same models, not of {[*map(np.shape, strata)]}")
     if share and not is_share(strata):
         raise ValueError("values of a share are 1 or 0")
     if is_share(strata) if share is None else share:
@@ -64,16 +61,8 @@ def all_pairs(strata: Sequence[Floats], share: bool | None = None) -> Floats:
 
 
 def ranks(values: Sequence[float], p: Floats, higher_is_better: bool) -> list[int | None]:
-    """Rank of each model: one more than the number of models that are significantly better, by Holm over all pairs.
-
-    Args:
-        values: of the models.
-        p: (models, models) of :func:`all_pairs`.
-        higher_is_better: whether a higher value is.
-
-    Returns:
-        ``None`` for a model without a value.
-    """
+    """Rank of each model: one more than the number of models that are significantly better, by the p of :func:`all_pairs`
+    and Holm's correction. ``None`` for a model without a value."""
     table = p.copy()
     above = np.triu_indices(len(table), 1)
     table[above] = table.T[above] = holm(table[above])
@@ -90,18 +79,9 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     With those under :data:`SIGNIFICANCE` called significant, the chance that any true hypothesis of the family is among
     them is at most 5 %, however the comparisons depend on each other.
 
-    Args:
-        p_values: of a family of comparisons. ``nan`` (a comparison without data) stays ``nan``, and does not count.
-
-    Returns:
-        Adjusted p values, in their order, at most 1.
-
-    Raises:
-        ValueError: a p value is not between 0 and 1.
+    ``nan`` (a comparison without data) stays ``nan``, and does not count.
     """
     given = np.asarray(p_values, dtype=float)
-    if not ((given >= 0) & (given <= 1) | np.isnan(given)).all():
-        raise ValueError("p values are between 0 and 1")
     adjusted = np.full(given.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(given))
     order = tested[np.argsort(given[tested])]  # equal ones become equal in any order

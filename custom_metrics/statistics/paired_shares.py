@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, columns
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
 
 __all__ = ["compare_shares", "discordant", "mcnemar", "stratified_mcnemar", "tango"]
 
@@ -45,11 +45,8 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
         strata: of each language, the two models' values: 1.0 (in the share) or 0.0 of each document, in the same order;
             ``nan`` where a document is not in the model's denominator. Documents count that are in both. A language without
             one is left out.
-
-    Raises:
-        ValueError: values that are neither 1 nor 0, or not of equally many documents.
     """
-    pairs = [np.column_stack(columns(*pair, share=True)) for pair in strata]
+    pairs = [np.column_stack(pair) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE
@@ -71,15 +68,8 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
 
 
 def discordant(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """How all pairs of models differ.
-
-    Args:
-        values: (documents, models), 1.0, 0.0 or ``nan``.
-
-    Returns:
-        Three matrices (models, models): documents where the row's model alone is in the share, where the column's alone is,
-        and documents that count for both.
-    """
+    """How all pairs of models differ in (documents, models) values 1.0, 0.0 or ``nan``: of each pair the documents where
+    the row's model alone is in the share, those where the column's alone is, and those that count for both."""
     ones, zeros = (values == 1).astype(float), (values == 0).astype(float)
     only_row = ones.T @ zeros
     counted = ones + zeros
@@ -87,11 +77,7 @@ def discordant(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def mcnemar(b: Any, c: Any) -> tuple[Floats, Floats]:
-    """The mid-p and the exact p of McNemar's test, two-sided; both 1.0 without a discordant document.
-
-    Args:
-        b, c: numbers of discordant documents; arrays of a shape, or numbers.
-    """
+    """The mid-p and exact p of McNemar's test, two-sided, from numbers of discordant documents; both 1.0 without one."""
     from scipy import special
 
     few, total = np.minimum(b, c).astype(int), np.add(b, c).astype(int)
@@ -106,13 +92,6 @@ def tango(b: Any, c: Any, n: Any) -> tuple[Floats, Floats]:
 
     The bounds are where the score statistic equals z. Its variance is that of the difference, with the probability of c
     estimated by maximum likelihood under the bound (equation 5 of the paper).
-
-    Args:
-        b, c: numbers of discordant documents; arrays of a shape, or numbers.
-        n: documents; more than none.
-
-    Returns:
-        Lower and upper bounds, in [-1, 1].
     """
     b, c, n = (np.asarray(part, dtype=float) for part in (b, c, n))
     upper = _tango_upper(b, c, n)
@@ -134,14 +113,10 @@ def _tango_upper(b: Floats, c: Floats, n: Floats) -> Floats:
 
 
 def stratified_mcnemar(b: Any, c: Any, n: Any) -> Floats:
-    """p of the mean over strata of (b - c)/n, by the score test.
+    """p of the mean over strata, the first axis, of (b - c)/n, by the score test.
 
     z is the mean over the standard error that it has without a difference. With one stratum this is McNemar's test without
-    continuity correction.
-
-    Args:
-        b, c, n: (strata, ...): discordant documents and documents of each stratum. Strata without a document add
-            nothing. Without a discordant document p is 1.
+    continuity correction. Strata without a document add nothing. Without a discordant document p is 1.
     """
     from scipy import special
 

@@ -43,18 +43,13 @@ Floats = NDArray[np.float64]
 
 
 class Errors(NamedTuple):
-    """A detector's errors, and draws from the distribution of what they may be.
-
-    Attributes:
-        true_positive_rate, false_positive_rate: measured or expected, in [0, 1]; ``nan`` where not known.
-        ratio: precision over recall: hallucinated words for each flagged one.
-        draws: (iterations, 3) of the same three.
-    """
+    """A detector's errors, measured or expected, and draws from the distribution of what they may be; ``nan`` where not
+    known."""
 
     true_positive_rate: float
     false_positive_rate: float
-    ratio: float
-    draws: Floats
+    ratio: float  # precision over recall: hallucinated words for each flagged one
+    draws: Floats  # (iterations, 3) of the same three
 
 
 def detector_errors(
@@ -66,15 +61,9 @@ def detector_errors(
     seed: int = SEED,
     clusters: Sequence[Any] | None = None,
 ) -> Errors | None:
-    """The errors of a detector, and draws of them, from its calibration in a language.
+    """The errors of a detector, and draws of them, from its calibration in a language; ``None`` where it says nothing.
 
-    Args:
-        documents, precision, recall, pooled, clusters: as for :func:`custom_metrics.hallucination.estimate`, where
-            `documents` is called `calibration`.
-        iterations, seed: of the draws.
-
-    Returns:
-        ``None`` where the calibration says nothing.
+    Arguments are as of :func:`custom_metrics.hallucination.estimate`, where `documents` is called `calibration`.
     """
     if pooled is not None:
         return predicted(pooled, iterations, seed + 1)  # not the seed of the answers' draws
@@ -89,15 +78,13 @@ def detector_errors(
 def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Sequence[Any] | None = None) -> Errors:
     """The errors that annotated answers in a language measure.
 
+    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws of a single cluster,
+    which says nothing of how clusters differ.
+
     Args:
         documents: (answers, 4) word counts (tp, fp, fn, tn).
-        iterations: draws.
-        seed: of the generator.
+        iterations, seed: of the draws.
         clusters: of each answer, a name of what it hangs together with, such as its text; default each by itself.
-
-    Returns:
-        The errors; what is not defined (a true positive rate without a hallucinated word) is ``nan``. Draws of a single
-        cluster, which says nothing of how clusters differ, are ``nan``.
 
     Raises:
         ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
@@ -135,8 +122,7 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
 
     Args:
         languages: code to model to (answers, 4) word counts (tp, fp, fn, tn).
-        iterations: draws.
-        seed: of the generator.
+        iterations, seed: of the draws.
 
     Raises:
         ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
@@ -185,14 +171,7 @@ def _centre(values: Sequence[Floats]) -> Floats:
 
 
 def _new_cell(values: Sequence[Floats], chances: Sequence[Floats], iterations: int, rng: np.random.Generator) -> Floats:
-    """Draws of some outcomes in a new cell.
-
-    Args:
-        values: of each language (models, outcomes).
-        chances: of each language (models, outcomes, outcomes) covariances due to chance.
-        iterations: draws.
-        rng: the generator.
-    """
+    """Draws of some outcomes in a new cell, from each language's (models, outcomes) and their covariances due to chance."""
     counts = np.array([len(found) for found in values])
     means = np.array([found.mean(axis=0) for found in values])
     centre = _centre(values)

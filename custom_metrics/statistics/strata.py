@@ -35,14 +35,9 @@ __all__ = [
 
 
 def linearised(top: Any, bottom: Any) -> Floats:
-    """A ratio of sums as values whose mean it is.
+    """A ratio of sums as values whose mean it is, from what each cluster adds to numerator and denominator.
 
-    Args:
-        top, bottom: (clusters, ...) what each cluster adds to numerator and denominator.
-
-    Returns:
-        (clusters, ...): the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where the
-        denominator is 0.
+    A value is the ratio plus the cluster's (top - ratio * bottom) over the mean of `bottom`; ``nan`` where that is 0.
     """
     tops, bottoms = np.asarray(top), np.asarray(bottom)
     whole = bottoms.sum(axis=0)

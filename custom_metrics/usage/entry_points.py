@@ -28,21 +28,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # no "/", as models of the hu
 
 
 class Offer(NamedTuple):
-    """A name that a package offers.
-
-    Attributes:
-        name: what a user types.
-        kind: ``detector`` or ``retriever``.
-        package: the distribution that offers it, and its version.
-        ours: whether that is this one.
-        entry: what it stands for: module and object, not imported yet.
-    """
+    """A name that a package offers to users."""
 
     name: str
-    kind: str
-    package: str
-    ours: bool
-    entry: EntryPoint
+    kind: str  # detector or retriever
+    package: str  # the distribution that offers it, and its version
+    ours: bool  # whether that is this one
+    entry: EntryPoint  # what it stands for: module and object, not imported yet
 
     def __str__(self) -> str:
         return f"{self.package} ({self.entry.value})"

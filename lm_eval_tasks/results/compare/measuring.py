@@ -18,8 +18,7 @@ from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compa
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.statistics.intervals import SEED
 from custom_metrics.statistics.multiple_comparisons import is_share
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
-from custom_metrics.statistics.paired_means import compare_means
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, compare_means
 from custom_metrics.statistics.paired_shares import compare_shares
 from custom_metrics.statistics.random_effects import Errors, detector_errors
 from detector_plugin import calibration as calibrations
