@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from lm_eval.api.registry import get_filter
 
-from custom_metrics.reading.spans import CATEGORIES, Span
+from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, load, measured

@@ -355,11 +355,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def check(
-    name: str,
-    revision: str | None = None,
-    base_model: str | None = None,
-    engine: str = "transformers",
-    **options: Any,
+    name: str, revision: str | None = None, base_model: str | None = None, engine: str = "transformers", **options: Any
 ) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, no such
     option, or the engine cannot be had.
