@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -197,16 +196,12 @@ class TransformersDetector:
             wanted = [index for index, answer in enumerate(answers) if answer.strip()]
             bar.update(len(answers) - len(wanted))
 
-            def encoded(chunk: Sequence[int]) -> list[Encoded]:
-                return self.encoder.encode_all(
-                    [
-                        (references[index], answers[index], questions[index] if questions else None, languages[index])
-                        for index in chunk
-                    ]
-                )
+            documents = [
+                (references[at], answers[at], questions[at] if questions else None, languages[at]) for at in wanted
+            ]
 
             def to_read() -> Iterator[Reading]:
-                for index, tokens in _ahead(encoded, wanted):
+                for index, tokens in zip(wanted, _ahead(self.encoder.encode_all, documents), strict=True):
                     yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
@@ -243,18 +238,16 @@ class TransformersDetector:
         return room
 
 
-def _ahead(encode: Callable[[Sequence[int]], list[Encoded]], wanted: Sequence[int]) -> Iterator[tuple[int, Encoded]]:
-    """Documents with their tokens; the tokenizer works in a thread of its own, a chunk before the engine."""
-    chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
-    if not chunks:
-        return
+def _ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
+    """The tokens of documents; the tokenizer works in a thread of its own, a chunk before the engine."""
+    chunks = [documents[start : start + _CHUNK] for start in range(0, len(documents), _CHUNK)]
     with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(encode, chunks[0])
-        for chunk, following in zip_longest(chunks, chunks[1:]):
-            tokens = coming.result()
-            if following is not None:
-                coming = thread.submit(encode, following)
-            yield from zip(chunk, tokens, strict=True)
+        coming = None
+        for chunk in (*chunks, None):
+            following = thread.submit(encode, chunk) if chunk else None
+            if coming:
+                yield from coming.result()
+            coming = following
 
 
 # What a classifier's classes mean: borne out, hallucinated, or one of the categories
