@@ -21,7 +21,7 @@ from detector_plugin.transformers.engines.runner import Runner
 from detector_plugin.transformers.engines.server import Server
 from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
-from detector_plugin.transformers.model import LONGEST, describe, find, positions_of
+from detector_plugin.transformers.model import LONGEST, describe, find, positions
 from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
 
@@ -136,7 +136,7 @@ class TransformersDetector:
             raise UnusableDetector(
                 f"detector {self.name}: max_length={asked}, but the model reads {limit} tokens at most"
             )
-        stated = positions_of(model.config) or LONGEST
+        stated = positions(model.config) or LONGEST
         self.max_length: int = asked or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
@@ -226,7 +226,7 @@ class TransformersDetector:
     @property
     def skips_failing(self) -> bool:
         """Whether answers that can never be read are left out: their spans are ``None``."""
-        return bool(getattr(self.engine, "skips_failing", False))
+        return self.engine.skips_failing
 
     def _room(self, encoded: Encoded) -> int:
         room = self.max_length - len(encoded.fixed)
