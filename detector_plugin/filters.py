@@ -91,9 +91,10 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
                 asked[key].append((text, doc, (place, number)))
         tagged = [[""] * len(several) for several in responses]
         for (name, options), group in asked.items():
-            answers, documents, places = zip(*group, strict=True)
-            described, found = self._detect(name, options, answers, documents)
-            for answer, spans, (place, number) in zip(answers, found, places, strict=True):
+            described, found = self._detect(
+                name, options, [answer for answer, *_ in group], [doc for _, doc, _ in group]
+            )
+            for (answer, _, (place, number)), spans in zip(group, found, strict=True):
                 content = {"answer": answer, "spans": spans, "detector": described}
                 tagged[place][number] = json.dumps(content, ensure_ascii=False)
         return tagged
@@ -115,7 +116,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
                 detector = wrap(detector)
             return describe(detector), detector.detect(
                 references,
-                list(answers),
+                answers,
                 [doc.get("language") for doc in documents],
                 [str(doc.get(self.question) or "") for doc in documents],
             )

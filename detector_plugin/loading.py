@@ -89,29 +89,21 @@ def _kind(name: str) -> _Kind:
             f"name a detector: {', '.join(known)}, or the name or path of a Hugging Face token classification model"
         )
     try:
-        offer = entry_points.find(entry_points.DETECTORS, name)
-        return _of_model(name) if offer is None else _offered(offer)
+        if offer := entry_points.find(entry_points.DETECTORS, name):
+            return _offered(offer)
     except UnusableDetector:
         raise
     except UsageError as error:
         raise UnusableDetector(str(error)) from error
-
-
-def _of_model(name: str) -> _Kind:
+    if "/" not in name and not Path(name).expanduser().is_dir():
+        raise UnusableDetector(
+            f"detector {name}: there is no such detector, and no folder of that name{known_instead(name, known)}, and "
+            f"models of the hub, which are called OWNER/NAME"
+        )
     from detector_plugin.transformers import TransformersDetector, check
 
-    if "/" not in name and not Path(name).expanduser().is_dir():
-        known = known_instead(name, entry_points.names(entry_points.DETECTORS))
-        raise UnusableDetector(
-            f"detector {name}: there is no such detector, and no folder of that name{known}, and models of the hub, which "
-            f"are called OWNER/NAME"
-        )
-    return _Kind(
-        partial(TransformersDetector, name),
-        partial(check, name),
-        lambda options: name.rstrip("/") or name,
-        signature_of(TransformersDetector),
-    )
+    made, checked = partial(TransformersDetector, name), partial(check, name)
+    return _Kind(made, checked, lambda options: name.rstrip("/") or name, signature_of(TransformersDetector))
 
 
 def _offered(offer: entry_points.Offer) -> _Kind:

@@ -145,14 +145,6 @@ def test_errors_that_cannot_be_are_left_out(flagged: int, value: float, low: flo
         assert (got.low, got.high) == (0.0, 1.0)
 
 
-def test_a_detector_that_finds_nothing_out_has_no_rate() -> None:
-    rng = np.random.default_rng(1)
-    blind = {code: {"a": answers(rng, 0.3, 0.5, 0.5, 100)} for code in ("de", "es", "fi")}
-    got = estimate(np.array([[40, 100]] * 9), pooled=blind)
-    assert all(map(math.isnan, got.rogan_gladen[:4]))
-    assert got.detected.value == 0.4
-
-
 # Cells of real answers
 
 

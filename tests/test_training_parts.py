@@ -113,33 +113,31 @@ def _invented(number: int, language: str) -> str:
     )
 
 
-def _parallel(texts: int, languages: Sequence[str] = ("de", "fi", "tr"), **more: Any) -> list[LabelledAnswer]:
-    """Each text in each language, in each language's own order; of the last language half the texts are missing."""
-    documents = [
-        answer(f"{number} {language}", _invented(number, language), language, **more)
-        for language in languages
-        for number in range(texts // 2 if language == languages[-1] else texts)
-    ]
-    random.Random(0).shuffle(documents)
-    return documents
+PARALLEL = [
+    answer(f"{number} {language}", _invented(number, language), language)
+    for language, texts in (("de", 100), ("fi", 100), ("tr", 50))
+    for number in range(texts)
+]
+"""Each text in each language, in each language's own order; of the last language half the texts are missing."""
+random.Random(0).shuffle(PARALLEL)
 
 
-def _number(document: LabelledAnswer) -> str:
-    return document.answer.split()[0]
+def _numbers(*parts: Sequence[LabelledAnswer]) -> set[int]:
+    """Of the texts of some parts."""
+    return {int(document.answer.split()[0]) for part in parts for document in part}
 
 
 def test_translations_are_one_text_by_their_numbers_and_names() -> None:
-    documents = _parallel(100)
-    groups = text_groups(documents)
+    groups = text_groups(PARALLEL)
     assert len(groups) == 100
     assert sorted(Counter(len(group) for group in groups).items()) == [(2, 50), (3, 50)]
-    assert all(len({_number(document) for document in group}) == 1 for group in groups)
-    assert len(article_groups(documents)) == 250
+    assert all(len(_numbers(group)) == 1 for group in groups)
+    assert len(article_groups(PARALLEL)) == 250
     # Numbers are the same in any digits; a single language has no translations.
     arabic = answer("7 ar", _invented(7, "ar").translate({ord(str(n)): chr(0x660 + n) for n in range(10)}), "ar")
-    (group,) = (group for group in text_groups([*documents, arabic]) if arabic in group)
-    assert {_number(document) for document in group} == {"7"}
-    german = [replace(document, language="de") for document in documents]
+    (group,) = (group for group in text_groups([*PARALLEL, arabic]) if arabic in group)
+    assert _numbers(group) == {7}
+    german = [replace(document, language="de") for document in PARALLEL]
     assert len(text_groups(german)) == 250
 
 
@@ -151,11 +149,7 @@ def test_translations_are_one_text_by_their_numbers_and_names() -> None:
         ({"group": TRANSLATED}, {"group": TRANSLATED, "language": "fi"}, False),
         ({"reference": "equal"}, {"reference": "equal ", "language": "fi"}, True),
         ({"article": "p"}, {"article": "p ", "language": "fi"}, True),
-        (
-            {"reference": "In 1849 and 1912"},
-            {"reference": "Vuosina 1849 ja 1912", "language": "fi"},
-            False,
-        ),  # too little
+        ({"reference": "In 1849"}, {"reference": "Vuonna 1849", "language": "fi"}, False),  # too little
         ({"reference": "1 " * 5000}, {"reference": "1 " * 5001, "language": "fi"}, False),
         ({"reference": ""}, {"reference": "\0\ud800", "language": "fi"}, False),
     ],
@@ -166,29 +160,25 @@ def test_what_makes_one_text_of_two(first: dict[str, Any], second: dict[str, Any
 
 
 def test_a_text_falls_on_one_side_in_all_its_languages() -> None:
-    documents = _parallel(100)
-    parts = split(documents, 0.2)
-    numbers = [{_number(one) for one in part} for part in (parts.learn, parts.choose, parts.measure)]
+    parts = split(PARALLEL, 0.2)
+    numbers = [_numbers(part) for part in (parts.learn, parts.choose, parts.measure)]
     assert [len(part) for part in numbers] == [80, 10, 10]
     assert len(set.union(*numbers)) == 100
     assert parts.texts == {"learn": 80, "choose": 10, "measure": 10, "left_out": 0}
     assert parts.translated == 0
-    again = split(documents[::-1], 0.2)
+    again = split(PARALLEL[::-1], 0.2)
     assert {one.answer for one in again.measure} == {one.answer for one in parts.measure}
 
 
 def test_what_is_left_out_takes_its_translations_along() -> None:
-    documents = _parallel(100)  # de 100, fi 100, tr 50
-    parts = split(documents, 0.2, without=["tr"])
+    parts = split(PARALLEL, 0.2, without=["tr"])
     # All of tr's texts are in de and fi: 100 of their 200 answers, which is as many as may be given up.
-    assert {_number(one) for one in parts.left_out} == {str(number) for number in range(50)}
-    others = {_number(one) for part in (parts.learn, parts.choose, parts.measure) for one in part}
-    assert others == {str(number) for number in range(50, 100)}
+    assert _numbers(parts.left_out) == {*range(50)}
+    assert _numbers(parts.learn, parts.choose, parts.measure) == {*range(50, 100)}
     assert parts.counts == {GIVEN_UP: 100}
     # fi has every text: half are measured, of the other half the other languages are learned from.
-    parts = split(documents, 0.2, without=["fi"])
-    left_out = {_number(one) for one in parts.left_out}
-    others = {_number(one) for part in (parts.learn, parts.choose, parts.measure) for one in part}
+    parts = split(PARALLEL, 0.2, without=["fi"])
+    left_out, others = _numbers(parts.left_out), _numbers(parts.learn, parts.choose, parts.measure)
     assert left_out.isdisjoint(others)
     assert {one.language for one in parts.left_out} == {"fi"}
     assert len(left_out) + len(others) == 100
@@ -198,12 +188,11 @@ def test_what_is_left_out_takes_its_translations_along() -> None:
 
 
 def test_translations_are_kept_where_that_is_asked_for() -> None:
-    documents = _parallel(100)
-    parts = split(documents, 0.2, without=["fi"], keep_translations=True)
+    parts = split(PARALLEL, 0.2, without=["fi"], keep_translations=True)
     assert len(parts.left_out) == 100
-    learned = {_number(one) for part in (parts.learn, parts.choose) for one in part}
+    learned = _numbers(parts.learn, parts.choose)
     assert parts.translated == len(learned) == 90
-    assert {_number(one) for one in parts.measure}.isdisjoint(learned)
+    assert _numbers(parts.measure).isdisjoint(learned)
     # One article is given up even so.
     own = [answer("1", "r", article="p"), answer("2", "r2", article="p", model="m"), answer("3", "r3")]
     parts = split(own, 0, without=["m"], keep_translations=True)
@@ -218,7 +207,7 @@ def test_translations_are_kept_where_that_is_asked_for() -> None:
 def test_translations_of_which_text_nobody_can_say_are_on_no_side() -> None:
     lone = [answer("lone", "nothing to go by", "ar", group=TRANSLATED)]
     placed = [answer("7 ar", _invented(7, "ar"), "ar", group=TRANSLATED)]
-    parts = split([*_parallel(100), *lone, *placed], 0.2)
+    parts = split([*PARALLEL, *lone, *placed], 0.2)
     everywhere = {one.answer for part in (parts.learn, parts.choose, parts.measure) for one in part}
     assert ("lone" in everywhere, "7 ar" in everywhere, parts.counts) == (False, True, {UNPLACED: 1})
     assert split([*lone, answer("1", language="ar")], 0).counts == {}  # one language: no translations

@@ -17,6 +17,8 @@ from detector_plugin.detector import UnusableDetector
 
 __all__ = ["FORMS", "Encoded", "Encoder", "prompt"]
 
+Ints = NDArray[np.int64]
+
 FORMS = {
     "lettucedetect": "LettuceDetect's prompt of question and numbered passage, paired with the answer",
     "lettucedetect-v2": "'User request: ', question and reference, as LettuceDetect's v2 models know it, with the answer",
@@ -30,28 +32,20 @@ _QUESTION_SHARE = 4
 class Encoded(NamedTuple):
     """The tokens of one document."""
 
-    ids: NDArray[np.int64]
-    types: NDArray[np.int64]  # 0 for the first text, 1 for the second, as BERT wants it
-    fixed: NDArray[np.int64]  # places in `ids` of special tokens and prompt: part of every window
-    reference: NDArray[np.int64]  # places of the reference's tokens
-    answer: NDArray[np.int64]  # places of the answer's tokens
-    offsets: NDArray[np.int64]  # first and end character of each token in `answer`
+    ids: Ints
+    types: Ints  # 0 for the first text, 1 for the second, as BERT wants it
+    fixed: Ints  # places in `ids` of special tokens and prompt: part of every window
+    reference: Ints  # places of the reference's tokens
+    answer: Ints  # places of the answer's tokens
+    offsets: Ints  # first and end character of each token in `answer`
 
     @classmethod
-    def of(
-        cls,
-        ids: Sequence[int],
-        types: NDArray[np.int64],
-        is_reference: NDArray[np.bool_],
-        is_answer: NDArray[np.bool_],
-        offsets: NDArray[np.int64],
-    ) -> Encoded:
-        """From what each token is; all others are fixed."""
-        reference, answer = np.flatnonzero(is_reference), np.flatnonzero(is_answer)
-        fixed = np.flatnonzero(~is_reference & ~is_answer)
+    def of(cls, ids: Sequence[int], types: Ints, part: Ints, offsets: Ints) -> Encoded:
+        """From the part that each token is of: 1 for the reference, 2 for the answer, 0 for what is fixed."""
+        fixed, reference, answer = (np.flatnonzero(part == number) for number in range(3))
         return cls(np.array(ids, np.int64), types, fixed, reference, answer, offsets.reshape(-1, 2))
 
-    def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> NDArray[np.int64]:
+    def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> Ints:
         """Places of the tokens of a window, in order, which has some of the reference's tokens and of the answer's."""
         return np.sort(np.concatenate([self.fixed, self.reference[slice(*reference)], self.answer[slice(*answer)]]))
 
@@ -78,17 +72,9 @@ def _prompts() -> dict[str, dict[str, str]]:
 
 
 class Encoder:
-    """Turns documents into tokens.
-
-    Args:
-        tokenizer: a fast one.
-        form: one of `FORMS`.
-        max_length: of an input, in tokens; limits the question, no more.
-        separator: between reference and answer in the form ``paper``; by default the tokenizer's separator token, or the
-            one that ends a text.
-
-    Raises:
-        UnusableDetector: the form needs a separator and the tokenizer has none.
+    """Turns documents into tokens, with a fast tokenizer and in one of `FORMS`. `max_length` of an input, in tokens, limits
+    the question, no more. The separator stands between reference and answer in the form ``paper``; it is by default the
+    tokenizer's separator token, or the one that ends a text. UnusableDetector where there is neither.
     """
 
     def __init__(self, tokenizer: Any, form: str, max_length: int, separator: str | None = None) -> None:
@@ -131,7 +117,8 @@ class Encoder:
             start, end = len(before), len(before) + len(reference)
             within = (text == 0) & (np.maximum(offsets[:, 1], offsets[:, 0] + 1) > start) & (offsets[:, 0] < end)
             types = np.array(read["token_type_ids"][index], np.int64)
-            found.append(Encoded.of(read["input_ids"][index], types, within, text == 1, offsets[text == 1]))
+            part = np.where(text == 1, 2, within)
+            found.append(Encoded.of(read["input_ids"][index], types, part, offsets[text == 1]))
         return found
 
     def _sequences(self, references: list[str], answers: list[str]) -> list[Encoded]:
@@ -143,10 +130,9 @@ class Encoder:
         for first, second, offsets in zip(
             firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True
         ):
-            parts = [self._before, first, self._separator, second, self._after]
-            part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-            types = np.zeros(len(part_of), np.int64)
-            found.append(Encoded.of([*chain(*parts)], types, part_of == 1, part_of == 3, np.array(offsets, np.int64)))
+            texts = [self._before, first, self._separator, second, self._after]
+            part = np.repeat([0, 1, 0, 2, 0], [len(ids) for ids in texts])
+            found.append(Encoded.of([*chain(*texts)], np.zeros_like(part), part, np.array(offsets, np.int64)))
         return found
 
     def _question(self, question: str | None) -> str | None:

@@ -13,7 +13,7 @@ from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.repository import DETECTOR_FILE, Repository, Stored, first_line, library, require
 
-__all__ = ["Described", "describe", "fast_tokenizer", "find", "from_pretrained", "is_decoder", "load", "positions_of"]
+__all__ = ["Described", "describe", "fast_tokenizer", "find", "from_pretrained", "is_decoder", "load", "positions"]
 
 LONGEST = 4096
 """Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
@@ -267,7 +267,7 @@ def _failing(name: str, what: str) -> Iterator[None]:
         raise UnusableDetector(f"detector {name}: {what}: {first_line(error)}{hint}") from error
 
 
-def positions_of(config: Any) -> int | None:
+def positions(config: Any) -> int | None:
     """Tokens of an input by a model's configuration; ``None`` where it does not say."""
     stated = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if not isinstance(stated, int) or stated <= 0:
@@ -279,6 +279,6 @@ def learned_positions(model: Any) -> int | None:
     """Positions that were learned: there are no more. Others can be had, at the user's risk."""
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in ("position_embeddings", "wpe") and hasattr(module, "num_embeddings"):
-            padding = getattr(module, "padding_idx", None)  # as in positions_of
+            padding = getattr(module, "padding_idx", None)  # as in positions
             return int(module.num_embeddings - (0 if padding is None else padding + 1))
     return None

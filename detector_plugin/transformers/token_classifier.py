@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from detector_plugin.transformers.engines.runner import Runner
 from detector_plugin.transformers.engines.server import Server
 from detector_plugin.transformers.engines.vllm import VLLM
 from detector_plugin.transformers.forms import FORMS, Encoded, Encoder
-from detector_plugin.transformers.model import LONGEST, describe, find, positions_of
+from detector_plugin.transformers.model import LONGEST, describe, find, positions
 from detector_plugin.transformers.repository import library
 from detector_plugin.transformers.windows import SMALLEST_ROOM, Document, Reading, spans_of
 
@@ -137,7 +136,7 @@ class TransformersDetector:
             raise UnusableDetector(
                 f"detector {self.name}: max_length={asked}, but the model reads {limit} tokens at most"
             )
-        stated = positions_of(model.config) or LONGEST
+        stated = positions(model.config) or LONGEST
         self.max_length: int = asked or min(stated, limit or stated, model.tokenizer.model_max_length, LONGEST)
         self.encoder = Encoder(model.tokenizer, self.form, self.max_length, separator)
         self._room(self.encoder.encode("", "a", "a", None))  # rather now than in the midst of the answers
@@ -197,16 +196,12 @@ class TransformersDetector:
             wanted = [index for index, answer in enumerate(answers) if answer.strip()]
             bar.update(len(answers) - len(wanted))
 
-            def encoded(chunk: Sequence[int]) -> list[Encoded]:
-                return self.encoder.encode_all(
-                    [
-                        (references[index], answers[index], questions[index] if questions else None, languages[index])
-                        for index in chunk
-                    ]
-                )
+            documents = [
+                (references[at], answers[at], questions[at] if questions else None, languages[at]) for at in wanted
+            ]
 
             def to_read() -> Iterator[Reading]:
-                for index, tokens in _ahead(encoded, wanted):
+                for index, tokens in zip(wanted, _ahead(self.encoder.encode_all, documents), strict=True):
                     yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
 
             for (document, window, row), probabilities in self.engine.read(to_read()):
@@ -231,7 +226,7 @@ class TransformersDetector:
     @property
     def skips_failing(self) -> bool:
         """Whether answers that can never be read are left out: their spans are ``None``."""
-        return bool(getattr(self.engine, "skips_failing", False))
+        return self.engine.skips_failing
 
     def _room(self, encoded: Encoded) -> int:
         room = self.max_length - len(encoded.fixed)
@@ -243,18 +238,16 @@ class TransformersDetector:
         return room
 
 
-def _ahead(encode: Callable[[Sequence[int]], list[Encoded]], wanted: Sequence[int]) -> Iterator[tuple[int, Encoded]]:
-    """Documents with their tokens; the tokenizer works in a thread of its own, a chunk before the engine."""
-    chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
-    if not chunks:
-        return
+def _ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
+    """The tokens of documents; the tokenizer works in a thread of its own, a chunk before the engine."""
+    chunks = [documents[start : start + _CHUNK] for start in range(0, len(documents), _CHUNK)]
     with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(encode, chunks[0])
-        for chunk, following in zip_longest(chunks, chunks[1:]):
-            tokens = coming.result()
-            if following is not None:
-                coming = thread.submit(encode, following)
-            yield from zip(chunk, tokens, strict=True)
+        coming = None
+        for chunk in (*chunks, None):
+            following = thread.submit(encode, chunk) if chunk else None
+            if coming:
+                yield from coming.result()
+            coming = following
 
 
 # What a classifier's classes mean: borne out, hallucinated, or one of the categories
@@ -355,11 +348,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def check(
-    name: str,
-    revision: str | None = None,
-    base_model: str | None = None,
-    engine: str = "transformers",
-    **options: Any,
+    name: str, revision: str | None = None, base_model: str | None = None, engine: str = "transformers", **options: Any
 ) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, no such
     option, or the engine cannot be had.

@@ -21,13 +21,8 @@ from lm_eval_tasks.commands import add_detector, say
 
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
-_CSS = dict(
-    zip(
-        (*CATEGORIES, HALLUCINATION),
-        ("#ffd6d6", "#ecd9ff", "#ffe4c2", "#ffc9de", "#d3ecff", "#dcdfff", "#ffd6d6"),
-        strict=True,
-    )
-)
+_SHADES = ("#ffd6d6", "#ecd9ff", "#ffe4c2", "#ffc9de", "#d3ecff", "#dcdfff", "#ffd6d6")
+_CSS = dict(zip((*CATEGORIES, HALLUCINATION), _SHADES, strict=True))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

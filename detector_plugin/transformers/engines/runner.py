@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Setup, direction_probe
+from detector_plugin.transformers.engines import Engine, Setup, direction_probe
 from detector_plugin.transformers.model import learned_positions, load
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading
@@ -41,14 +41,8 @@ Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
-class Runner:
-    """Runs a token classifier.
-
-    Raises:
-        UnusableDetector: the model cannot be loaded, or cannot be made bidirectional.
-    """
-
-    OPTIONS: tuple[str, ...] | None = ()
+class Runner(Engine):
+    """Runs a token classifier."""
 
     def __init__(self, setup: Setup) -> None:
         self.name, self.bidirectional = setup.model.name, setup.bidirectional
@@ -75,12 +69,7 @@ class Runner:
                 "use attention=causal if it was trained so"
             )
 
-    @staticmethod
-    def check(name: str, options: Mapping[str, Any]) -> None:
-        """Nothing can be wrong before the model is loaded."""
-
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
-        """See :meth:`detector_plugin.transformers.engines.Engine.read`."""
         of_batches = each_on_a_core(
             lambda batch: self.probabilities([one.ids for one in batch], [one.types for one in batch]),
             self._sorted(readings),
@@ -118,13 +107,8 @@ class Runner:
     def probabilities(
         self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]
     ) -> list[NDArray[np.float32]]:
-        """Probabilities of the classes for each token of each input.
-
-        A batch that does not fit into memory is read in two halves, and later batches are no larger than these.
-
-        Raises:
-            UnusableDetector: a single input does not fit, or the model gives no numbers.
-        """
+        """Probabilities of the classes for each token of each input. A batch that does not fit into memory is read in two
+        halves, and later batches are no larger than these."""
         try:
             logits = self._logits(ids, types)
         except Exception as error:

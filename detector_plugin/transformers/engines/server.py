@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector, flag, number
 from detector_plugin.transformers.engines import (
+    Engine,
     FailingInput,
     Loop,
     Setup,
     direction_probe,
     pooling_api,
-    reads_types,
-    refuse_direction,
     softmax,
 )
 from detector_plugin.transformers.engines.pooling_api import Garbage, Served
@@ -66,7 +65,7 @@ class _Address:
     rests_until: float = 0.0
 
 
-class Server:
+class Server(Engine):
     """Asks servers.
 
     A request that fails in a way that may pass is sent again: to another server where there is one, else after a wait that
@@ -85,7 +84,7 @@ class Server:
         skip_failing: leave out answers on which a server always fails.
     """
 
-    OPTIONS: tuple[str, ...] | None = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
+    OPTIONS = ("base_url", "served_model", "in_flight", "retries", "timeout", "skip_failing")
 
     def __init__(self, setup: Setup) -> None:
         usual = {"in_flight": IN_FLIGHT, "retries": RETRIES, "timeout": TIMEOUT, "skip_failing": False}
@@ -94,8 +93,8 @@ class Server:
         self.in_flight: int = number("in_flight", options["in_flight"], int, 1)
         self.retries: int = number("retries", options["retries"], int, 0)
         self.timeout: float = number("timeout", options["timeout"], float, 0.001)
-        self.skips_failing: bool = flag("skip_failing", options["skip_failing"])
-        if reads_types(setup):
+        self.skips_failing = flag("skip_failing", options["skip_failing"])
+        if setup.reads_types:
             raise UnusableDetector(
                 f"detector {self.name}: tells reference from answer by token types, which a server does not take; use "
                 f"engine=vllm or engine=transformers, or the option form=paper if it was trained so"
@@ -109,8 +108,7 @@ class Server:
         atexit.register(self.close)
         self._short = direction_probe(setup.model.config.vocab_size)[0]
         direction = "--hf-overrides '{\"is_causal\": false}'"
-        refuse_direction(
-            setup,
+        setup.refuse_direction(
             lambda ids: self.loop.run(self._logits(ids)),
             causal=f"start the server with {direction}, or use attention=causal if the model was trained so",
             both_ways=f"start the server without {direction}, or use attention=bidirectional if the model was trained so",
@@ -122,8 +120,6 @@ class Server:
         find(name, options)
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32] | FailingInput]]:
-        """See :meth:`detector_plugin.transformers.engines.Engine.read`."""
-
         async def ask(reading: Reading) -> NDArray[np.float32] | FailingInput:
             try:
                 return softmax(await self._logits(reading.ids))

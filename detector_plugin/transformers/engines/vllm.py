@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Loop, Setup, reads_types, refuse_direction, softmax
-from detector_plugin.transformers.model import LONGEST, positions_of
+from detector_plugin.transformers.engines import Engine, Loop, Setup, softmax
+from detector_plugin.transformers.model import LONGEST, positions
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.windows import Reading
 
@@ -28,15 +28,12 @@ _AT_ONCE = 512  # inputs that vLLM has at once: twice what it runs in one step b
 _OTHER = "; use engine=transformers, which runs it"
 
 
-class VLLM:
+class VLLM(Engine):
     """Runs a token classifier through vLLM. Its options are the arguments of vLLM's engine (``AsyncEngineArgs``), such as
     ``tensor_parallel_size``, ``data_parallel_size``, ``quantization`` and ``gpu_memory_utilization``.
-
-    Raises:
-        UnusableDetector: vLLM cannot run this model so, or has no such option.
     """
 
-    OPTIONS: tuple[str, ...] | None = None
+    OPTIONS = None
 
     def __init__(self, setup: Setup) -> None:
         self.name = name = setup.model.name
@@ -51,7 +48,7 @@ class VLLM:
                 f"detector {name}: engine=vllm starts its own processes; start the command once, with "
                 f"data_parallel_size={processes.here().number} among the detector's options"
             )
-        self.types = reads_types(setup)
+        self.types = setup.reads_types
         self.loop = Loop()
         self._number = count()
         try:
@@ -63,10 +60,9 @@ class VLLM:
                 f"detector {name}: vLLM cannot run it: {first_line(error)} (its log has more){_OTHER}"
             ) from error
         atexit.register(self.close)
-        self.longest: int | None = self.llm.model_config.max_model_len
+        self.longest = self.llm.model_config.max_model_len
         kind = type(setup.model.config).__name__.removesuffix("Config")
-        refuse_direction(
-            setup,
+        setup.refuse_direction(
             lambda ids: self.loop.run(self._logits(ids, None)),
             causal=f"vLLM runs a {kind} in one direction only{_OTHER}, or attention=causal if it was trained so",
             both_ways=f"vLLM runs a {kind} in both{_OTHER}, or attention=bidirectional if it was trained so",
@@ -81,8 +77,6 @@ class VLLM:
             )
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
-        """See :meth:`detector_plugin.transformers.engines.Engine.read`."""
-
         async def ask(reading: Reading) -> NDArray[np.float32]:
             return await self._logits(reading.ids, reading.types if self.types else None)
 
@@ -136,7 +130,7 @@ async def _start(setup: Setup) -> Any:
         dtype = "float32" if current_platform.is_cpu() else better
     model = setup.model
     longest = setup.max_length or min(
-        filter(None, (positions_of(model.config), model.tokenizer.model_max_length, LONGEST))
+        filter(None, (positions(model.config), model.tokenizer.model_max_length, LONGEST))
     )
     overrides = dict(setup.options.get("hf_overrides") or {})
     if setup.bidirectional:

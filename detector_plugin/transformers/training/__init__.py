@@ -16,29 +16,14 @@ from detector_plugin.transformers.engines.runner import reads_types
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.token_classifier import TransformersDetector
-from detector_plugin.transformers.training import saving
+from detector_plugin.transformers.training import measuring, saving
+from detector_plugin.transformers.training import trainer as hf_trainer
 from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.examples import LABELS, Examples, collated, examples_of
-from detector_plugin.transformers.training.measuring import (
-    TOO_LONG,
-    best_threshold,
-    measure,
-    not_calibrated,
-    short_enough,
-)
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import Ingredient, Trained
 from detector_plugin.transformers.training.splitting import Parts, synthetic
-from detector_plugin.transformers.training.trainer import (
-    TrainingFailed,
-    arguments_of,
-    balanced,
-    flagged_probability,
-    last_checkpoint,
-    precision_of,
-    token_f1,
-    trainer_class,
-)
+from detector_plugin.transformers.training.trainer import TrainingFailed, arguments_of, balanced, precision_of
 
 __all__ = ["train_detector"]
 
@@ -138,18 +123,21 @@ def train_detector(
     counts = Counter(parts.counts)
     counts.update({f"learned from, {what}": number for what, number in learn.counts.items()})
     choose_by, measured, left_out = (
-        short_enough(documents, encoder, longest, counts) for documents in (parts.choose, parts.measure, parts.left_out)
+        measuring.short_enough(documents, encoder, longest, counts)
+        for documents in (parts.choose, parts.measure, parts.left_out)
     )
     parts = replace(parts, choose=choose_by, measure=measured, left_out=left_out)
-    if counts[TOO_LONG]:
-        log.warning("%s: %d", TOO_LONG, counts[TOO_LONG])
+    if counts[measuring.TOO_LONG]:
+        log.warning("%s: %d", measuring.TOO_LONG, counts[measuring.TOO_LONG])
     detector = TransformersDetector(str(folder), device="cpu" if arguments.use_cpu else "auto")
-    detector.threshold = best_threshold(detector, parts.choose)
+    detector.threshold = measuring.best_threshold(detector, parts.choose)
     if not parts.choose:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
-    rows = measure(detector, parts.left_out, "left out") + measure(detector, parts.measure, "measured")
+    rows = measuring.measure(detector, parts.left_out, "left out") + measuring.measure(
+        detector, parts.measure, "measured"
+    )
     replace(base.settings, threshold=detector.threshold).write(folder)
-    reasons = [why for row in rows if (why := not_calibrated(row))]
+    reasons = [why for row in rows if (why := measuring.not_calibrated(row))]
     calibrated = calibrate and len(reasons) < len(rows)
     if calibrate and reasons:
         some = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")
@@ -175,21 +163,21 @@ def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose
         stopping = [transformers.EarlyStoppingCallback(recipe.patience)] if recipe.patience and choose.all else []
         padding = base.tokenizer.pad_token_id
         try:
-            trainer = trainer_class()(
+            trainer = hf_trainer.trainer_class()(
                 model=base.model,
                 args=arguments,
                 train_dataset=learn.all,
                 eval_dataset=choose.all or None,
                 data_collator=partial(collated, padding=padding, types=reads_types(base.model, base.tokenizer)),
-                compute_metrics=token_f1,
-                preprocess_logits_for_metrics=flagged_probability,
+                compute_metrics=hf_trainer.token_f1,
+                preprocess_logits_for_metrics=hf_trainer.flagged_probability,
                 callbacks=stopping,
                 bidirectional=base.settings.attention == "bidirectional",
                 weights=weights,
             )
         except (ImportError, RuntimeError, ValueError) as error:  # a reporter that is not installed, say
             raise UsageError(f"transformers' Trainer cannot start: {first_line(error)}") from error
-        last = last_checkpoint(Path(arguments.output_dir), sweep=arguments.should_save)
+        last = hf_trainer.last_checkpoint(Path(arguments.output_dir), sweep=arguments.should_save)
         if last:
             log.info("going on from %s", last)
         try:

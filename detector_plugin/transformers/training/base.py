@@ -10,13 +10,7 @@ from typing import Any, NamedTuple
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.engines.runner import both_ways, problem_of_both_ways
-from detector_plugin.transformers.model import (
-    fast_tokenizer,
-    from_pretrained,
-    is_decoder,
-    learned_positions,
-    positions_of,
-)
+from detector_plugin.transformers.model import fast_tokenizer, from_pretrained, is_decoder, learned_positions, positions
 from detector_plugin.transformers.repository import Repository, Stored, first_line, library, require
 from detector_plugin.transformers.training.recipe import Recipe
 
@@ -88,7 +82,7 @@ def load_base(recipe: Recipe, labels: Sequence[str], precision: str, device: Any
                 f"base model {recipe.base}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
                 "use --attention causal"
             )
-    limits = (int(tokenizer.model_max_length), positions_of(config), learned_positions(model))
+    limits = (int(tokenizer.model_max_length), positions(config), learned_positions(model))
     longest = min(recipe.max_length, *(limit for limit in limits if limit is not None))
     if longest < recipe.max_length:
         log.info("%s reads %d tokens at most, not %d", recipe.base, longest, recipe.max_length)

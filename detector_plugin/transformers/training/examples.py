@@ -22,7 +22,7 @@ IGNORED = -100
 """The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
 
 COMMON = 64
-"""Parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_nearest`."""
+"""Parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_cut`."""
 
 LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}
 """Names of the classes; the first is a token that the reference bears out."""
@@ -118,39 +118,24 @@ def token_labels(
 
 
 def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32], room: int) -> Iterator[Example]:
-    """One example where all fits. Else each part of the answer with the part of the reference that shares most with it.
-
-    Any other part would teach that what the whole reference bears out is borne out by nothing.
+    """One example where all fits. Else each part of the answer with the part of the reference that shares most different
+    tokens with it: any other would teach that what the whole reference bears out is borne out by nothing.
     """
     reference_cuts, answer_parts = cuts(len(encoded.reference), len(encoded.answer), room)
-    nearest = _nearest(
-        [encoded.ids[encoded.reference[slice(*cut)]] for cut in reference_cuts],
-        [encoded.ids[encoded.answer[slice(*part)]] for part, _ in answer_parts],
-    )
-    for (part, (decided, until)), number in zip(answer_parts, nearest, strict=True):
-        row = encoded.window(reference_cuts[number], part)
+    parts_with: dict[int, list[int]] = defaultdict(list)  # of the reference, by token
+    for number, cut in enumerate(reference_cuts):
+        for token in np.unique(encoded.ids[encoded.reference[slice(*cut)]]).tolist():
+            parts_with[token].append(number)
+    for part, (decided, until) in answer_parts:
+        # A token of more than `COMMON` parts tells next to nothing; without it, time is in proportion to both lengths.
+        listed = (parts_with.get(token, []) for token in np.unique(encoded.ids[encoded.answer[slice(*part)]]).tolist())
+        shared = Counter(number for numbers in listed if len(numbers) <= COMMON for number in numbers)
+        nearest = min(shared, key=lambda number: (-shared[number], number), default=0)  # the first of several
+        row = encoded.window(reference_cuts[nearest], part)
         of_row, share_of_row = np.full(len(row), IGNORED, np.int16), np.zeros(len(row), np.float32)
         at = np.searchsorted(row, encoded.answer[decided:until])
         of_row[at], share_of_row[at] = labels[decided:until], shares[decided:until]
         yield Example(encoded.ids[row].astype(np.int32), encoded.types[row].astype(np.int8), of_row, share_of_row)
-
-
-def _nearest(references: Sequence[NDArray[np.int64]], answers: Sequence[NDArray[np.int64]]) -> list[int]:
-    """For each part of an answer, the number of the part of the reference that shares the most different tokens with it:
-    the first of several, and the first of all where no token is shared. A token of more than `COMMON` parts does not count:
-    it tells next to nothing, and the time stays in proportion to the length of both texts."""
-    if len(references) == 1:
-        return [0] * len(answers)
-    parts_with: dict[int, list[int]] = defaultdict(list)
-    for number, part in enumerate(references):
-        for token in np.unique(part).tolist():
-            parts_with[token].append(number)
-    nearest = []
-    for answer in answers:
-        listed = (parts_with.get(token, []) for token in np.unique(answer).tolist())
-        shared = Counter(number for numbers in listed if len(numbers) <= COMMON for number in numbers)
-        nearest.append(min(shared, key=lambda number: (-shared[number], number), default=0))
-    return nearest
 
 
 def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str, Any]:

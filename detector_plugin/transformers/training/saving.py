@@ -277,13 +277,13 @@ def write_card(trained: Trained, calibrated: bool) -> None:
         "| part | texts | documents | languages and kinds of annotation |",
         "|---|---|---|---|",
         *(
-            f"| {part} | {texts} | {len(documents)} | {_kinds(documents)} |"
-            for part, texts, documents in (
-                ("learned from", parts.texts["learn"], parts.learn),
-                ("learned from, made of others", "–", trained.made),
-                ("threshold chosen by", parts.texts["choose"], parts.choose),
-                ("measured", parts.texts["measure"], parts.measure),
-                ("left out", parts.texts["left_out"], parts.left_out),
+            f"| {part} | {parts.texts.get(key, '–')} | {len(documents)} | {_kinds(documents)} |"
+            for part, key, documents in (
+                ("learned from", "learn", parts.learn),
+                ("learned from, made of others", "made", trained.made),
+                ("threshold chosen by", "choose", parts.choose),
+                ("measured", "measure", parts.measure),
+                ("left out", "left_out", parts.left_out),
             )
         ),
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from custom_metrics.reading.spans import Span
@@ -67,16 +67,16 @@ def split(
     counts: Counter[str] = Counter()
     texts = text_groups(documents)
     if len({document.language for document in documents}) > 1:
-        unplaced = {
-            id(document)
+        placed = [
+            text
             for text in texts
-            if len({one.language for one in text}) == 1 and all(one.group == TRANSLATED for one in text)
-            for document in text
-        }
-        counts[UNPLACED] += len(unplaced)
-        documents = [document for document in documents if id(document) not in unplaced]
+            if len({one.language for one in text}) > 1 or any(one.group != TRANSLATED for one in text)
+        ]
+        counts[UNPLACED] += sum(map(len, texts)) - sum(map(len, placed))
+        texts = placed
     text_of = {id(document): number for number, text in enumerate(texts) for document in text}
-    set_aside = article_groups(documents) if keep_translations else _by_number(documents, text_of)
+    documents = [document for document in documents if id(document) in text_of]
+    set_aside = article_groups(documents) if keep_translations else texts
     room = float("inf") if keep_translations else MOST_GIVEN_UP * sum(not is_left_out(one) for one in documents)
     measured: set[int] = set()
     usable: list[LabelledAnswer] = []
@@ -92,14 +92,17 @@ def split(
             continue
         usable += inside
     left_out = [document for document in documents if id(document) in measured]
-    kept = sorted(_by_number(usable, text_of), key=lambda group: _order(group, seed))
+    by_text: dict[int, list[LabelledAnswer]] = defaultdict(list)
+    for document in usable:
+        by_text[text_of[id(document)]].append(document)
+    kept = sorted(by_text.values(), key=lambda group: _order(group, seed))
     held_out = [at for at in range(len(kept)) if int((at + 1) * share + 1e-9) > int(at * share + 1e-9)]
     if share and not held_out and len(kept) > 2:
         held_out = [len(kept) - 2, len(kept) - 1]
-    place = dict.fromkeys(held_out[::2], "choose") | dict.fromkeys(held_out[1::2], "measure")
+    part_of = dict.fromkeys(held_out[::2], "choose") | dict.fromkeys(held_out[1::2], "measure")
     parts: dict[str, list[LabelledAnswer]] = {"learn": [], "choose": [], "measure": [], "left_out": left_out}
     for at, group in enumerate(kept):
-        parts[place.get(at, "learn")] += group
+        parts[part_of.get(at, "learn")] += group
     said = f" without {', '.join(without)}" if without else ""
     if not parts["learn"]:
         raise UsageError(
@@ -119,13 +122,6 @@ def split(
         texts={name: len(those) for name, those in numbers.items()},
         translated=sum(text_of[id(document)] in seen for document in left_out),
     )
-
-
-def _by_number(documents: Iterable[LabelledAnswer], number_of: Mapping[int, int]) -> list[list[LabelledAnswer]]:
-    groups: dict[int, list[LabelledAnswer]] = defaultdict(list)
-    for document in documents:
-        groups[number_of[id(document)]].append(document)
-    return list(groups.values())
 
 
 def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Callable[[LabelledAnswer], bool]:
