@@ -17,45 +17,22 @@ ONE = run(
 )
 OTHER = run("org/c", [task("nomiracl_de", {"robust": {"error_rate": share(2, 40)}}, "de")])
 
-SUMMARY = """\
-## Grounded generation
 
-| benchmark | number, 95 % bounds | org/a\\_b | org/c |
-|---|---|---:|---:|
-| nomiracl | hallucination rate ↓ | *undefined* <sup>1</sup> | *undefined* <sup>1</sup> |
-| nomiracl | error rate ↓ | *not measurable (5 to 70 %)* <sup>2</sup> | 5.0 % \\[1.4 to 16.5 %\\] |
-| clapnq\\_gold | RougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |
-| clapnq\\_gold | unanswerable accuracy ↑ | *undefined* <sup>1</sup> | – |
-| clapnq\\_gold | answerable abstention rate ↓ | *undefined* <sup>1</sup> | – |
-| clapnq\\_gold | length in characters | *undefined* <sup>1</sup> | – |
-
-1. no document is in its denominator, or nothing corrects it.
-2. fewer than ten questions (4).
-
-<details><summary>What the numbers mean</summary>
-
-- **org/a\\_b**, nomiracl: The hallucination rate is undefined: no document is in its denominator.
-"""
-
-
-def test_the_whole_summary() -> None:
+def test_a_summary_of_two_models() -> None:
+    """What the golden page of two models has not: a task that one lacks, names with markup, and a command."""
     found = summary(headlines([ONE, OTHER]), "| a | b |\n", "lm-eval-grounded report runs\n")
 
-    assert found.startswith(SUMMARY)
-    assert found.endswith(
-        "\n</details>\n\n### Differences\n\n| a | b |\n\nMade with\n\n```\nlm-eval-grounded report runs\n```\n"
-    )
-    assert (
-        "- **org/c**, nomiracl: It says that it does not know in 5.0 % of the cases where a passage holds the answer (2 of "
-        "40 questions; 95 % bounds 1.4 to 16.5 %)."
-    ) in found
+    assert "| benchmark | number, 95 % bounds | org/a\\_b | org/c |\n|---|---|---:|---:|\n" in found
+    assert "| error rate ↓ | *not measurable (5 to 70 %)* <sup>2</sup> | 5.0 % \\[1.4 to 16.5 %\\] |\n" in found
+    assert "| clapnq\\_gold | RougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |\n" in found
+    assert "\n2. fewer than ten questions (4).\n" in found
+    assert found.endswith("### Differences\n\n| a | b |\n\nMade with\n\n```\nlm-eval-grounded report runs\n```\n")
 
 
 @pytest.mark.parametrize(
     ("text", "markdown"),
     [
         ("plain-name 1.5 (x)", "plain-name 1.5 (x)"),
-        ("a|b", "a\\|b"),
         ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
         ("*x* _y_ ~z~ `c` \\", "\\*x\\* \\_y\\_ \\~z\\~ \\`c\\` \\\\"),
         ("[t](http://evil) ![i](x)", "\\[t\\](http&#58;//evil) !\\[i\\](x)"),
@@ -64,7 +41,6 @@ def test_the_whole_summary() -> None:
         ("&amp; &", "&amp;amp; &amp;"),
         ("a\r\n| b\u2028c\x00", "a \\| b c "),
         ("- item", "\\- item"),
-        ("", ""),
     ],
 )
 def test_what_runs_say_stays_text(text: str, markdown: str) -> None:

@@ -12,9 +12,6 @@ from pathlib import Path
 
 from lm_eval_tasks.commands import add_output, put, say
 
-_FORMATS = ("html", "markdown")
-_AS_FITS = -1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -28,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--documents",
         type=_number,
-        default=_AS_FITS,
+        default=argparse.SUPPRESS,
         metavar="N",
         help="how many documents of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)",
     )
@@ -36,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--format", choices=_FORMATS, default="html", help="default: html")
+    which.add_argument("--format", choices=("html", "markdown"), default="html", help="default: html")
     which.add_argument(
         "--model-card", "--model_card", action="store_true", help="the YAML block `model-index` of one run"
     )
@@ -45,13 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _number(text: str) -> int | None:
     if text == "all":
         return None
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of documents; give 0 or more, or all")
-    return number
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,9 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
         put(model_card(runs[0]) if arguments.model_card else markdown_of(runs), arguments.output)
         if arguments.output is None:
             return 0
-    elif arguments.documents == _AS_FITS:
-        write_report(runs, path, paper=arguments.paper)
-    else:
+    elif "documents" in arguments:
         write_report(runs, path, arguments.documents, None, arguments.paper)
+    else:
+        write_report(runs, path, paper=arguments.paper)
     say(path)
     return 0

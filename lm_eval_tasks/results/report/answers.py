@@ -61,12 +61,8 @@ def read_once(runs: Iterable[Run]) -> Read:
 
 
 class Signs(NamedTuple):
-    """What is wrong with the answers of a task.
-
-    Attributes:
-        faults: of a run that looks broken; empty where it does not.
-        equal: how many answers there are, where all are equal; else 0.
-    """
+    """What is wrong with the answers of a task: faults of a run that looks broken, empty where it does not; and how many
+    answers there are, where all are equal, else 0."""
 
     faults: str = ""
     equal: int = 0
@@ -75,14 +71,10 @@ class Signs(NamedTuple):
 def signs_of_run(task: TaskRun, read: Read) -> Signs:
     """What is wrong with the answers of a task; nothing where none were logged, or signs are known of none such.
 
-    Args:
-        task: of a run.
-        read: the answers of a task, as of :func:`read_task`.
-
     Raises:
         CorruptSource: the samples file is damaged in the middle.
     """
-    if task.samples is None or not (_is_labelled(task) or _is_generated(task)):
+    if task.samples is None or not _looked_at(task):
         return Signs()
     signs = count(_signs(read(task), _is_labelled(task)))
     return Signs(faults(signs, task.settings.prompting), signs.total if signs.are_equal else 0)
@@ -92,15 +84,15 @@ def _is_labelled(task: TaskRun) -> bool:
     return {*READINGS} <= {*task.filters}
 
 
-def _is_generated(task: TaskRun) -> bool:
-    return any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
+def _looked_at(task: TaskRun) -> bool:
+    return _is_labelled(task) or any(metric.name in _IN_OWN_WORDS for metric in task.metrics)
 
 
 def _derive_signs(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
     """What :func:`signs_of_run` counts, of each answer as it is read (:class:`lm_eval_tasks.runs.Answers`)."""
-    labelled = _is_labelled(task)
-    if not labelled and not _is_generated(task):
+    if not _looked_at(task):
         return lambda *row: {}
+    labelled = _is_labelled(task)
     read_already = Labels(*READINGS) if labelled else None
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:

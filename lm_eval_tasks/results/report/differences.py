@@ -111,7 +111,7 @@ def _row(found: Difference, models: Sequence[str], width: float) -> dict[str, An
         "second": models[found.second],
         "first_value": shown(found.first_value, unit) if found.first_measurable else NOT_MEASURABLE,
         "second_value": shown(found.second_value, unit) if found.second_measurable else NOT_MEASURABLE,
-        "difference": _size(found),
+        "difference": points(found.difference, unit) if found.is_measurable else NOT_MEASURABLE,
         "bounds": _bounds(found.low, found.high, unit),
         "p": p_value(found.p_adjusted),
         "sort": found.difference if math.isfinite(found.difference) else 0.0,
@@ -121,10 +121,6 @@ def _row(found: Difference, models: Sequence[str], width: float) -> dict[str, An
         "better": models[found.better] if found.better is not None else "",
         "counted": f"{found.n} {found.unit}",
     }
-
-
-def _size(found: Difference) -> str:
-    return points(found.difference, found.measured.unit) if found.is_measurable else NOT_MEASURABLE
 
 
 def _bounds(low: float, high: float, unit: Unit) -> str:
@@ -178,7 +174,8 @@ def _verdict(row: Difference, comparison: Comparison) -> Verdict:
     if row.better is None:
         found = "They differ" if row.significant else "No difference is shown"
         sure = f"95 % bounds {between}; {sure}" if between else sure
-        return Verdict(f"{found}: {_named(first)} less {_named(second)} is {_size(row)} ({sure}).")
+        size = points(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
+        return Verdict(f"{found}: {_named(first)} less {_named(second)} is {size} ({sure}).")
     size, low, high = (
         points(number, unit).removeprefix("+")
         for number in (abs(row.difference), *sorted((abs(row.low), abs(row.high))))

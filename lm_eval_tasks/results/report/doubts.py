@@ -45,13 +45,13 @@ _SHORT = 40  # characters of what is said of each language
 _WORDS = 10**9  # of a calibration, whose rates alone are known
 
 _UNREAD = {
-    "invalid_rate": ("many answers are Invalid, and in no denominator", MOST_INVALID),
-    "unread_rate": ("many replies of the judge could not be read, and are in no denominator", NOTEWORTHY),
-    "lost_rate": ("many replies are not the given answer with tags, and count as if nothing were flagged", NOTEWORTHY),
-    "repetition_rate": ("many answers repeat themselves", NOTEWORTHY),
+    "invalid_rate": "many answers are Invalid, and in no denominator",
+    "unread_rate": "many replies of the judge could not be read, and are in no denominator",
+    "lost_rate": "many replies are not the given answer with tags, and count as if nothing were flagged",
+    "repetition_rate": "many answers repeat themselves",
+    "abstention_rate": "it declines many questions, and of what it does not say nothing can be made up",
 }
-_NOT_DEFINED = "no document is in its denominator, or nothing corrects it"
-_ABSTAINS = "it declines many questions, and of what it does not say nothing can be made up"
+"""Shares of answers that say little, and what is said where they are large."""
 
 
 class Doubt(NamedTuple):
@@ -68,12 +68,8 @@ class Doubt(NamedTuple):
 
 
 def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str, Signs]) -> tuple[Doubt, ...]:
-    """The doubts about a metric of a family of tasks.
-
-    Args:
-        mean: the number that is shown: the mean over the languages, or of one task its figure.
-        broken: language to signs of a broken run.
-    """
+    """The doubts about a metric of a family of tasks: about its mean, which is shown, and with signs of a broken run in
+    some of its languages."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
         signs, doubts_of_task = broken[language], [*_of_task(task, metric, family.filter)]
@@ -97,20 +93,17 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     if total == 1 or (len(distinct) == 1 and number == total and not (short and detail)):
         # of one task; or a sentence, which holds for other families in the same words
         return f"{summary} ({detail})" if detail else summary
-    everywhere = "both languages" if total == 2 else f"all {total} languages"
-    where = f"in {everywhere if number == total else f'{number} of {total} languages'}"
-    languages = _listed(", ", [*details])
+    every = "both" if total == 2 else f"all {total}"
+    where = f"in {every if number == total else f'{number} of {total}'} languages"
+    more = [f"{number - _NAMED} more"] if number > _NAMED else []
+    named = f"{where}: {', '.join([*[*details][:_NAMED], *more])}"
     if len(distinct) == 1:
-        parts = [detail] if detail else []
-        return f"{summary} ({', '.join([*parts, where if number == total else f'{where}: {languages}'])})"
+        where = where if number == total else named
+        return f"{summary} ({detail}, {where})" if detail else f"{summary} ({where})"
     if not short:
-        return f"{summary} ({where}: {languages}; in {language}: {detail})"
-    return f"{summary} ({where}: {_listed('; ', [f'{language} {each}' for language, each in details.items()])})"
-
-
-def _listed(between: str, parts: list[str]) -> str:
-    more = len(parts) - _NAMED
-    return between.join([*parts[:_NAMED], *([f"{more} more"] if more > 0 else [])])
+        return f"{summary} ({named}; in {language}: {detail})"
+    said = [f"{language} {each}" for language, each in details.items()]
+    return f"{summary} ({where}: {'; '.join([*said[:_NAMED], *more])})"
 
 
 Found = Iterator[tuple[str, str, str]]
@@ -135,8 +128,9 @@ def _of_task(task: TaskRun, metric: Metric, filter_name: str) -> Found:
     if reasons := task.not_comparable:
         yield "not_comparable", "not comparable with published figures", "; ".join(reasons)
     if math.isnan(figure.value):
-        known = task.figures or task.results
-        yield "undefined", _NOT_DEFINED if known else "there is no results file beside the samples", ""
+        not_defined = "no document is in its denominator, or nothing corrects it"
+        unknown = "there is no results file beside the samples"
+        yield "undefined", not_defined if task.figures or task.results else unknown, ""
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
@@ -156,18 +150,11 @@ def _of_task(task: TaskRun, metric: Metric, filter_name: str) -> Found:
 
 def unread(task: TaskRun, filter_name: str) -> Found:
     """The doubts about a task's answers that could not be read, or decline, by its figures."""
-    for metric, (summary, most) in _UNREAD.items():
+    for metric, summary in _UNREAD.items():
         figure = task.figure(metric, filter_name)
-        if figure.value > most:
-            yield "invalid", summary, _of_all(figure)
-    if task.benchmark == "mfava":
-        figure = task.figure("abstention_rate", filter_name)
-        if figure.value > NOTEWORTHY:
-            yield "abstains", _ABSTAINS, _of_all(figure)
-
-
-def _of_all(figure: Figure) -> str:
-    return f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else shown(figure.value, "share")
+        if figure.value > (MOST_INVALID if metric == "invalid_rate" else NOTEWORTHY):
+            counts = f"{round(figure.value * figure.n)} of {figure.n}" if figure.n else shown(figure.value, "share")
+            yield "abstains" if metric == "abstention_rate" else "invalid", summary, counts
 
 
 def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Found:

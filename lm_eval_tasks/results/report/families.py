@@ -25,7 +25,7 @@ class Family:
 
     Attributes:
         name: of their group, such as ``nomiracl_role``; of the task itself where it names no language.
-        benchmark: folder of the benchmark; empty for tasks that are in no table of ours.
+        benchmark: its folder; empty for tasks that are in no table of ours.
         tasks: language to task, in the order of the run; language ``""`` for a task without one.
         languages: how many its group has; 0 where no group of ours has this name.
         results: of that group, where every language is in the run: ``metric,filter`` to value.

@@ -41,13 +41,8 @@ def markdown_of(runs: Sequence[Run]) -> str:
 
 
 def summary(headlines: Sequence[Headline], differences: str = "", command: str = "") -> str:
-    """The summary.
-
-    Args:
-        headlines: of one or more runs, as :func:`~lm_eval_tasks.results.report.headlines.headlines` gives them.
-        differences: Markdown of ``lm-eval-grounded compare``; empty for none.
-        command: that made it; empty for none.
-    """
+    """The summary of headlines, with differences, as Markdown of ``lm-eval-grounded compare``, and the command that made
+    the runs."""
     notes: dict[str, int] = {}
     parts = ["## Grounded generation", "", *_table(headlines, notes)]
     if notes:

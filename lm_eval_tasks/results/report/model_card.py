@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_eval_tasks.definition.schema import Benchmark
 from lm_eval_tasks.results.report.answers import read_once
 from lm_eval_tasks.results.report.families import Family, families, language_name
 from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family
-from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs import Run
 
 __all__ = ["eval_results", "model_card"]
 
@@ -66,6 +66,21 @@ def _result(one: Headline, family: Family) -> Any:
     # Of the data set itself; none where its files came from elsewhere.
     revisions = [file.get("revision") for file in files if file.get("repository") == path and file.get("host") == "hub"]
     revision = str(revisions[0]) if revisions and revisions[0] and not is_sample else None
+    asked = {"task_version": task.version, "num_few_shot": task.settings.shots}
+    if task.settings.limit is not None:
+        asked["limit"] = task.settings.limit
+    if elsewhere := {f"{file['repository']}@{file['revision']}" for file in files if file.get("host") == "github"}:
+        asked["github"] = sorted(elsewhere)
+    if task.detector:
+        asked["detector"] = f"{task.detector['name']} {task.detector.get('version', '')}".strip()
+    bounds = {"bound_95_low": one.figure.low, "bound_95_high": one.figure.high}
+    measured: dict[str, Any] = {name: round(part, _DIGITS) for name, part in bounds.items() if not math.isnan(part)}
+    measured["documents"] = one.figure.n
+    written = task.figures.get(one.filter, {}).get(one.metric, {})
+    if denominator := str(written.get("denominator") or one.measured.denominator):
+        measured["denominator"] = denominator
+    if one.doubts:
+        measured["doubts"] = [doubt.text for doubt in one.doubts]
     versions = provenance.get("versions")
     version = versions.get("lm-eval-grounded") if isinstance(versions, Mapping) else None
     return EvalResult(
@@ -76,36 +91,11 @@ def _result(one: Headline, family: Family) -> Any:
         dataset_config=family.name,
         dataset_split=str(provenance.get("split") or "") or None,
         dataset_revision=revision,
-        dataset_args=_asked(task, files),
+        dataset_args=asked,
         metric_type=one.metric,
         metric_name=f"{one.measured.in_prose} ({one.filter})",
         metric_value=round(one.figure.value, _DIGITS),
-        metric_args=_measured(one, family),
+        metric_args=measured,
         source_name=f"lm-eval-grounded {version or ''}".strip(),
         source_url=_SOURCE,
     )
-
-
-def _asked(task: TaskRun, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How the task was put to the model, and those of its files that were read elsewhere."""
-    asked = {"task_version": task.version, "num_few_shot": task.settings.shots}
-    if task.settings.limit is not None:
-        asked["limit"] = task.settings.limit
-    if elsewhere := {f"{file['repository']}@{file['revision']}" for file in files if file.get("host") == "github"}:
-        asked["github"] = sorted(elsewhere)
-    if task.detector:
-        asked["detector"] = f"{task.detector['name']} {task.detector.get('version', '')}".strip()
-    return asked
-
-
-def _measured(one: Headline, family: Family) -> dict[str, Any]:
-    """Bounds, denominator and doubts."""
-    bounds = {"bound_95_low": one.figure.low, "bound_95_high": one.figure.high}
-    measured: dict[str, Any] = {name: round(part, _DIGITS) for name, part in bounds.items() if not math.isnan(part)}
-    measured["documents"] = one.figure.n
-    written = family.any.figures.get(one.filter, {}).get(one.metric, {})
-    if denominator := str(written.get("denominator") or one.measured.denominator):
-        measured["denominator"] = denominator
-    if one.doubts:
-        measured["doubts"] = [doubt.text for doubt in one.doubts]
-    return measured

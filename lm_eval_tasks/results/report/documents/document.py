@@ -73,8 +73,7 @@ class ShownAnswer(NamedTuple):
     """What one model said, and what was made of it.
 
     Attributes:
-        label: what models can agree or disagree on.
-        verdict: the label, in a few words.
+        label, verdict: what models can agree or disagree on, and the same in a few words.
         tone: ``good``, ``bad``, ``unsure`` or ``plain``.
         kinds: what is wrong with it, keys of :data:`KINDS`.
         share: of its words that are flagged; ``None`` where no detector read it.
@@ -106,10 +105,8 @@ class Document(NamedTuple):
         page: the text that answers were held against, where the model did not see it.
         page_title, address: of that page; the address is http or https, else empty.
         prompt: as it was sent, where no passages could be told from it.
-        task, benchmark, language: of it.
         key: what the question is called.
-        answers: of the models, in the order of the runs.
-        kinds: of all its answers.
+        answers: of the models, in the order of the runs; the kinds are those of all.
     """
 
     question: Text

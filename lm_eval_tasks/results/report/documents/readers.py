@@ -37,14 +37,8 @@ _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTAL
 
 
 class TaskReader:
-    """Documents of any task: what was sent, what came back, and the numbers.
-
-    Args:
-        task: of a run.
-
-    Attributes:
-        filter: whose reading of an answer counts; ``None`` for the first that there is.
-    """
+    """Documents of any task: what was sent, what came back, and the numbers. The reading of a ``filter`` counts; for
+    ``None`` the first that there is."""
 
     FACTS: tuple[str, ...] | None = None
     """Metrics whose values stand below an answer, in this order; ``None`` for all of the task."""
@@ -127,17 +121,16 @@ class NomiraclReader(TaskReader):
         """``wrong`` is a hallucination or an error."""
         reading, strict = self._reading(answer), answer.readings.get("strict")
         label = str(reading.answer) if reading is not None else INVALID
-        is_right, is_abstained = label == answer.doc.get("label"), label == NO_ANSWER
-        kind = "invalid" if label == INVALID else "" if is_right else "wrong"
+        did, mistake = ("answered", "hallucination") if label == ANSWER else ("abstained", "error: abstained")
         if label == INVALID:
-            verdict, tone = "Invalid", "unsure"
-        elif is_right:
-            verdict, tone = "right: answered" if label == ANSWER else "right: abstained", "good"
+            kind, verdict, tone = "invalid", "Invalid", "unsure"
+        elif label == answer.doc.get("label"):
+            kind, verdict, tone = "", f"right: {did}", "good"
         else:
-            verdict, tone = "hallucination" if label == ANSWER else "error: abstained", "bad"
+            kind, verdict, tone = "wrong", mistake, "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
-        return ShownAnswer(label, verdict, tone, _kinds(kind, "abstained" if is_abstained else ""))
+        return ShownAnswer(label, verdict, tone, _kinds(kind, "abstained" if label == NO_ANSWER else ""))
 
     def _asked(self, answer: Answer) -> Document:
         doc = answer.doc
@@ -285,12 +278,8 @@ def reader_of(task: TaskRun) -> TaskReader:
 
 
 def passages_of(prompt: str, number: int) -> list[Passage]:
-    """The passages of a prompt, ``[1] title: text`` and so on; a passage may itself hold such a marker.
-
-    Args:
-        prompt: as it was sent.
-        number: of passages that the document names; 0 where it does not say.
-    """
+    """The passages of a prompt, ``[1] title: text`` and so on; a passage may itself hold such a marker. `number` is how
+    many the document names; 0 where it does not say."""
     markers: list[tuple[int, int]] = []  # where each begins and ends
     for marker in _MARKER.finditer(prompt):
         if int(marker[1]) == len(markers) + 1 and (not number or len(markers) < number):

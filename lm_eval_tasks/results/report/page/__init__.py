@@ -12,7 +12,7 @@ import base64
 import datetime
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -24,7 +24,7 @@ from lm_eval_tasks.results.report.documents import KINDS
 from lm_eval_tasks.results.report.families import families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.page.summary import examples, summaries
-from lm_eval_tasks.results.report.plots import DARK, LIGHT, Plot, plots_of
+from lm_eval_tasks.results.report.plots import DARK, LIGHT, plots_of
 from lm_eval_tasks.results.report.plots.drawing import short_names
 from lm_eval_tasks.results.report.provenance import made, numbers, origins
 from lm_eval_tasks.runs import Run
@@ -37,19 +37,22 @@ _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 _PIXELS = 1.45  # of the page for a point of a plot, whose letters have 9
-_NO_PLOTS = "There are no plots, for matplotlib is not installed. Install it with: pip install '{package}[report]'"
+_NO_PLOTS = f"There are no plots, for matplotlib is not installed. Install it with: pip install '{PACKAGE}[report]'"
 
 
 def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
-    """What the page of some runs (label to run) shows, but for its documents; the templates say where.
-
-    Args:
-        paper: whether figures of the papers stand beside those of the runs.
-        read: the answers of a task.
-    """
+    """What the page of some runs (label to run) shows, but for its documents; the templates say where. With `paper` the
+    papers' figures stand beside those of the runs."""
     every, short = [*runs.values()], short_names(runs)
     names = ", ".join(short.values())
-    plots, why_not = _plots(every)
+    plots, why_no_plots = plots_of(every), ""
+    try:
+        for plot in plots:
+            plot.svg()
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        plots, why_no_plots = [], _NO_PLOTS
     listed = headlines(every, read)
     doubts, shown = summaries(listed)
     benchmarks = {task.benchmark: title_of(task) for run in every for task in run.tasks.values()}
@@ -64,7 +67,7 @@ def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
             family.name: [task.task for task in family.tasks.values()] for run in every for family in families(run)
         },
         "plots": plots,
-        "no_plots": why_not,
+        "no_plots": why_no_plots,
         "differences": differences(every, listed, read),
         "published": [*published_tables(every)] if paper else [],
         "made": [*made(runs)],
@@ -73,19 +76,6 @@ def page_of(runs: Mapping[str, Run], paper: bool, read: Read) -> dict[str, Any]:
             for name, title in benchmarks.items()
         ],
     }
-
-
-def _plots(runs: Sequence[Run]) -> tuple[list[Plot], str]:
-    """The plots of some runs, or why there are none."""
-    plots = plots_of(runs)
-    try:
-        for plot in plots:
-            plot.svg()
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        return [], _NO_PLOTS.format(package=PACKAGE)
-    return plots, ""
 
 
 def render(page: Mapping[str, Any]) -> str:

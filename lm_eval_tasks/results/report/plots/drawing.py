@@ -41,15 +41,8 @@ _ACROSS = 3  # panels side by side, at most
 
 
 class Axis(NamedTuple):
-    """An axis.
-
-    Attributes:
-        label: what it measures.
-        factor: 100 where shares are shown as percent.
-        limits: of what is shown, after the factor; ``None`` for limits from the figures.
-        is_log: whether it is logarithmic.
-        metric: that it shows; empty where several share it.
-    """
+    """An axis: what it measures; a factor, 100 where shares are shown as percent; limits of what is shown, after the
+    factor, ``None`` for limits from the figures; and the metric that it shows, empty where several share it."""
 
     label: str
     factor: float = 1
@@ -69,10 +62,8 @@ def panels(
     """A figure and the axes of its panels, row by row: side by side, at most three, then below.
 
     Args:
-        titles: of the panels.
         x: the axes of their values; named below the last row. Empty where nobody measures there.
-        width, height: of one, in inches.
-        margin: for the labels at the left, in inches.
+        width, height, margin: of a panel, and at the left for labels, in inches.
         sharey: whether all have the same y axis, labelled at the left alone.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg

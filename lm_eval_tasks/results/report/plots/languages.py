@@ -193,7 +193,7 @@ def detectors(models: Sequence[Model]) -> Plot:
         lowest = min([0.0, *(number for number in reached if not math.isnan(number))])  # of a negative correlation
         panels.append(ranges.Panel(metric, lines, Axis(label, limits=(lowest - 0.03, 1.03))))
     otherwise = f" Measured otherwise than the teams: {'; '.join(dict.fromkeys(differing))}." if differing else ""
-    series = [wrapped(name, 60, 1) for name in short_names(model.name for model in models).values()]
+    names = short_names(model.name for model in models).values()
     return Plot(
         name=f"{models[0].family.name}_detectors",
         title="Detectors beside the shared task (Mu-SHROOM)",
@@ -204,5 +204,5 @@ def detectors(models: Sequence[Model]) -> Plot:
         ),
         columns=("metric", "language", "name", "detector", *columns_of("value"), "teams", "best team", "teams above"),
         rows=tuple(rows),
-        draw=lambda: ranges.draw(panels, series, "a team of the shared task"),
+        draw=lambda: ranges.draw(panels, [wrapped(name, 60, 1) for name in names], "a team of the shared task"),
     )

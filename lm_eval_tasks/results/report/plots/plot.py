@@ -93,13 +93,9 @@ class Model(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Figures of a model in one part of a benchmark.
-
-    Attributes:
-        model, colour: its name in the report, and its colour's number.
-        part: a language or :data:`~lm_eval_tasks.results.report.families.MEAN`, a task, or a system that a judge has rated.
-        figures: metric to figure, as they are drawn: what is not measurable has bounds and no value.
-    """
+    """Figures of a model in one part of a benchmark: a language or :data:`~lm_eval_tasks.results.report.families.MEAN`, a
+    task, or a system that a judge has rated. They are as they are drawn: what is not measurable has bounds and no
+    value."""
 
     model: str
     colour: int
@@ -171,10 +167,8 @@ class Plot:
 
     Attributes:
         name: for file names and for ids in a page: letters, digits, ``_`` and ``-``; no two plots of a report share it.
-        title: one line.
         caption: what is shown, how bounds were computed, and what is left out and why.
-        columns: of the table.
-        rows: of the table, in the order of the plot. Shares are fractions in [0, 1], as in the results.
+        columns, rows: of the table, in the order of the plot. Shares are fractions in [0, 1], as in the results.
         draw: makes the picture, a ``matplotlib.figure.Figure``.
     """
 

@@ -13,24 +13,15 @@ from lm_eval_tasks.results.report.plots.plot import is_unknown
 
 __all__ = ["PERCENT", "SHARE", "Line", "Panel", "draw"]
 
-SHARE = (-0.03, 1.03)
-"""Limits for shares."""
-
-PERCENT = (-3.0, 103.0)
-"""The same in percent."""
+SHARE, PERCENT = (-0.03, 1.03), (-3.0, 103.0)
+"""Limits for shares; the same in percent."""
 
 _HEIGHT = 0.125  # inches of a figure
 
 
 class Line(NamedTuple):
-    """A line of a panel.
-
-    Attributes:
-        label: before it.
-        figures: one a series, undefined where there is none.
-        behind: further values on the axis, drawn as short ticks: what others have reached.
-        is_mean: set apart from the lines above.
-    """
+    """A line of a panel: its label, and a figure for each series, undefined where there is none. What others have reached
+    stands `behind` them, as short ticks. A mean is set apart from the lines above."""
 
     label: str
     figures: Sequence[Figure]
@@ -47,13 +38,8 @@ class Panel(NamedTuple):
 
 
 def draw(panels: Sequence[Panel], series: Sequence[str], behind: str = "") -> Any:
-    """The figure.
-
-    Args:
-        panels: of it.
-        series: names of the series, for the legend; there is none for one series.
-        behind: what the ticks are, for the legend; empty where there are none.
-    """
+    """The figure of some panels. Its legend names the series, and what the ticks `behind` are; there is none for one
+    series."""
     labels = [line.label.split("\n") for panel in panels for line in panel.lines]
     tallest = max(map(len, labels), default=1)
     widest = max((len(text) for label in labels for text in label), default=0)
