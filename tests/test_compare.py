@@ -22,7 +22,6 @@ from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, 
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
-from tests.conftest import command, run
 from tests.logged_runs import copied, in_one_step, only_predicted
 from tests.shared_once import SharedOnce
 
@@ -221,22 +220,6 @@ def test_other_documents_or_prompts_are_refused(
     assert [refusal.task for refusal in kept.refused] == ["clapnq_rag"]
 
 
-def test_the_data_of_another_mirror_are_refused(two_models: Path, hub: str, tmp_path: Path) -> None:
-    arguments = (
-        "--model",
-        "grounded-baseline",
-        "--tasks",
-        "clapnq_gold",
-        "--metadata",
-        f"mirror={hub}",
-        "--limit",
-        "8",
-    )
-    run([command("lm_eval"), *arguments, "--log_samples", "--output_path", str(tmp_path)], tmp_path)
-    with pytest.raises(Incomparable, match=r"clapnq_gold: no document is in two runs .*the same mirror"):
-        compared(next(two_models.rglob("results_*.json")), tmp_path)
-
-
 def of_task(task: str, *path: str, value: Any) -> Callable[[Row], None]:
     def change(results: Row) -> None:
         place = results["configs"][task]
@@ -340,17 +323,6 @@ def test_what_score_wrote_is_a_run(shared_once: SharedOnce, tmp_path: Path) -> N
     assert all(not row.significant for row in found.differences)
 
 
-def test_what_replay_wrote_is_a_run(two_models: Path, tmp_path: Path) -> None:
-    (lexical,) = {path.parent for path in two_models.rglob("results_*.json") if "lexical" in path.parent.name}
-    arguments = ("--model", "replay", "--model_args", f"path={lexical}", "--metadata", "mirror=sample")
-    run(
-        [command("lm_eval"), *arguments, "--tasks", "nomiracl_de", "--log_samples", "--output_path", str(tmp_path)],
-        tmp_path,
-    )
-    row = the(compared(lexical, tmp_path, metrics=["accuracy"]), "accuracy", "nomiracl_de")
-    assert (row.n, row.difference, row.p) == (8, 0.0, 1.0)
-
-
 def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_path: Path) -> None:
     places = two_models / "baseline-lexical", closed_book
     whole = compared(*places, tasks=["mfava_de"])
@@ -425,32 +397,14 @@ def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(
 
 
 def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
-    folders = []
-    for threshold in (0.05, 0.95):
-        options = "--model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --log_samples".split()
-        metadata = ["mirror=sample", "detector=lexical", f"detector_args=threshold={threshold}", "calibration=none"]
-        folders.append(tmp_path / f"t{threshold}")
-        run([command("lm_eval"), *options, "--metadata", *metadata, "--output_path", folders[-1].name], tmp_path)
-    with pytest.raises(Incomparable, match=r"the detector differs: .*threshold 0.05.*threshold 0.95"):
-        compared(*folders)
-    (second,) = folders[1].glob("*/")
-
-    def without(results: Row) -> None:
-        del results["configs"]["clapnq_gold"]["metadata"]["provenance"]
-
-    change_results(second, without)
-    unknown = (
-        "nothing says which detector, version and threshold tagged the answers of lm-eval-grounded/baseline-answer"
-    )
-    found = compared(*folders)
-    assert {row.metric for row in found.differences} >= {"rougeL", "length"}
-    assert "hallucinated_share" not in {row.metric for row in found.differences}
+    values = [{"rougeL": 0.5, "hallucinated_share": 0.25}] * 4
+    places = [written_samples(tmp_path / name, "mine", values) for name in ("one", "other")]
+    unknown = "nothing says which detector, version and threshold tagged the answers of one, other"
+    found = compared(*places)
+    assert {row.metric for row in found.differences} == {"rougeL"}
     assert f"hallucinated_share is not compared: {unknown}" in " ".join(found.notes)
     with pytest.raises(Incomparable, match=f"the runs cannot be compared. hallucinated_share: {unknown}"):
-        compared(*folders, metrics=["hallucinated_share"])
-    (results,) = second.glob("results_*.json")
-    results.unlink()
-    assert "hallucinated_share" not in {row.metric for row in compared(*folders).differences}
+        compared(*places, metrics=["hallucinated_share"])
 
 
 @pytest.mark.parametrize(
@@ -528,42 +482,54 @@ def test_scores_by_category_are_means_over_categories_that_occur(tmp_path: Path)
     )  # as custom_metrics.scores.detection: absent ones are left out
 
 
-def test_a_judges_f_plus_a_is_a_harmonic_mean_over_questions(tmp_path: Path) -> None:
-    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(20)]
-    values = [
-        [
-            {"f_plus_a": [doc["id"], ("faithfulness", "appropriateness")[n % 2], float(r)]}
-            for n, (doc, r) in enumerate(of)
-        ]
-        for of in (list(zip(docs, [4, 3, 2, 1] * 5, strict=True)), list(zip(docs, [1, 4, 2, 3] * 5, strict=True)))
+def verdicts(metric: str, *values: Any) -> list[Row]:
+    """Values of a judge: each names its question, of which two documents have one."""
+    return [
+        {metric: [f"q{n // 2}", *(value if isinstance(value, tuple) else (value,))]} for n, value in enumerate(values)
     ]
-    places = [written_samples(tmp_path / str(n), "clapnq_judge", of_judge, docs) for n, of_judge in enumerate(values)]
-    row = the(compared(*places), "f_plus_a", "clapnq_judge")
-    # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5
-    assert (row.first_value, row.second_value) == (
-        pytest.approx(2 / (1 / 3 + 1 / 2)),
-        pytest.approx(2 / (1 / 1.5 + 1 / 3.5)),
-    )
-    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), 10, "questions")
 
 
-def test_win_rates_count_each_question_the_same(tmp_path: Path) -> None:
-    docs = [{"id": f"q{question}", "subset": f"s{number}"} for number, question in enumerate([0, 0, 0, 1, 2])]
-    rows = [{"win_rate_x": [doc["id"], won]} for doc, won in zip(docs, [1.0, 1.0, 0.0, 0.0, None], strict=True)]
-    places = [written_samples(tmp_path / str(n), "clapnq_judge_pairs", rows, docs) for n in (1, 2)]
-    row = the(compared(*places), "win_rate_x", "clapnq_judge_pairs")
-    assert (row.first_own, row.n) == (pytest.approx((2 / 3 + 0) / 2), 2)
+def rated(*ratings: int) -> list[Row]:
+    aspects = ("faithfulness", "appropriateness")
+    return verdicts("f_plus_a", *((aspects[n % 2], float(rating)) for n, rating in enumerate(ratings)))
 
 
-def test_a_judges_shares_are_compared_over_questions(tmp_path: Path) -> None:
-    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(12)]
-    config = [{"unread_rate": [doc["id"], number % 3 == 0, 1]} for number, doc in enumerate(docs)]
-    others = [{"unread_rate": [doc["id"], 0, 1]} for doc in docs]
-    one = written_samples(tmp_path / "one", "clapnq_judge", config, docs)
-    other = written_samples(tmp_path / "other", "clapnq_judge", others, docs)
-    found = compared(one, other)
-    row = the(found, "unread_rate", "clapnq_judge")
-    assert (row.first_value, row.second_value, row.n, row.unit) == (pytest.approx(1 / 3), 0.0, 6, "questions")
+@pytest.mark.parametrize(
+    ("metric", "first", "second", "values", "n"),
+    [
+        # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5: a harmonic mean over questions
+        (
+            "f_plus_a",
+            rated(*[4, 3, 2, 1] * 5),
+            rated(*[1, 4, 2, 3] * 5),
+            (2 / (1 / 3 + 1 / 2), 2 / (1 / 1.5 + 1 / 3.5)),
+            10,
+        ),
+        # each question counts the same, however many verdicts it has
+        (
+            "win_rate_x",
+            verdicts("win_rate_x", 1.0, 0.0, 0.0, None, None),
+            verdicts("win_rate_x", *[1.0] * 5),
+            (0.25, 1.0),
+            2,
+        ),
+        (
+            "unread_rate",
+            verdicts("unread_rate", *((n % 3 == 0, 1) for n in range(12))),
+            verdicts("unread_rate", *[(0, 1)] * 12),
+            (1 / 3, 0.0),
+            6,
+        ),
+    ],
+)
+def test_what_a_judge_says_is_compared_over_questions(
+    tmp_path: Path, metric: str, first: list[Row], second: list[Row], values: tuple[float, float], n: int
+) -> None:
+    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(len(first))]
+    places = [written_samples(tmp_path / str(at), "clapnq_judge", of, docs) for at, of in enumerate((first, second))]
+    row = the(compared(*places), metric, "clapnq_judge")
+    assert (row.first_value, row.second_value) == pytest.approx(values)
+    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), n, "questions")
 
 
 def test_what_is_not_measurable_has_no_value_and_its_difference_may(

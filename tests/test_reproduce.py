@@ -153,42 +153,38 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
 def test_another_version_is_a_difference(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, results = results_below(world / "out")
     record = results["configs"]["mfava_de"]["metadata"]["provenance"]
-    record["versions"]["jieba"] = "0.1"
-    record["detector"]["version"] = "0123"
-    record["calibration"]["sha256"] = "4567"
-    results["lm_eval_version"] = "0.4.12"
+    monkeypatch.chdir(world)
+    results["config"]["detector"] = {**record["detector"], "options": {}}  # of a run that evaluates a detector
     changed = tmp_path / file.name
     changed.write_text(json.dumps(results), "utf-8")
-    monkeypatch.chdir(world)
+    assert reproduce(changed).same
+    results["config"]["detector"]["version"] = "0123"
+    record["versions"]["jieba"] = "0.1"
+    record["calibration"]["sha256"] = "4567"
+    record["detector"]["version"] = "0123"
+    results["lm_eval_version"] = "0.4.12"
+    changed.write_text(json.dumps(results), "utf-8")
     different = {one.what.split("@")[0]: one.details for one in reproduce(changed).compared if one.state != "same"}
     assert set(different) == {"jieba 0.1", "detector lexical", "calibration lexical.json", "lm_eval 0.4.12"}
     assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
 
 
-ENVIRONMENT = {"LM_EVAL_GROUNDED_MIRROR": "sample"}
-
-
-def test_a_mirror_that_the_environment_named_stands_before_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_mirror_that_the_environment_named_stands_before_the_command_and_groups_by_their_name(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", "nomiracl_role"]
-    samples = json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})
-    run([command("lm_eval"), *words, "--output_path", "out", "--samples", samples], tmp_path, **ENVIRONMENT)
-    file, results = results_below(tmp_path / "out")
-    found = reproduce(file)
-    assert found.same
-    (line,) = found.commands
+    file, results = results_below(world / "out")
+    for config in older(results)["configs"].values():
+        for name in ("mirror", "metadata"):
+            config["metadata"].pop(name, None)
+        config["metadata"]["provenance"]["read_from"] = "sample"
+    results["group_subtasks"] = {"both": ["clapnq_rag", "mfava_de"], "half": ["nomiracl_de", "nomiracl_fr"]}
+    changed = tmp_path / file.name
+    changed.write_text(json.dumps(results), "utf-8")
+    monkeypatch.chdir(world)
+    (line,) = reproduce(changed).commands
     assert line.startswith("LM_EVAL_GROUNDED_MIRROR=sample lm_eval --model grounded-baseline")
-    assert "--tasks nomiracl_role " in line
-    assert "--metadata" not in line
-    assert "--limit" not in line
-    shell(line, tmp_path)
-    _, again = results_below(tmp_path / "reproduced")
-    assert without_noise(again["results"]) == without_noise(results["results"])
-    assert reproduce(file, "nomiracl_de_role").commands[0].count("nomiracl_de_role") == 2  # --tasks and --samples
-
-
-CODES = ("ar bn de en es fa fi fr hi id ja ko ru sw te th yo zh").split()
+    assert "--tasks nomiracl_de,both " in line
+    assert reproduce(changed, "both").tasks == ["clapnq_rag", "mfava_de"]
 
 
 def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
@@ -293,16 +289,6 @@ def test_replayed_answers_are_files_too(tmp_path: Path, monkeypatch: pytest.Monk
     assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "differs"]
     shutil.rmtree(answers)
     assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "not here"]
-
-
-def test_a_detector_that_was_evaluated_is_compared(tmp_path: Path) -> None:
-    shell("lm_eval --model hallucination-detector --tasks mushroom_de --metadata mirror=sample -o out", tmp_path)
-    file, results = results_below(tmp_path / "out")
-    assert reproduce(file).same
-    assert "detector lexical" in [one.what for one in reproduce(file).compared]
-    results["config"]["detector"]["version"] = "0123"
-    file.write_text(json.dumps(results), "utf-8")
-    assert [one.what for one in reproduce(file).compared if one.state == "differs"] == ["detector lexical"]
 
 
 def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:

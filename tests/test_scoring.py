@@ -13,59 +13,15 @@ import pytest
 
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.score import score
-from tests.conftest import results_of, run
-from tests.logged_runs import copied, generate, in_one_step, lines, only_predicted, sample, write_samples
+from tests.conftest import run
+from tests.logged_runs import copied, generate, lines, only_predicted, sample, write_samples
 from tests.report_runs import changed
 from tests.shared_once import SharedOnce
 
 
 @pytest.fixture(scope="module")
-def one_step(shared_once: SharedOnce) -> Path:
-    return in_one_step(shared_once)
-
-
-@pytest.fixture(scope="module")
 def predicted(shared_once: SharedOnce) -> Path:
     return only_predicted(shared_once)
-
-
-def test_two_steps_give_the_numbers_of_one(one_step: Path, predicted: Path, tmp_path: Path) -> None:
-    before = results_of(predicted)
-    assert before["results"]["mfava_de"]["bypass,answer"] == 999
-    assert "hallucination" not in before["configs"]["mfava_de"]["metadata"]  # no detector ran
-    folder = copied(predicted, tmp_path / "scored")
-    (written,) = score(folder, output=tmp_path / "out")
-    assert [path.name.split("_2")[0] for path in sorted((tmp_path / "out").iterdir())] == [
-        *("results", "samples_mfava_de", "samples_mfava_zh")
-    ]
-    scored, whole = json.loads(written.read_text("utf-8")), results_of(one_step)
-    assert scored["results"].keys() == whole["results"].keys()
-    for task in whole["results"]:
-        assert scored["results"][task] == whole["results"][task]
-    assert scored["config"]["model"] == "replay"
-    assert scored["config"]["model_args"] == whole["config"]["model_args"]
-    assert scored["model_source"] == whole["model_source"]
-    assert scored["config"]["scored_from"]["mfava_de"].startswith("samples_mfava_de_")
-    assert scored["n-samples"] == whole["n-samples"]
-    assert json.loads(lines(next((tmp_path / "out").glob("samples_mfava_zh_*")))[0]["filtered_resps"][0])["answer"]
-    assert scored["configs"]["mfava_de"]["metadata"]["provenance"]["detector"]["name"] == "lexical"
-    for task in ("mfava_de", "mfava_zh"):
-        (mine,), (theirs,) = ((lines(p) for p in f.glob(f"samples_{task}_*")) for f in (tmp_path / "out", one_step))
-        for a, b in zip(mine, theirs, strict=True):
-            assert a["filtered_resps"] == b["filtered_resps"]
-            assert (a["arguments"]["gen_args_0"]["arg_0"], a["resps"]) == (
-                b["arguments"]["gen_args_0"]["arg_0"],
-                b["resps"],
-            )
-            assert (a["doc_id"], a["prompt_hash"], a["estimated_rate"]) == (
-                b["doc_id"],
-                b["prompt_hash"],
-                b["estimated_rate"],
-            )
-    (again,) = score(tmp_path / "out")  # scored samples can be scored again, in place
-    third = json.loads(again.read_text("utf-8"))["results"]
-    assert {task: third[task] for task in third} == {task: scored["results"][task] for task in third}
-    assert again.parent == tmp_path / "out"
 
 
 @pytest.mark.slow("processes are started, one of them killed while its detector works")

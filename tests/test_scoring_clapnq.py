@@ -60,7 +60,9 @@ def test_two_steps_give_the_numbers_and_spans_of_one(
     one_step: Path, predicted: Path, calibration: str, tmp_path: Path
 ) -> None:
     """Answers of both benchmarks in one folder."""
-    assert results_of(predicted)["results"]["clapnq_gold"]["bypass,answer"] == 999
+    before = results_of(predicted)
+    assert before["results"]["clapnq_gold"]["bypass,answer"] == 999
+    assert "hallucination" not in before["configs"]["mfava_de"]["metadata"]  # no detector ran
     folder = copied(predicted, tmp_path / "scored")
     (written,) = score(folder, "lexical", "threshold=0.01", calibration, output=tmp_path / "out")
     scored, whole = json.loads(written.read_text("utf-8")), results_of(one_step)
@@ -84,8 +86,11 @@ def test_two_steps_give_the_numbers_and_spans_of_one(
         assert mine["figures"] == theirs["figures"]
         for key in ("filter_list", "generation_kwargs", "metric_list"):
             assert scored["configs"][task][key] == whole["configs"][task][key]
-    assert scored["n-samples"] == whole["n-samples"]
-    assert scored["higher_is_better"] == whole["higher_is_better"]
+    for part in ("n-samples", "higher_is_better", "model_source", "model_name"):
+        assert scored[part] == whole[part]
+    assert scored["config"]["model_args"] == whole["config"]["model_args"]
+    assert scored["config"]["scored_from"]["mfava_de"].startswith("samples_mfava_de_")
+    assert len([*(tmp_path / "out").iterdir()]) == 4  # results, and samples of three tasks
     (again,) = score(tmp_path / "out", "lexical", "threshold=0.01", calibration)  # in place
     third = json.loads(again.read_text("utf-8"))["results"]
     assert {task: third[task] for task in third} == {task: scored["results"][task] for task in third}

@@ -103,10 +103,9 @@ class PublishedRow:
 
 
 def rows_for(task: str, metric: str) -> list[PublishedRow]:
-    """The published figures of a metric for a task, in the order of the sources.
+    """The published figures of a metric for a task, in the order of the sources; none for those that no source has.
 
     Rows under other prompts, shots, retrievers and splits are among them: :func:`~lm_eval_tasks.published.differs` says so.
-    Empty for tasks and metrics that no source has.
     """
     return list(_by_family().get((family_of(task), metric), ()))
 

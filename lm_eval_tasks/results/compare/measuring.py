@@ -210,11 +210,8 @@ def _of_unknown_detectors(task: JoinedTask, read: Mapping[int, Readings], metric
 def _measured(
     task: JoinedTask, filter_name: str, metric: str, values_of: Callable[[Answers, Readings], Floats]
 ) -> Measured:
-    """A metric's values by the numbers of the documents, each of which is drawn by itself.
-
-    Args:
-        values_of: (answers, ...) values of a run, ``nan`` where an answer has none.
-    """
+    """A metric's values by the numbers of the documents, each of which is drawn by itself; `values_of` gives (answers, ...)
+    values of a run, ``nan`` where an answer has none."""
     read = task.readings(filter_name)
     found = {number: values_of(task.parts[number].answers, readings) for number, readings in read.items()}
     shapes = {values.shape[1:] for values in found.values()}
@@ -242,9 +239,7 @@ def _in_clusters(task: JoinedTask, found: Measured, named: Mapping[int, Sequence
 
 def _by_passage(task: JoinedTask, found: Measured) -> Measured:
     """The values of an annotated task by passage: rows of one text, or page, hang together, in several tasks as well.
-
-    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
-    """
+    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are."""
     passages = {number: named for number, part in task.parts.items() if (named := part.answers.passages)}
     clustered = _in_clusters(task, found, passages, "passages")
     if not passages or not all(clustered.names):
@@ -418,12 +413,8 @@ def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, 
 
 @lru_cache(maxsize=64)
 def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
-    """The detector's errors by the key of its calibration, and whether they are expected from other languages.
-
-    Args:
-        task: whose name gives the draws their seed: languages are calibrated on answers of their own.
-        files: that may hold the calibration, as the runs were given them.
-    """
+    """The detector's errors by the key of its calibration, which one of the files may hold, and whether they are expected
+    from other languages. The draws have their seed from the task: languages are calibrated on answers of their own."""
     parsed = CalibrationKey.parse(key)
     try:
         calibrations.loaded(parsed.calibration)
@@ -436,7 +427,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
     try:
         found = in_force(parsed, task)
     except calibrations.CalibrationError:
-        return None, False
+        found = None
     if found is None:
         return None, False
     seed = SEED + zlib.crc32(task.encode()) % 10_000

@@ -37,14 +37,8 @@ _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.ht
 
 @dataclass(frozen=True)
 class Site:
-    """What was written.
-
-    Attributes:
-        index: its first page.
-        runs: how many runs are on it.
-        read: how many folders were read, rather than found as they were.
-        unreadable: what no run could be read from.
-    """
+    """What was written: its first page, how many runs are on it, how many folders were read, rather than found as they
+    were, and what no run could be read from."""
 
     index: Path
     runs: int

@@ -38,14 +38,8 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class RunsRead:
-    """What is below a folder.
-
-    Attributes:
-        entries: the runs, in the order of their folders.
-        unreadable: what is no run.
-        read: how many folders were read, rather than found as they were.
-        cache_files: the files that hold what was read.
-    """
+    """The runs below a folder, in the order of their folders; what is no run; how many folders were read, rather than
+    found as they were; and the files that hold what was read."""
 
     entries: Sequence[Entry]
     unreadable: Sequence[Unreadable]

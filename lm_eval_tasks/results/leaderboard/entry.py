@@ -56,7 +56,6 @@ class TaskEntry:
     """A task of a run.
 
     Attributes:
-        task, benchmark, language, family: see :class:`lm_eval_tasks.runs.TaskRun`.
         conditions: what must be the same for two runs to be ranked together: name to what it is. ``documents`` is absent
             where the answers were not logged.
         headlines: its figures on the leaderboard.
@@ -69,7 +68,6 @@ class TaskEntry:
     """
 
     task: str
-    benchmark: str
     language: str
     family: str
     conditions: dict[str, str]
@@ -87,9 +85,7 @@ class Entry:
     """A run.
 
     Attributes:
-        model: as the run names it.
         folder: that its files lie in, below the leaderboard's; ``.`` for that itself.
-        date: of its newest file.
         made: what is known of how it was made, in words: the model's arguments, versions.
         tasks: with a figure on the leaderboard.
         others: names of tasks without one: of other benchmarks, or not scored.
@@ -175,7 +171,6 @@ def _task(task: TaskRun) -> TaskEntry:
             conditions["documents"] = _digest([*map(answers.content, order), *named])
     return TaskEntry(
         task=task.task,
-        benchmark=task.benchmark,
         language=task.language,
         family=task.family,
         conditions=conditions,

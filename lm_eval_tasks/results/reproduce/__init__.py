@@ -51,7 +51,7 @@ class Reproduction:
 
 
 def reproduce(path: Path, task: str | None = None, mirror: str | None = None) -> Reproduction:
-    """Read a results file.
+    """What gives the numbers of a results file again.
 
     Args:
         path: ``results_*.json`` of ``lm_eval`` or of ``lm-eval-grounded score``.

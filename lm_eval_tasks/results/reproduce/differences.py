@@ -22,13 +22,8 @@ SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unkno
 
 
 class Compared(NamedTuple):
-    """Something that a number depends on, there and here.
-
-    Attributes:
-        state: one of :data:`STATES`; ``unknown`` where it cannot be told.
-        what: it is, with its version where that is the same.
-        details: both sums or versions where they differ, or why it cannot be told.
-    """
+    """Something that a number depends on, there and here: one of :data:`STATES`, what it is, and both sums or versions
+    where they differ, or why it cannot be told."""
 
     state: str
     what: str
@@ -66,16 +61,9 @@ def versions(run: RecordedRun) -> Iterator[Compared]:
 
 
 def public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], list[str], str]:
-    """The public files that the records of a run name.
-
-    Args:
-        run: the recorded run.
-        place: the mirror to look into; default that of the environment, else the caches of downloads.
-
-    Returns:
-        Each file; notes on why a mirror cannot be looked into; the command that downloads what is not here, empty where all
-        is.
-    """
+    """The public files that the records of a run name, in the mirror at `place`, by default that of the environment,
+    else in the caches of downloads; notes on why a mirror cannot be looked into; and the command that downloads what is
+    not here."""
     records = run.records.values()
     if not place and any(record.get("read_from") == sources.SAMPLE for record in records):
         place = sources.SAMPLE

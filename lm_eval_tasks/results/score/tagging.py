@@ -28,13 +28,8 @@ __all__ = ["LoggedAnswers", "Work", "in_workers", "tag_part"]
 
 
 class Work(NamedTuple):
-    """What is to be tagged, and how.
-
-    Attributes:
-        files: task to samples file.
-        metadata: of the tasks, with the detector and its options.
-        folder: where spans are kept.
-    """
+    """What is to be tagged, and how: task to samples file; the metadata of the tasks, with the detector and its
+    options; and the folder where spans are kept."""
 
     files: Mapping[str, Path]
     metadata: Mapping[str, Any]

@@ -29,7 +29,7 @@ _HERE = "lm_eval_tasks.results.leaderboard.page"
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run as pages name it: a label that no other run has, its page below the site, and its report, empty where it has
+    """A run as pages name it: a label that no other has, its page below the site, and its report, empty where there is
     none."""
 
     label: str
@@ -43,26 +43,14 @@ def render_index(
     unreadable: Sequence[Unreadable],
     other_tasks: Mapping[str, int],
 ) -> str:
-    """The HTML of the first page.
-
-    Args:
-        runs: in the order of their numbers.
-        sections: the tables.
-        unreadable: what no run could be read from.
-        other_tasks: without a table, and how many runs have them.
-    """
+    """The HTML of the first page; `other_tasks` are without a table, with how many runs have them."""
     shown = {"runs": runs, "sections": sections, "unreadable": unreadable, "other_tasks": other_tasks}
     return _render("index.html.jinja", **shown)
 
 
 def render_run(entry: Entry, run: ShownRun, report: str, state: str) -> str:
-    """The HTML of a run's page.
-
-    Args:
-        entry, run: it.
-        report: the address of its report from there, empty where it has none.
-        state: what :func:`state_of` says, which the page begins with.
-    """
+    """The HTML of a run's page, with the address of its report from there, empty where it has none. The page begins
+    with what :func:`state_of` says."""
     return _render("run.html.jinja", entry=entry, run=run, report=report, state=state)
 
 
@@ -77,19 +65,9 @@ def _render(name: str, **shown: Any) -> str:
 
     css, script = _file("leaderboard.css"), _file("leaderboard.js")
     loads = f"style-src '{_digest(css)}'; script-src '{_digest(script)}'"
-    policy = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
-    html: str = (
-        _environment()
-        .get_template(name)
-        .render(
-            **shown,
-            css=Markup(css),  # noqa: S704 - a file of this package
-            script=Markup(script),  # noqa: S704 - the same
-            policy=policy,
-            generator=GENERATOR,
-            version=version(PACKAGE),
-        )
-    )
+    shown["policy"] = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
+    shown["css"], shown["script"] = Markup(css), Markup(script)  # noqa: S704 - files of this package
+    html: str = _environment().get_template(name).render(**shown, generator=GENERATOR, version=version(PACKAGE))
     return html
 
 
@@ -125,12 +103,8 @@ def _figure(value: Any) -> str:
 
 
 def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
-    """That a figure is not measurable, with its bounds; empty where it is.
-
-    Args:
-        cell: of a table, or a figure as a results file has it.
-        unit: of the latter.
-    """
+    """That a figure, of a table or as a results file has it (in this unit), is not measurable, with its bounds; else
+    empty."""
     if isinstance(cell, Cell):
         return not_measurable(cell.figure, cell.unit)
     parts = (cell.get(part) for part in ("value", "low", "high"))
