@@ -19,8 +19,7 @@ from tqdm import tqdm
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.results.leaderboard.entries import Unreadable, read_entries
-from lm_eval_tasks.results.leaderboard.entry import Entry
+from lm_eval_tasks.results.leaderboard.entry import Entry, Unreadable, read_entries
 from lm_eval_tasks.results.leaderboard.page import GENERATOR, ShownRun, render_index, render_run, state_of
 from lm_eval_tasks.results.leaderboard.standings import sections_of
 from lm_eval_tasks.runs import Run, labels

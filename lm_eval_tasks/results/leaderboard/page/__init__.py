@@ -15,8 +15,7 @@ from typing import Any
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.results.leaderboard.entries import Unreadable
-from lm_eval_tasks.results.leaderboard.entry import Entry
+from lm_eval_tasks.results.leaderboard.entry import Entry, Unreadable
 from lm_eval_tasks.results.leaderboard.standings import Cell, Section
 from lm_eval_tasks.results.report.numbers import not_measurable
 
