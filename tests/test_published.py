@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from custom_metrics.statistics.intervals import newcombe
-from lm_eval_tasks.published import PublishedRow, answered_otherwise, differs, rows_for
-from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, beside_paper
-from lm_eval_tasks.published.rows import family_of
+from lm_eval_tasks.published import PublishedRow, family_of, rows_for
+from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, answered_otherwise, beside_paper, differs
 from lm_eval_tasks.runs import Settings, TaskRun, read_runs
 from tests.conftest import command, run
 from tests.test_published_tables import figure

@@ -187,19 +187,15 @@ def test_a_mirror_that_the_environment_named_stands_before_the_command_and_group
     assert reproduce(changed, "both").tasks == ["clapnq_rag", "mfava_de"]
 
 
+@pytest.mark.slow("a run over the real files")
 def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     tasks = "nomiracl_sw,clapnq_rag,mfava_eu,mfava_detection_ar_gold,mushroom_it"
-    run(
-        [
-            *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks),
-            *("--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"),
-        ],
-        tmp_path,
-    )
+    asked = ("--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks)
+    run([command("lm_eval"), *asked, "--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"], tmp_path)
     file, results = results_below(tmp_path / "out")
-    records = [config["metadata"]["provenance"] for config in results["configs"].values()]
-    assert hub not in json.dumps(records)
-    assert "NaN" not in json.dumps(records)
+    records = json.dumps([config["metadata"]["provenance"] for config in results["configs"].values()])
+    assert hub not in records
+    assert "NaN" not in records
     found = reproduce(file)
     assert found.same, table(found)
     assert f"mirror={hub} " in found.commands[0]
@@ -270,25 +266,23 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert reproduce(predicted).commands == found.commands[:1]
 
 
-def test_replayed_answers_are_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_replayed_answers_are_files_too(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = tmp_path / "answers"
     answers.mkdir()
-    ids = [doc["query_id"] for doc in _documents()]
-    (answers / "a.jsonl").write_text(
-        "".join(json.dumps({"query_id": id, "response": "I don't know"}) + "\n" for id in ids)
-    )
-    shell(
-        "lm_eval --model replay --model_args path=answers --tasks nomiracl_de --metadata mirror=sample -o out", tmp_path
-    )
-    file, _ = results_below(tmp_path / "out")
-    found = reproduce(file)
+    (answers / "a.jsonl").write_text("{}")
+    file, results = results_below(world / "out")
+    entry = {"option": "path", "name": "a.jsonl", "sha256": hashlib.sha256(b"{}").hexdigest()}
+    results["config"] |= {"model": "replay", "model_args": {"path": str(answers)}, "answers_from": [entry]}
+    replayed = tmp_path / file.name
+    replayed.write_text(json.dumps(results), "utf-8")
+    monkeypatch.chdir(world)
+    found = reproduce(replayed)
     assert found.same
     assert Compared("same", "path: a.jsonl") in found.compared
     (answers / "a.jsonl").write_text("{}\n")
-    assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "differs"]
+    assert "path: a.jsonl" in [one.what for one in reproduce(replayed).compared if one.state == "differs"]
     shutil.rmtree(answers)
-    assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "not here"]
+    assert "path: a.jsonl" in [one.what for one in reproduce(replayed).compared if one.state == "not here"]
 
 
 def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
@@ -303,12 +297,6 @@ def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -
     assert "--limit 1234567 " in found.commands[0]
     assert any("hellaswag" in note for note in found.notes)
     assert any("revision=c0ffee" in note for note in found.notes)
-
-
-def _documents() -> Any:
-    from lm_eval_tasks.nomiracl.dataset import load
-
-    return load("de", mirror="sample")["evaluation"]
 
 
 FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"
@@ -351,11 +339,10 @@ def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
     stub = tmp_path / "bin" / "lm_eval"
     stub.write_text("#!/bin/sh\necho ran\n")
     stub.chmod(0o755)
+    environment = {"PATH": f"{stub.parent}:/usr/bin:/bin"}
+    options: dict[str, Any] = {"input": script, "text": True, "cwd": tmp_path, "env": environment}
     for flags, said in (([], "ran\n"), (["-n"], "")):
-        done = subprocess.run(
-            ["sh", *flags], input=script, text=True, cwd=tmp_path, capture_output=True, check=False,
-            env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"},
-        )  # fmt: skip
+        done = subprocess.run(["sh", *flags], capture_output=True, check=False, **options)
         assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
     assert not (tmp_path / "canary").exists()
 

@@ -164,8 +164,7 @@ def _headlines(task: TaskRun) -> list[Metric]:
 def _task(task: TaskRun) -> TaskEntry:
     filter_name, conditions = task.headline_filter, _conditions(task)
     said, _ = one_sided(task, filter_name)
-    alike = [said] if said else []
-    joined, unranked = None, ""
+    alike, joined, unranked = [said] if said else [], None, ""
     try:
         answers = task.answers()
     except MissingSource:

@@ -78,10 +78,9 @@ def score(
         )
     if skip_failing:
         detector_args = {**read_options(detector_args, "score"), "skip_failing": True}
-    metadata: dict[str, Any] = {"detector": detector}
-    metadata |= {} if detector_args is None else {"detector_args": detector_args}
-    metadata |= {} if calibration is None else {"calibration": calibration}
-    metadata |= {} if calibration_annotations is None else {"calibration_annotations": calibration_annotations}
+    names = ("detector", "detector_args", "calibration", "calibration_annotations")
+    given = (detector, detector_args, calibration, calibration_annotations)
+    metadata = {name: value for name, value in zip(names, given, strict=True) if value is not None}
     samples = samples_files(place)
     tagged = {
         folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()

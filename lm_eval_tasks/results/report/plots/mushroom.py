@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.published import differs, rows_for
+from lm_eval_tasks.published import rows_for
+from lm_eval_tasks.published.beside import differs
 from lm_eval_tasks.results.report.families import language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges
 from lm_eval_tasks.results.report.plots.entries import UNDEFINED, Cell, Named, cells, columns_of
