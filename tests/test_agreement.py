@@ -1,7 +1,9 @@
-"""How far raters agree on ratings: files, items of both, and what becomes of rows that do not fit."""
+"""How far raters agree: on ratings, and on hallucinated spans word by word; and what becomes of rows that do not fit."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,37 @@ import pytest
 from custom_metrics.statistics.figures import UNDEFINED
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.agreement import Comparison, Result, compare, table
-from tests.raters import OF_A_AND_B, A, B, rows, two, values, written
 
 NAN = math.nan
+A, B = (1, 2, 3, 4, 4, 2), (1, 2, 4, 4, 3, 1)
+OF_A_AND_B = {"exact": 0.5, "kappa": 1 / 3, "weighted kappa": 14 / 17, "tau-b": 9 / 13}
+
+
+def rows(*said: Any, **more: Any) -> list[dict[str, Any]]:
+    return [{"id": f"q{number}", "rating": one, **more} for number, one in enumerate(said)]
+
+
+def written(path: Path, content: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    name = path.name.lower()
+    if name.endswith((".csv", ".tsv")):
+        mark = "," if name.endswith(".csv") else "\t"
+        lines = [mark.join(content[0]), *(mark.join(map(str, row.values())) for row in content)]
+        path.write_text("\n".join(lines) + "\n", "utf-8-sig")
+    elif name.endswith(".json"):
+        path.write_text(json.dumps(content), "utf-8")
+    else:
+        text = "".join(json.dumps(row) + "\n" for row in content)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def two(folder: Path, first: list[dict[str, Any]], second: list[dict[str, Any]], **options: Any) -> Comparison:
+    return compare([written(folder / "a.jsonl", first), written(folder / "b.jsonl", second)], **options)
+
+
+def values(result: Result) -> dict[str, float]:
+    return {name: found.value for name, found in result.estimates.items()}
 
 
 def test_ratings_of_two_raters(tmp_path: Path) -> None:
@@ -101,11 +131,9 @@ def test_a_harness_samples_file_is_read_as_it_is(tmp_path: Path) -> None:
     ]
     judge = [
         {
-            "doc_id": 10 * len(a) + n,
             "doc": {"id": f"d{n}", "aspect": a, "rating": "not this one"},
             "resps": [["Rating: 4"]],
             "filtered_resps": [str(s) if n else "unread"],
-            "filter": "rating",
         }
         for a, said in (("f", B), ("g", A))
         for n, s in enumerate(said)
@@ -125,26 +153,19 @@ def test_a_harness_samples_file_is_read_as_it_is(tmp_path: Path) -> None:
 
 def test_two_judges_comparisons_agree_on_the_system_whatever_the_letter(tmp_path: Path) -> None:
     """Samples of `clapnq_judge_pairs`: an item is a pair in one order, what is said of it the name of a system."""
-
-    def judged(*verdicts: str) -> list[dict[str, Any]]:
-        orders = [("one", "other"), ("other", "one")] * 2
-        return [
-            {
-                "doc": {"id": f"q{n // 2}", "query_id": f"q{n // 2}/{a}/{b}", "first": a, "second": b},
-                "filtered_resps": [said],
-            }
-            for n, ((a, b), said) in enumerate(zip(orders, verdicts, strict=True))
-        ]
-
-    files = [
-        written(tmp_path / judge / "samples_clapnq_judge_pairs_2026-01-01T00-00-00.jsonl", judged(*verdicts))
-        for judge, verdicts in (("x", ("A", "B", "tie", "B")), ("y", ("A", "A", "tie", "unread")))
+    orders = [("one", "other"), ("other", "one")] * 2
+    docs = [
+        {"id": f"q{n // 2}", "query_id": f"q{n // 2}/{a}/{b}", "first": a, "second": b}
+        for n, (a, b) in enumerate(orders)
     ]
+    files = []
+    for judge, verdicts in (("x", ("A", "B", "tie", "B")), ("y", ("A", "A", "tie", "unread"))):
+        judged = [{"doc": doc, "filtered_resps": [said]} for doc, said in zip(docs, verdicts, strict=True)]
+        files.append(written(tmp_path / judge / "samples_clapnq_judge_pairs_2026-01-01T00-00-00.jsonl", judged))
     (result,) = compare(files).results
     assert dict(result.counts) == {"items": 3, "unread": 1}
-    assert values(result)["exact"] == pytest.approx(
-        2 / 3
-    )  # the second pair: "one" in the eyes of x, "other" in those of y
+    # the second pair: "one" in the eyes of x, "other" in those of y
+    assert values(result)["exact"] == pytest.approx(2 / 3)
 
 
 def test_more_than_two_raters_are_compared_in_pairs_and_on_average(tmp_path: Path) -> None:
@@ -159,12 +180,8 @@ def test_more_than_two_raters_are_compared_in_pairs_and_on_average(tmp_path: Pat
 
 
 def test_raters_without_a_common_item_are_left_out_of_the_pairs(tmp_path: Path) -> None:
-    other = [{"id": "z", "rating": 1}]
-    files = [
-        written(tmp_path / f"{name}.json", content)
-        for name, content in (("a", rows(*A)), ("b", rows(*B)), ("c", other))
-    ]
-    found = compare(files)
+    raters = {"a": rows(*A), "b": rows(*B), "c": [{"id": "z", "rating": 1}]}
+    found = compare([written(tmp_path / f"{name}.json", content) for name, content in raters.items()])
     assert [result.raters for result in found.results] == ["a.json, b.json"]
     assert "a.json, c.json: 0 in both; 6 in a.json alone, 1 in c.json alone." in found.notes
 
@@ -172,9 +189,12 @@ def test_raters_without_a_common_item_are_left_out_of_the_pairs(tmp_path: Path) 
 def test_one_file_may_hold_two_raters(tmp_path: Path) -> None:
     content = [{"id": n, "anna": a, "ben": b} for n, (a, b) in enumerate(zip(A, B, strict=True))]
     path = written(tmp_path / "both.tsv", content)
-    found = compare([path, path], columns=["anna", "ben"])
-    assert found.results[0].raters == "anna, ben"
-    assert values(found.results[0]) == pytest.approx(OF_A_AND_B)
+    (result,) = compare([path, path], columns=["anna", "ben"]).results
+    assert (result.raters, values(result)) == ("anna, ben", pytest.approx(OF_A_AND_B))
+    with pytest.raises(ValueError, match="name two files or more"):
+        compare([path])
+    with pytest.raises(ValueError, match="one column of one file is named twice"):
+        compare([path, path], columns=["anna"])
 
 
 def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
@@ -194,17 +214,9 @@ def test_a_row_that_stands_twice_counts_once(tmp_path: Path) -> None:
             {},
             r"a\.jsonl, line 3: 'q0' stands here a second time and differs \(1 before, 3 here\)",
         ),
-        (
-            [{"id": "x", "rating": 1}, {"id": "y\x1b", "rating": 1}],
-            {},
-            r"a.jsonl has 'x', 'y\\x1b'; b.jsonl has 'q0', 'q1'",
-        ),
+        ([{"id": "y\x1b", "rating": 1}], {}, r"a.jsonl has 'y\\x1b'; b.jsonl has 'q0', 'q1'"),
         ([{"id": "q0", "rating": 1, "aspect": "f"}], {}, r"no item was judged by two raters: a.jsonl has 'q0' \('f'\)"),
-        (
-            [{"rating": 1}],
-            {},
-            r"line 1: the id in 'id' must be a text or a number, found None; the columns are 'rating'",
-        ),
+        ([{"rating": 1}], {}, r"the id in 'id' must be a text or a number, found None; the columns are 'rating'"),
         ([{"id": True, "rating": 1}], {}, r"must be a text or a number, found True"),
         ([{"id": " ", "rating": 1}], {}, r"must be a text or a number, found ' '"),
         ([{"id": "q0", "rating": [4]}], {}, r"line 1: a rating is a number or a label, found \[4\]"),
@@ -248,12 +260,126 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content:
         compare([written(tmp_path / "a.jsonl", rows(1)), path])
 
 
-def test_one_rater_is_none_too_many(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", rows(*A))
-    with pytest.raises(ValueError, match="name two files or more"):
-        compare([path])
-    with pytest.raises(ValueError, match="one column of one file is named twice"):
-        compare([path, path])
+# ------------------------------------------------------------------------------------------------------- tags of spans
+
+
+def tagged(*texts: str | None, **more: Any) -> list[dict[str, Any]]:
+    return [{"id": number, "annotated": text, "language": "german", **more} for number, text in enumerate(texts)]
+
+
+def test_words_of_tagged_texts_are_compared(tmp_path: Path) -> None:
+    first = tagged("Die <entity>Katze schläft</entity> nie.", "Alles <invented>frei erfunden</invented>.")
+    second = tagged("Die <entity>Katze</entity> schläft nie.", "Alles frei <subjective>erfunden</subjective>.")
+    (result,) = two(tmp_path, first, second, kind="tags").results
+    assert (result.group, dict(result.counts)) == ("de", {"documents": 2, "words": 7, "unread": 0, "dropped": 0})
+    # 3 words neither marks, 2 both do, 2 only the first; chance: (4 * 2 + 3 * 5) / 49, by category (2 * 1 + 3 * 5) / 49
+    assert values(result) == pytest.approx(
+        {"binary kappa": (5 / 7 - 23 / 49) / (1 - 23 / 49), "category kappa": (4 / 7 - 17 / 49) / (1 - 17 / 49)}
+    )
+
+
+def test_tags_are_carried_onto_the_text_that_was_tagged(tmp_path: Path) -> None:
+    text = "Die Katze schläft nie."
+    first = tagged("Die <Entitty>Katze</entity>  schläft nie .", text=text)
+    second = tagged("Die <entity>Katze schläft nie.")  # never closed: to the end of the sentence
+    (result,) = two(tmp_path, first, second, kind="tags", text_column="text").results
+    assert result.counts["words"] == 4
+    assert values(result)["binary kappa"] == pytest.approx((2 / 4 - 6 / 16) / (1 - 6 / 16))
+    (result,) = two(tmp_path, first, second, kind="tags").results
+    assert result.counts["words"] == 5  # of the first rater's text
+
+
+def test_documents_that_cannot_be_compared_are_counted(tmp_path: Path) -> None:
+    same = "Ein <entity>Satz</entity> steht hier."
+    found = two(tmp_path, tagged(same, same, same, None), tagged(same, "", "Об ином идёт речь", same), kind="tags")
+    (result,) = found.results
+    assert result.counts == {"documents": 1, "words": 4, "unread": 2, "dropped": 1}
+    assert found.notes == ("Dropped: one of the tagged texts has next to nothing in common with the text.",)
+    assert result.estimates["binary kappa"][:3] == pytest.approx((1.0, NAN, NAN), nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("language", "option", "group", "count"),
+    [
+        ("german", None, "de", 2),
+        ("DE", None, "de", 2),
+        ("german", "zh", "zh", 3),
+        ("chinese", None, "zh", 3),
+        ("Cantonese", None, "yue", 3),
+        ("english", None, "en", 2),
+        (None, "German", "de", 2),
+        (None, None, "-", 2),
+    ],
+)
+def test_the_language_decides_what_a_word_is(
+    tmp_path: Path, language: str | None, option: str | None, group: str, count: int
+) -> None:
+    content = tagged("我们 喜欢猫", language=language)
+    found = two(tmp_path, content, content, kind="tags", language=option)
+    assert (found.results[0].group, found.results[0].counts["words"]) == (group, count)
+    assert any("white space" in note for note in found.notes) == (group == "-")
+
+
+def test_each_language_has_its_row(tmp_path: Path) -> None:
+    content = tagged("<entity>a</entity> b", "c <entity>d</entity>")
+    content[1]["language"] = "turkish"
+    found = two(tmp_path, content, content, kind="tags")
+    assert [(result.group, result.counts["words"]) for result in found.results] == [("de", 2), ("tr", 2)]
+
+
+@pytest.mark.parametrize("which", ["x.json", "x.jsonl", "x.csv"])
+def test_without_ids_rows_of_one_number_are_one_document(
+    tmp_path: Path, which: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = [{"one": "a <entity>b</entity>", "two": "a b"}, {"one": "c d", "two": "c <entity>d</entity>"}]
+    path = written(tmp_path / which, content)
+    with caplog.at_level("INFO"):
+        found = compare([path, path], "tags", ["one", "two"], language="de")
+    assert found.results[0].counts["documents"] == 2
+    assert "rows with the same number are taken for the same document" in caplog.text
+    longer = written(tmp_path / "longer.json", [*content, content[0]])
+    with pytest.raises(ValueError, match=r"not equally many \(x\.\w+ 2, longer.json 3\); --id NAME"):
+        compare([path, longer], "tags", ["one"])
+    with pytest.raises(ValueError, match="the id in 'nr' must be"):
+        compare([path, path], "tags", ["one", "two"], id_column="nr")
+
+
+@pytest.mark.parametrize(
+    ("first", "options", "says"),
+    [
+        (tagged("a", language="turkish"), {}, "0' is of two languages, de and tr; are these the same documents"),
+        (tagged("a", language="klingon empire"), {}, "line 1: unknown language 'klingon empire'"),
+        (tagged("a"), {"language": "tlhIngan Hol"}, "unknown language 'tlhIngan Hol'"),
+        (tagged("a"), {"text_column": "text"}, "'0' has no 'text' in either"),
+        ([{"id": 0, "annotated": 7}], {}, "line 1: 'annotated' is no text but 7"),
+        (tagged("a") + tagged("b"), {}, r"'0' stands here a second time and differs \('a' before, 'b' here\)"),
+        ([{"annotated": "a"}], {}, "line 1: the id in 'id' must be a text or a number, found None"),
+    ],
+)
+def test_tagged_texts_that_cannot_be_compared_are_named(
+    tmp_path: Path, first: list[dict[str, Any]], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        two(tmp_path, first, tagged("a"), kind="tags", **options)
+
+
+def test_silver_and_gold_of_the_public_data(hub: str) -> None:
+    path = Path(hub) / "WueNLP/mHallucination_Detection/combined_gold_languages.json"
+    found = compare([path, path], "tags", ["gold_annotations", "silver_annotations"], text_column="generated_text")
+    # The same words' labels in scikit-learn 1.9.1's cohen_kappa_score give these to the last digit.
+    assert {
+        result.group: (*result.counts.values(), *(round(value, 6) for value in values(result).values()))
+        for result in found.results
+    } == {
+        "ar": (248, 24528, 0, 0, 0.594373, 0.482840),
+        "de": (331, 52730, 0, 0, 0.822784, 0.689154),
+        "tr": (244, 30160, 0, 1, 0.703043, 0.588279),
+    }
+    assert [line.split("  ", 1)[1].split() for line in table(found).splitlines()[1:4]] == [
+        "ar 248 24528 0 0 0.594 [0.555, 0.636] 0.483 [0.445, 0.523]".split(),
+        "de 331 52730 0 0 0.823 [0.795, 0.847] 0.689 [0.661, 0.716]".split(),
+        "tr 244 30160 0 1 0.703 [0.664, 0.740] 0.588 [0.553, 0.621]".split(),
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------- the command
@@ -283,16 +409,10 @@ def test_the_users_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 def test_the_users_command_on_tagged_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    content = [
-        {"a": "x <entity>y</entity>", "b": "x y", "text": "x y"},
-        {"a": "z", "b": "<entity>z</entity>", "text": "z"},
-    ]
-    written(tmp_path / "x.json", content)
+    marked = {"a": "x <entity>y</entity>", "b": "x y", "text": "x y"}
+    written(tmp_path / "x.json", [marked, {"a": "z", "b": "<entity>z</entity>", "text": "z"}])
     arguments = ["x.json", "x.json", "--kind", "tags", "--column", "a", "b", "--text", "text", "--language", "German"]
     monkeypatch.chdir(tmp_path)
     assert main(["agreement", *arguments]) == 0
-    assert (
-        capsys.readouterr()
-        .out.splitlines()[1]
-        .startswith("a, b    de                2      3       0        0  -0.500 [")
-    )
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.startswith("a, b    de                2      3       0        0  -0.500 [")

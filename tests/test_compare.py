@@ -22,7 +22,6 @@ from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, 
 from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
-from tests.conftest import command, run
 from tests.logged_runs import copied, in_one_step, only_predicted
 from tests.shared_once import SharedOnce
 
@@ -221,64 +220,53 @@ def test_other_documents_or_prompts_are_refused(
     assert [refusal.task for refusal in kept.refused] == ["clapnq_rag"]
 
 
-def test_the_data_of_another_mirror_are_refused(two_models: Path, hub: str, tmp_path: Path) -> None:
-    arguments = (
-        "--model",
-        "grounded-baseline",
-        "--tasks",
-        "clapnq_gold",
-        "--metadata",
-        f"mirror={hub}",
-        "--limit",
-        "8",
-    )
-    run([command("lm_eval"), *arguments, "--log_samples", "--output_path", str(tmp_path)], tmp_path)
-    with pytest.raises(Incomparable, match=r"clapnq_gold: no document is in two runs .*the same mirror"):
-        compared(next(two_models.rglob("results_*.json")), tmp_path)
+RECORD = "configs mfava_de metadata provenance"
 
 
-def of_task(task: str, *path: str, value: Any) -> Callable[[Row], None]:
+def changed_model(two_models: Path, folder: Path, place: str, value: Any) -> tuple[Path, Path]:
+    """Both models' runs of ``mfava_de``, the first with another value in its results file."""
+    first, second = copied_models(two_models, folder, ["mfava_de"])
+    *names, last = place.split()
+
     def change(results: Row) -> None:
-        place = results["configs"][task]
-        for name in path[:-1]:
-            place = place[name]
-        place[path[-1]] = value
+        for name in names:
+            results = results[name]
+        results[last] = value
 
-    return change
-
-
-RECORD = ("metadata", "provenance")
+    change_results(first, change)
+    return first, second
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("place", "value", "says"),
     [
-        (
-            of_task("mfava_de", *RECORD, "detector", "version", value="0ther"),
-            ["the detector differs", "0ther", "score RUN"],
-        ),
-        (of_task("mfava_de", *RECORD, "detector", "threshold", value=0.9), ["the detector differs", "0.9"]),
-        (
-            of_task("mfava_de", *RECORD, "calibration", "file", value="mine.json@1"),
-            ["the calibration differs", "mine.json@1"],
-        ),
-        (of_task("mfava_de", *RECORD, "prompt", "template_sha256", value="f" * 64), ["the prompt's template differs"]),
-        (lambda results: results["n-shot"].update(mfava_de=2), ["the number of shots differs: 2 for", "0 for"]),
-        (
-            lambda results: results.update(system_instruction="Be brief."),
-            ["the system instruction differs", "Be brief."],
-        ),
+        (f"{RECORD} detector version", "0ther", "the detector differs.*0ther.*score RUN"),
+        (f"{RECORD} detector threshold", 0.9, "the detector differs.*0.9"),
+        (f"{RECORD} calibration file", "mine.json@1", "the calibration differs.*mine.json@1"),
+        (f"{RECORD} prompt template_sha256", "f" * 64, "the prompt's template differs"),
+        ("n-shot mfava_de", 2, "the number of shots differs: 2 for .*0 for"),
+        ("system_instruction", "Be brief.", "the system instruction differs.*Be brief."),
     ],
 )
-def test_other_settings_are_refused(
-    two_models: Path, tmp_path: Path, change: Callable[[Row], None], says: list[str]
+def test_other_settings_are_refused(two_models: Path, tmp_path: Path, place: str, value: Any, says: str) -> None:
+    with pytest.raises(Incomparable, match=f"mfava_de: {says}"):
+        compared(*changed_model(two_models, tmp_path, place, value), tasks=["mfava_de"])
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("chat_template_sha", "c" * 64, "another chat template"),
+        ("configs mfava_de generation_kwargs", {"temperature": 0.0}, "another arguments of the generation"),
+    ],
+)
+def test_other_chat_templates_and_generation_are_a_note(
+    two_models: Path, tmp_path: Path, place: str, value: Any, says: str
 ) -> None:
-    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
-    change_results(first, change)
-    with pytest.raises(Incomparable) as error:
-        compared(first, second, tasks=["mfava_de"])
-    for part in ("mfava_de", *says):
-        assert part in str(error.value)
+    first, second = changed_model(two_models, tmp_path, place, value)
+    if "chat" in says:  # the prompts then differ, and must
+        change_samples(first, "mfava_de", lambda rows: list(map(another_prompt, rows)))
+    assert any(says in note and "mfava_de" in note for note in compared(first, second, tasks=["mfava_de"]).notes)
 
 
 def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
@@ -297,24 +285,6 @@ def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
     unscored = compared(only_predicted(shared_once), second, tasks=["mfava_de"])
     assert unscored.differences == ()
     assert unscored.notes == ("mfava_de: no metric is in two runs (answers of --predict_only are scored by `score`)",)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda results: results.update(chat_template_sha="c" * 64), "another chat template"),
-        (of_task("mfava_de", "generation_kwargs", value={"temperature": 0.0}), "another arguments of the generation"),
-    ],
-)
-def test_other_chat_templates_and_generation_are_a_note(
-    two_models: Path, tmp_path: Path, change: Callable[[Row], None], says: str
-) -> None:
-    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
-    change_results(first, change)
-    if "chat" in says:  # the prompts then differ, and must
-        change_samples(first, "mfava_de", lambda rows: list(map(another_prompt, rows)))
-    (note,) = (note for note in compared(first, second, tasks=["mfava_de"]).notes if says in note)
-    assert "mfava_de" in note
 
 
 def test_the_reason_of_many_tasks_is_said_once(two_models: Path, tmp_path: Path) -> None:
@@ -338,17 +308,6 @@ def test_what_score_wrote_is_a_run(shared_once: SharedOnce, tmp_path: Path) -> N
     assert {row.task for row in found.differences} == {"mfava", "mfava_de", "mfava_zh"}
     assert {row.difference for row in found.differences if row.n} == {0.0}
     assert all(not row.significant for row in found.differences)
-
-
-def test_what_replay_wrote_is_a_run(two_models: Path, tmp_path: Path) -> None:
-    (lexical,) = {path.parent for path in two_models.rglob("results_*.json") if "lexical" in path.parent.name}
-    arguments = ("--model", "replay", "--model_args", f"path={lexical}", "--metadata", "mirror=sample")
-    run(
-        [command("lm_eval"), *arguments, "--tasks", "nomiracl_de", "--log_samples", "--output_path", str(tmp_path)],
-        tmp_path,
-    )
-    row = the(compared(lexical, tmp_path, metrics=["accuracy"]), "accuracy", "nomiracl_de")
-    assert (row.n, row.difference, row.p) == (8, 0.0, 1.0)
 
 
 def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_path: Path) -> None:
@@ -389,68 +348,40 @@ def test_a_damaged_file_is_an_error_and_a_cut_one_is_used(
         compared(first, second, tasks=["nomiracl_de"])
 
 
-@pytest.mark.parametrize(
-    ("kept", "n", "note"),
-    [
-        (
-            0,
-            None,
-            r"the samples of .* have no row of the filter robust, only of strict: samples_nomiracl_de_.*\.jsonl was cut",
-        ),
-        (3, 3, r"3 of the 8 documents of .* have a row of the filter robust: samples_nomiracl_de_.*\.jsonl was cut"),
-    ],
-)
-def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(
-    two_models: Path, tmp_path: Path, kept: int, n: int | None, note: str
-) -> None:
+def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(two_models: Path, tmp_path: Path) -> None:
     """The harness writes the rows of one filter after those of the other."""
     first, second = copied_models(two_models, tmp_path, ["nomiracl_de"])
+    options: dict[str, Any] = {"tasks": ["nomiracl_de"], "metrics": ["accuracy"]}
 
     def cut(rows: list[Row]) -> list[Row]:
-        return sorted(rows, key=lambda row: row["filter"] != "strict")[: 8 + kept]
+        return sorted(rows, key=lambda row: row["filter"] != "strict")
 
-    change_samples(second, "nomiracl_de", cut)
-    options: dict[str, Any] = {"tasks": ["nomiracl_de"], "metrics": ["accuracy"]}
-    if n is None:
-        for given in ({}, {"filter_name": "robust"}):
-            with pytest.raises(Incomparable, match=f"nomiracl_de: {note}.*or say --filter strict"):
-                compared(first, second, **options, **given)
-        (refusal,) = compared(first, second, **options, refuse=False).refused
-        assert re.match(note, refusal.reason)
-    else:
-        found = compared(first, second, **options)
-        assert the(found, "accuracy", "nomiracl_de").n == n
-        assert re.search(note, " ".join(found.notes))
+    change_samples(second, "nomiracl_de", lambda rows: cut(rows)[:11])
+    found = compared(first, second, **options)
+    assert the(found, "accuracy", "nomiracl_de").n == 3
+    note = r"3 of the 8 documents of .* have a row of the filter robust: samples_nomiracl_de_.*\.jsonl was cut"
+    assert re.search(note, " ".join(found.notes))
+    change_samples(second, "nomiracl_de", lambda rows: cut(rows)[:8])
+    reason = (
+        r"the samples of .* have no row of the filter robust, only of strict: samples_nomiracl_de_.*\.jsonl was cut"
+    )
+    for given in ({}, {"filter_name": "robust"}):
+        with pytest.raises(Incomparable, match=f"nomiracl_de: {reason}.*or say --filter strict"):
+            compared(first, second, **options, **given)
+    (refusal,) = compared(first, second, **options, refuse=False).refused
+    assert re.match(reason, refusal.reason)
     assert the(compared(first, second, **options, filter_name="strict"), "accuracy", "nomiracl_de").n == 8
 
 
 def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
-    folders = []
-    for threshold in (0.05, 0.95):
-        options = "--model grounded-baseline --model_args strategy=answer --tasks clapnq_gold --log_samples".split()
-        metadata = ["mirror=sample", "detector=lexical", f"detector_args=threshold={threshold}", "calibration=none"]
-        folders.append(tmp_path / f"t{threshold}")
-        run([command("lm_eval"), *options, "--metadata", *metadata, "--output_path", folders[-1].name], tmp_path)
-    with pytest.raises(Incomparable, match=r"the detector differs: .*threshold 0.05.*threshold 0.95"):
-        compared(*folders)
-    (second,) = folders[1].glob("*/")
-
-    def without(results: Row) -> None:
-        del results["configs"]["clapnq_gold"]["metadata"]["provenance"]
-
-    change_results(second, without)
-    unknown = (
-        "nothing says which detector, version and threshold tagged the answers of lm-eval-grounded/baseline-answer"
-    )
-    found = compared(*folders)
-    assert {row.metric for row in found.differences} >= {"rougeL", "length"}
-    assert "hallucinated_share" not in {row.metric for row in found.differences}
+    values = [{"rougeL": 0.5, "hallucinated_share": 0.25}] * 4
+    places = [written_samples(tmp_path / name, "mine", values) for name in ("one", "other")]
+    unknown = "nothing says which detector, version and threshold tagged the answers of one, other"
+    found = compared(*places)
+    assert {row.metric for row in found.differences} == {"rougeL"}
     assert f"hallucinated_share is not compared: {unknown}" in " ".join(found.notes)
     with pytest.raises(Incomparable, match=f"the runs cannot be compared. hallucinated_share: {unknown}"):
-        compared(*folders, metrics=["hallucinated_share"])
-    (results,) = second.glob("results_*.json")
-    results.unlink()
-    assert "hallucinated_share" not in {row.metric for row in compared(*folders).differences}
+        compared(*places, metrics=["hallucinated_share"])
 
 
 @pytest.mark.parametrize(
@@ -500,70 +431,75 @@ def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
     assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]
 
 
-def test_word_scores_are_ratios_of_sums(tmp_path: Path) -> None:
-    counts = [[[3, 1, 2, 40], [0, 2, 1, 30], [5, 0, 1, 20]], [[1, 1, 4, 40], [1, 0, 0, 32], [2, 0, 4, 20]]]
-    places = [
-        written_samples(
-            tmp_path / str(number),
-            "mfava_detection_de_gold",
-            [{"f1": 0.5, "precision": c, "recall": c} for c in of_model],
-        )
-        for number, of_model in enumerate(counts)
-    ]
-    found = compared(*places, every_metric=True)
-    values = {row.metric: (row.first_value, row.second_value) for row in found.differences}
-    assert values["f1"] == (pytest.approx(16 / 23), pytest.approx(8 / 17))
-    assert values["precision"] == (pytest.approx(8 / 11), pytest.approx(4 / 5))
-    assert values["recall"] == (pytest.approx(8 / 12), pytest.approx(4 / 12))
-
-
-def test_scores_by_category_are_means_over_categories_that_occur(tmp_path: Path) -> None:
-    none = [0, 0, 0, 10]
-    counts = [[3, 1, 2, 40], none, [1, 0, 1, 9], none, none, none]
-    rows = [{"f1": 0.5, "precision": counts, "recall": counts}] * 4
-    places = [written_samples(tmp_path / str(n), "mfava_detection_de_gold_category", rows) for n in (1, 2)]
-    found = the(compared(*places), "f1", "mfava_detection_de_gold_category")
-    assert found.first_value == pytest.approx(
-        (6 / 9 + 2 / 3) / 2
-    )  # as custom_metrics.scores.detection: absent ones are left out
-
-
-def test_a_judges_f_plus_a_is_a_harmonic_mean_over_questions(tmp_path: Path) -> None:
-    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(20)]
-    values = [
-        [
-            {"f_plus_a": [doc["id"], ("faithfulness", "appropriateness")[n % 2], float(r)]}
-            for n, (doc, r) in enumerate(of)
+def test_word_scores_are_ratios_of_sums_or_their_mean_over_categories_that_occur(tmp_path: Path) -> None:
+    def scores(name: str, *models: list[Any]) -> dict[str, tuple[float, float]]:
+        task = f"mfava_detection_de_gold{name}"
+        places = [
+            written_samples(tmp_path / f"{name}{n}", task, [{"f1": 0.5, "precision": c, "recall": c} for c in counts])
+            for n, counts in enumerate(models)
         ]
-        for of in (list(zip(docs, [4, 3, 2, 1] * 5, strict=True)), list(zip(docs, [1, 4, 2, 3] * 5, strict=True)))
+        found = compared(*places, every_metric=True)
+        return {row.metric: (row.first_value, row.second_value) for row in found.differences}
+
+    first, second = [[3, 1, 2, 40], [0, 2, 1, 30], [5, 0, 1, 20]], [[1, 1, 4, 40], [1, 0, 0, 32], [2, 0, 4, 20]]
+    values = scores("", first, second)
+    assert values["f1"] == pytest.approx((16 / 23, 8 / 17))
+    assert values["precision"] == pytest.approx((8 / 11, 4 / 5))
+    assert values["recall"] == pytest.approx((8 / 12, 4 / 12))
+    none = [0, 0, 0, 10]
+    by_category = [[[3, 1, 2, 40], none, [1, 0, 1, 9], none, none, none]] * 4
+    # as custom_metrics.scores.detection: absent ones are left out
+    assert scores("_category", by_category, by_category)["f1"][0] == pytest.approx((6 / 9 + 2 / 3) / 2)
+
+
+def verdicts(metric: str, *values: Any) -> list[Row]:
+    """Values of a judge: each names its question, of which two documents have one."""
+    return [
+        {metric: [f"q{n // 2}", *(value if isinstance(value, tuple) else (value,))]} for n, value in enumerate(values)
     ]
-    places = [written_samples(tmp_path / str(n), "clapnq_judge", of_judge, docs) for n, of_judge in enumerate(values)]
-    row = the(compared(*places), "f_plus_a", "clapnq_judge")
-    # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5
-    assert (row.first_value, row.second_value) == (
-        pytest.approx(2 / (1 / 3 + 1 / 2)),
-        pytest.approx(2 / (1 / 1.5 + 1 / 3.5)),
-    )
-    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), 10, "questions")
 
 
-def test_win_rates_count_each_question_the_same(tmp_path: Path) -> None:
-    docs = [{"id": f"q{question}", "subset": f"s{number}"} for number, question in enumerate([0, 0, 0, 1, 2])]
-    rows = [{"win_rate_x": [doc["id"], won]} for doc, won in zip(docs, [1.0, 1.0, 0.0, 0.0, None], strict=True)]
-    places = [written_samples(tmp_path / str(n), "clapnq_judge_pairs", rows, docs) for n in (1, 2)]
-    row = the(compared(*places), "win_rate_x", "clapnq_judge_pairs")
-    assert (row.first_own, row.n) == (pytest.approx((2 / 3 + 0) / 2), 2)
+def rated(*ratings: int) -> list[Row]:
+    aspects = ("faithfulness", "appropriateness")
+    return verdicts("f_plus_a", *((aspects[n % 2], float(rating)) for n, rating in enumerate(ratings)))
 
 
-def test_a_judges_shares_are_compared_over_questions(tmp_path: Path) -> None:
-    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(12)]
-    config = [{"unread_rate": [doc["id"], number % 3 == 0, 1]} for number, doc in enumerate(docs)]
-    others = [{"unread_rate": [doc["id"], 0, 1]} for doc in docs]
-    one = written_samples(tmp_path / "one", "clapnq_judge", config, docs)
-    other = written_samples(tmp_path / "other", "clapnq_judge", others, docs)
-    found = compared(one, other)
-    row = the(found, "unread_rate", "clapnq_judge")
-    assert (row.first_value, row.second_value, row.n, row.unit) == (pytest.approx(1 / 3), 0.0, 6, "questions")
+@pytest.mark.parametrize(
+    ("metric", "first", "second", "values", "n"),
+    [
+        # faithfulness 3.0 and 1.5, appropriateness 2.0 and 3.5: a harmonic mean over questions
+        (
+            "f_plus_a",
+            rated(*[4, 3, 2, 1] * 5),
+            rated(*[1, 4, 2, 3] * 5),
+            (2 / (1 / 3 + 1 / 2), 2 / (1 / 1.5 + 1 / 3.5)),
+            10,
+        ),
+        # each question counts the same, however many verdicts it has
+        (
+            "win_rate_x",
+            verdicts("win_rate_x", 1.0, 0.0, 0.0, None, None),
+            verdicts("win_rate_x", *[1.0] * 5),
+            (0.25, 1.0),
+            2,
+        ),
+        (
+            "unread_rate",
+            verdicts("unread_rate", *((n % 3 == 0, 1) for n in range(12))),
+            verdicts("unread_rate", *[(0, 1)] * 12),
+            (1 / 3, 0.0),
+            6,
+        ),
+    ],
+)
+def test_what_a_judge_says_is_compared_over_questions(
+    tmp_path: Path, metric: str, first: list[Row], second: list[Row], values: tuple[float, float], n: int
+) -> None:
+    docs = [{"id": f"q{number // 2}", "subset": f"s{number}"} for number in range(len(first))]
+    places = [written_samples(tmp_path / str(at), "clapnq_judge", of, docs) for at, of in enumerate((first, second))]
+    row = the(compared(*places), metric, "clapnq_judge")
+    assert (row.first_value, row.second_value) == pytest.approx(values)
+    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), n, "questions")
 
 
 def test_what_is_not_measurable_has_no_value_and_its_difference_may(

@@ -145,29 +145,18 @@ def of_family(table: dict[str, Any], task: str) -> Any:
     return next(value for family, value in table.items() if task.startswith(family))
 
 
-def test_every_task_and_group_is_converted(converted: dict[tuple[str, str], Converted]) -> None:
-    assert sorted(converted) == [
-        ("abstain", "clapnq_rag"),
-        ("abstain", "mfava_de"),
-        ("compared", "clapnq_judge_pairs"),
-        ("detected", "mfava_detection_de_gold"),
-        ("detected", "mfava_detection_de_gold_category"),
-        ("detected", "mushroom_de"),
-        ("lexical", "clapnq_rag"),
-        ("lexical", "mfava_de"),
-        ("plain", "clapnq_gold"),
-        ("plain", "clapnq_gold_gpt"),
-        ("plain", "clapnq_rag"),
-        ("plain", "mfava_de"),
-        ("plain", "nomiracl_de"),
-        ("plain", "nomiracl_de_role"),
-        ("plain", "nomiracl_ru"),
-        ("plain", "two_languages"),
-        ("rated", "clapnq_judge"),
-    ]
+TASKS = {
+    "abstain": "clapnq_rag mfava_de",
+    "compared": "clapnq_judge_pairs",
+    "detected": "mfava_detection_de_gold mfava_detection_de_gold_category mushroom_de",
+    "lexical": "clapnq_rag mfava_de",
+    "plain": "clapnq_gold clapnq_gold_gpt clapnq_rag mfava_de nomiracl_de nomiracl_de_role nomiracl_ru two_languages",
+    "rated": "clapnq_judge",
+}
 
 
 def test_every_score_is_the_harnesss_with_its_standard_error(converted: dict[tuple[str, str], Converted]) -> None:
+    assert sorted(converted) == [(name, task) for name, tasks in TASKS.items() for task in tasks.split()]
     for (name, task), (record, _, results, _) in converted.items():
         scores = results["results"][task]
         found = {}
@@ -185,27 +174,20 @@ def test_every_score_is_the_harnesss_with_its_standard_error(converted: dict[tup
         assert found, (name, task)
 
 
-def test_filters_and_directions_are_the_tasks(converted: dict[tuple[str, str], Converted]) -> None:
+def test_filters_directions_and_data_sets_are_the_tasks(converted: dict[tuple[str, str], Converted]) -> None:
     for (_, task), (record, _, results, _) in converted.items():
-        filters = FILTERS["nomiracl"] if task == "two_languages" else of_family(FILTERS, task)
+        family = "nomiracl_" if task == "two_languages" else task
+        filters, (repository, split) = of_family(FILTERS, family), of_family(HUB, family)
         for result in record["evaluation_results"]:
             metric, _, filter_name = result["evaluation_result_id"].partition(":")
             assert result["evaluation_name"] == f"{task}/{filter_name}"
-            assert filter_name in filters
             better = results["higher_is_better"][task].get(metric)
             if better is not None:
                 assert result["metric_config"]["lower_is_better"] is not better
-        assert {result["evaluation_name"].rpartition("/")[2] for result in record["evaluation_results"]} == filters
-
-
-def test_the_source_is_the_public_data_set(converted: dict[tuple[str, str], Converted]) -> None:
-    for (_, task), (record, *_) in converted.items():
-        repository, split = HUB["nomiracl"] if task == "two_languages" else of_family(HUB, task)
-        for result in record["evaluation_results"]:
             source = result["source_data"]
             assert (source["source_type"], source["hf_repo"]) == ("hf_dataset", repository), task
-            assert source.get("hf_split") == split
-            assert source["dataset_name"] == task
+            assert (source.get("hf_split"), source["dataset_name"]) == (split, task)
+        assert {result["evaluation_name"].rpartition("/")[2] for result in record["evaluation_results"]} == filters
 
 
 def test_the_model_is_named_after_its_settings(converted: dict[tuple[str, str], Converted]) -> None:

@@ -18,8 +18,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import command
-from tests.conftest import run as lm_eval
+from tests.changed_runs import change_samples
 
 HOSTILE = [
     '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
@@ -111,53 +110,43 @@ def test_models_by_benchmark_and_language_with_bounds_and_ranks(folder: Path, tm
             assert found[model][f"mean {metric}"][0] == pytest.approx(mean)
 
     (gold,) = tables(page, "clapnq_gold")
-    assert [head.text.strip() for head in gold.xpath("./thead/tr/th")] == [
-        "model",
-        "rougeL",
-        "recall",
-        "rougeLp",
-        "unanswerable_accuracy",
-        "answerable_abstention_rate",
-    ]
+    heads = "model rougeL recall rougeLp unanswerable_accuracy answerable_abstention_rate".split()
+    assert [head.text.strip() for head in gold.xpath("./thead/tr/th")] == heads
     assert "sample" in page.text_content()
 
 
 def test_two_models_share_a_rank_where_compare_tells_nothing(folder: Path, tmp_path: Path) -> None:
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     runs = read_runs([folder])
-    (gold,) = tables(page, "clapnq_gold")
-    found = cells(gold)
-    compared = compare_runs(runs, ["clapnq_gold"])
+    found = cells(tables(page, "clapnq_gold")[0])
     seen = set()
-    for row in compared.differences:
-        if row.metric not in found[runs[0].model]:
-            continue
-        models = [runs[row.first].model, runs[row.second].model]
-        ranks = [found[model][row.metric][1].removeprefix("#rank ") for model in models]
-        expected = (
-            ["1", "1"] if row.p >= 0.05 else ["1", "2"] if (row.difference > 0) == row.higher_is_better else ["2", "1"]
-        )
-        assert ranks == expected, row.metric
-        seen.add(tuple(sorted(expected)))
+    for row in compare_runs(runs, ["clapnq_gold"]).differences:
+        if row.metric in found[runs[0].model]:
+            models = [runs[row.first].model, runs[row.second].model]
+            ranks = [found[model][row.metric][1].removeprefix("#rank ") for model in models]
+            better = (row.difference > 0) == row.higher_is_better
+            expected = ["1", "1"] if row.p >= 0.05 else ["1", "2"] if better else ["2", "1"]
+            assert ranks == expected, row.metric
+            seen.add(tuple(sorted(expected)))
     assert seen == {("1", "1"), ("1", "2")}
 
 
 def test_a_run_that_declines_everything_is_marked_and_leads_nowhere(folder: Path, tmp_path: Path) -> None:
     """Best by one rate and worst by the other: no rank, no green, behind the others, with the reason beside its name."""
-    arguments = (
-        "--model",
-        "grounded-baseline",
-        "--model_args",
-        "strategy=abstain",
-        "--tasks",
-        "nomiracl_de,clapnq_gold",
-    )
-    output = ("--log_samples", "--output_path", str(folder), "--metadata", "mirror=sample")
-    lm_eval([command("lm_eval"), *arguments, *output], tmp_path)
+    name = "declines"
+
+    def declining(content: dict[str, Any]) -> None:
+        content["model_name"] = name
+        figures = content["configs"]["clapnq_gold"]["metadata"]["figures"]["answer"]
+        for metric in ("unanswerable_accuracy", "answerable_abstention_rate"):
+            figures[metric] |= {"value": 1.0, "low": 0.9, "high": 1.0}
+
+    run = shutil.copytree(folder / "baseline-answer", folder / name)
+    changed(run, declining)
+    change_samples(run, "clapnq_gold", lambda rows: [{**row, "resps": [["unanswerable"]]} for row in rows])
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     (gold,) = tables(page, "clapnq_gold")
     found = cells(gold)
-    name = "lm-eval-grounded/baseline-abstain"
     assert [*found][-1] == name
     assert {column: rank for column, (_, rank, _) in found[name].items()} == dict.fromkeys(found[name], "")
     assert found[name]["unanswerable_accuracy"][0] == found[name]["answerable_abstention_rate"][0] == 1.0
@@ -271,14 +260,7 @@ def test_runs_that_were_not_asked_the_same_are_ranked_apart(folder: Path, tmp_pa
     changed(other_prompt, prompted)
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     groups = [heading.text_content() for heading in page.iter("h2")]
-    assert groups == [
-        "clapnq_gold group 1",
-        "clapnq_gold group 2",
-        "clapnq_gold group 3",
-        "clapnq_rag",
-        "mfava",
-        "nomiracl",
-    ]
+    assert groups == [*(f"clapnq_gold group {number}" for number in (1, 2, 3)), "clapnq_rag", "mfava", "nomiracl"]
     found = [cells(table) for table in page.xpath("//section[h2[starts-with(., 'clapnq_gold')]]//table")]
     assert [len(group) for group in found] == [2, 1, 1]
     assert {*found[1], *found[2]} == {"limited", "prompted"}
@@ -302,28 +284,24 @@ def test_a_run_without_answers_is_shown_without_a_rank(folder: Path, tmp_path: P
     assert "without has no rank: its answers were not logged (--log_samples)" in page.text_content()
 
 
-DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
-    ("no JSON", lambda path: path.write_text("{")),
-    ("a list", lambda path: path.write_text("[]")),
-    ("empty", lambda path: path.write_text("")),
-    ("configs of another kind", lambda path: path.write_text('{"results": {}, "configs": {"a": 1}, "config": {}}')),
-    ("figures of another kind", lambda path: path.write_text(path.read_text().replace('"value":', '"valu":'))),
-    ("no text", lambda path: path.write_bytes(b"\xff\xfe\x00")),
-]
+DAMAGES: dict[str, Callable[[str], str]] = {
+    "no JSON": lambda text: "{",
+    "a list": lambda text: "[]",
+    "empty": lambda text: "",
+    "configs of another kind": lambda text: '{"results": {}, "configs": {"a": 1}, "config": {}}',
+    "figures of another kind": lambda text: text.replace('"value":', '"valu":'),
+    "no text": lambda text: "\udcff\udcfe\x00",
+}
 
 
-@pytest.mark.parametrize(("what", "damage"), DAMAGES, ids=[what for what, _ in DAMAGES])
-def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
-    folder: Path, tmp_path: Path, what: str, damage: Callable[[Path], object]
-) -> None:
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason(folder: Path, tmp_path: Path, what: str) -> None:
     damaged = shutil.copytree(folder / "baseline-answer", folder / "<damaged>")
     (results,) = damaged.glob("results_*.json")
-    damage(results)
+    results.write_text(DAMAGES[what](results.read_text("utf-8")), "utf-8", "surrogateescape")
     site = write_leaderboard(folder, tmp_path / "site")
-    assert site.runs == 2
     (unreadable,) = site.unreadable
-    assert unreadable.folder == "<damaged>"
-    assert unreadable.reason
+    assert (site.runs, unreadable.folder, unreadable.reason != "") == (2, "<damaged>", True)
     page = page_of(site.index)
     (row,) = page.xpath("//section[@id='unreadable']//tbody/tr")
     assert row.xpath("string(./th)") == "<damaged>"
@@ -373,56 +351,34 @@ def test_after_a_run_was_added_that_run_alone_is_read(folder: Path, tmp_path: Pa
     assert len([*(site / ".runs").iterdir()]) == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: "",
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace("0.", "1.", 1),
-        lambda text: "\n".join(["0" * 64, "{}"]),
-        lambda text: "[" * 100_000,
-    ],
-)
-def test_what_was_kept_heals(folder: Path, tmp_path: Path, damage: Callable[[str], str]) -> None:
+def test_what_was_kept_heals(folder: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     index = write_leaderboard(folder, site).index
     before = index.read_bytes()
     kept = sorted((site / ".runs").iterdir())[0]
     whole = kept.read_text("utf-8")
-    kept.write_text(damage(whole), "utf-8")
-    assert write_leaderboard(folder, site).read == 1
-    assert index.read_bytes() == before
-    assert kept.read_text("utf-8") == whole
+    checksum = "0" * 64
+    for damaged in ("", whole[: len(whole) // 2], whole.replace("0.", "1.", 1), f"{checksum}\n{{}}", "[" * 100_000):
+        kept.write_text(damaged, "utf-8")
+        assert write_leaderboard(folder, site).read == 1
+        assert (index.read_bytes(), kept.read_text("utf-8")) == (before, whole)
     assert write_leaderboard(folder, site).read == 0
-
-
-def test_the_site_may_lie_among_the_runs(folder: Path) -> None:
-    assert write_leaderboard(folder, folder / "site").runs == 2
-    assert write_leaderboard(folder, folder / "site").read == 0
-
-
-def test_somebody_elses_page_is_not_overwritten(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "index.html").write_text("<h1>My own</h1>")
-    assert main(["leaderboard", str(folder), "-o", str(site)]) == 2
-    assert "index.html is not a leaderboard's; name another folder (-o)" in capsys.readouterr().err
-    assert (site / "index.html").read_text() == "<h1>My own</h1>"
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "baseline-answer" / "results_2030-01-01T00-00-00.0.json").write_text("{")
-    assert main(["leaderboard", str(folder), "-o", str(tmp_path / "site")]) == 0
-    out = capsys.readouterr().out
-    assert "index.html: 1 runs, 2 folders read" in out
-    assert "not read: baseline-answer: " in out
-
-
-def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MissingSource, match=r"no results_<date>\.json"):
-        write_leaderboard(tmp_path, tmp_path / "site")
-    with pytest.raises(MissingSource, match="no such file"):
-        write_leaderboard(tmp_path / "nowhere", tmp_path / "site")
-    assert not (tmp_path / "site").exists()
+    site = folder / "site"  # it may lie among the runs
+    for read in (2, 1):
+        assert main(["leaderboard", str(folder), "-o", str(site)]) == 0
+        out = capsys.readouterr().out
+        assert f"index.html: 1 runs, {read} folders read" in out
+        assert "not read: baseline-answer: " in out
+    (site / "index.html").write_text("<h1>My own</h1>")
+    assert main(["leaderboard", str(folder), "-o", str(site)]) == 2
+    assert "index.html is not a leaderboard's; name another folder (-o)" in capsys.readouterr().err
+    assert (site / "index.html").read_text() == "<h1>My own</h1>"
+    (tmp_path / "empty").mkdir()
+    for place, says in (("empty", r"no results_<date>\.json"), ("nowhere", "no such file")):
+        with pytest.raises(MissingSource, match=says):
+            write_leaderboard(tmp_path / place, tmp_path / "new site")
+    assert not (tmp_path / "new site").exists()

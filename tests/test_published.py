@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from custom_metrics.statistics.intervals import newcombe
-from lm_eval_tasks.published import PublishedRow, answered_otherwise, differs, rows_for
-from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, beside_paper
-from lm_eval_tasks.published.rows import family_of
+from lm_eval_tasks.published import PublishedRow, family_of, rows_for
+from lm_eval_tasks.published.beside import NEWCOMBE, OWN_BOUNDS, BesidePaper, answered_otherwise, beside_paper, differs
 from lm_eval_tasks.runs import Settings, TaskRun, read_runs
 from tests.conftest import command, run
 from tests.test_published_tables import figure
@@ -23,28 +22,24 @@ SAMPLE = "the files are the bundled miniature, which this project wrote (mirror=
 
 
 @pytest.mark.parametrize(
-    ("task", "family"),
+    ("tasks", "family"),
     [
-        ("nomiracl_de", "nomiracl_de"),
-        ("nomiracl_de_role", "nomiracl_de"),
+        ("nomiracl_de nomiracl_de_role", "nomiracl_de"),
         ("nomiracl_zh_explanation", "nomiracl_zh"),
         ("nomiracl", "nomiracl"),
         ("clapnq_gold_gpt", "clapnq_gold"),
         ("clapnq_rag_bge_llama", "clapnq_rag"),
         ("clapnq_golden", "clapnq_golden"),
-        ("mfava_de", "mfava_de"),
         ("mfava_detection_de_gold_category", "mfava_detection_de_gold_category"),
     ],
 )
-def test_what_a_task_is_held_against(task: str, family: str) -> None:
-    assert family_of(task) == family
+def test_what_a_task_is_held_against(tasks: str, family: str) -> None:
+    assert {*map(family_of, tasks.split())} == {family}
 
 
 def test_tasks_and_metrics_that_no_paper_has_have_no_rows() -> None:
-    assert rows_for("nomiracl_th", "error_rate") == []
-    assert rows_for("nomiracl_bn", "error_rate") == []
-    assert rows_for("clapnq_gold", "k_precision") == []
-    assert rows_for("my_own_task", "rougeL") == []
+    unknown = ("nomiracl_th error_rate", "nomiracl_bn error_rate", "clapnq_gold k_precision", "my_own_task rougeL")
+    assert [rows_for(*names.split()) for names in unknown] == [[]] * 4
     assert len(rows_for("clapnq_gold_llama", "rougeL")) == 26
 
 
@@ -68,47 +63,37 @@ def task_run(task: str, provenance: dict[str, Any] | None = None, shots: int = 0
     return TaskRun(task, "", "", 1, {}, record, {}, (), settings, {}, None, None)
 
 
+NO_RECORD = "the results do not say what they were measured on: they have no provenance"
+FEW, OTHERS, BOTH = (
+    "193 of 217 non-relevant questions",
+    "split dev, where the paper has test",
+    "76 of 250 relevant questions",
+)
+LIMITED, CORPUS = "the first 4 of 500 documents (--limit)", "the corpus holds 5,494 of 178,891 passages"
+IN_TABLE_4, WHOLE = ("clapnq_table4", "E5-base-v2", "clapnq_rag_e5"), ("clapnq_table5", "Full Passage", "clapnq_gold")
+RANKED = ("mushroom_ranking", "MSA", "mushroom_ar")
+THEIRS = "mfava-llama-3-8b-multi-bidirect"
+E5, BM25 = {"retriever": "e5", "top_k": 3}, {"retriever": "bm25", "top_k": 5}
+
+
+def lacking(task: str, *reasons: str, **more: Any) -> TaskRun:
+    return task_run(task, {"not_comparable": [*reasons], **more})
+
+
 @pytest.mark.parametrize(
     ("row", "metric", "run", "reasons"),
     [
         (BY_GPT, "error_rate", task_run("nomiracl_en", {}), []),
-        (
-            BY_GPT,
-            "error_rate",
-            task_run("nomiracl_en"),
-            ["the results do not say what they were measured on: they have no provenance"],
-        ),
-        (BY_GPT, "accuracy", task_run("nomiracl_en", {"not_comparable": [SAMPLE]}), [SAMPLE]),
+        (BY_GPT, "error_rate", task_run("nomiracl_en"), [NO_RECORD]),
+        (BY_GPT, "accuracy", lacking("nomiracl_en", SAMPLE), [SAMPLE]),
         (BY_GPT, "error_rate", task_run("nomiracl_en_role", {}), ["prompt role, theirs for this model is vanilla"]),
         (BY_GPT, "error_rate", task_run("nomiracl_en", {}, shots=2), ["2 shots, theirs are 0"]),
-        (
-            BY_GPT,
-            "error_rate",
-            task_run("nomiracl_en", {"split": "dev", "not_comparable": ["split dev, where the paper has test"]}),
-            ["split dev, where the paper has test"],
-        ),
-        (
-            BY_GPT,
-            "error_rate",
-            task_run("nomiracl_en", {"not_comparable": ["the first 4 of 500 documents (--limit)"]}),
-            ["the first 4 of 500 documents (--limit)"],
-        ),
+        (BY_GPT, "error_rate", lacking("nomiracl_en", OTHERS, split="dev"), [OTHERS]),
+        (BY_GPT, "error_rate", lacking("nomiracl_en", LIMITED), [LIMITED]),
         # What is lacking of the one subset changes nothing over the other.
-        (BY_GPT, "error_rate", task_run("nomiracl_en", {"not_comparable": ["193 of 217 non-relevant questions"]}), []),
-        (
-            BY_GPT,
-            "hallucination_rate",
-            task_run(
-                "nomiracl_en", {"not_comparable": ["193 of 217 non-relevant questions", "76 of 250 relevant questions"]}
-            ),
-            ["193 of 217 non-relevant questions"],
-        ),
-        (
-            BY_GPT,
-            "accuracy",
-            task_run("nomiracl_en", {"not_comparable": ["193 of 217 non-relevant questions"]}),
-            ["193 of 217 non-relevant questions"],
-        ),
+        (BY_GPT, "error_rate", lacking("nomiracl_en", FEW), []),
+        (BY_GPT, "hallucination_rate", lacking("nomiracl_en", FEW, BOTH), [FEW]),
+        (BY_GPT, "accuracy", lacking("nomiracl_en", FEW), [FEW]),
         (BY_GPT, "error_rate", task_run("nomiracl_en", {"options": {"subset": "relevant"}}), []),
         (
             BY_GPT,
@@ -119,40 +104,29 @@ def task_run(task: str, provenance: dict[str, Any] | None = None, shots: int = 0
         (IN_TABLE_5, "rougeL", task_run("clapnq_gold", {}), []),
         (IN_TABLE_5, "unanswerable_accuracy", task_run("clapnq_gold", {}), [STRINGS]),
         (IN_TABLE_5, "rougeL", task_run("clapnq_gold_gpt", {}), ["prompt GPT's, theirs for this model is FLAN-T5's"]),
-        (("clapnq_table5", "Full Passage", "clapnq_gold"), "rougeL", task_run("clapnq_gold_gpt", {}, shots=1), []),
-        (IN_TABLE_6, "rougeL", task_run("clapnq_rag_e5", {"options": {"retriever": "e5", "top_k": 3}}), []),
+        (WHOLE, "rougeL", task_run("clapnq_gold_gpt", {}, shots=1), []),
+        (IN_TABLE_6, "rougeL", task_run("clapnq_rag_e5", {"options": E5}), []),
         (
             IN_TABLE_6,
             "rougeL",
-            task_run(
-                "clapnq_rag_llama",
-                {
-                    "options": {"retriever": "bm25", "top_k": 5},
-                    "not_comparable": ["the corpus holds 5,494 of 178,891 passages"],
-                },
-            ),
+            lacking("clapnq_rag_llama", CORPUS, options=BM25),
             [
-                "the corpus holds 5,494 of 178,891 passages",
+                CORPUS,
                 "prompt Llama's, theirs for this model is FLAN-T5's",
                 "retriever bm25, theirs is e5",
                 "top 5 passages, theirs are 3",
             ],
         ),
         # A retriever is what Table 4 compares, whatever prompt came after it.
-        (("clapnq_table4", "E5-base-v2", "clapnq_rag_e5"), "ndcg@10", task_run("clapnq_rag_gpt", {}), []),
+        (IN_TABLE_4, "ndcg@10", task_run("clapnq_rag_gpt", {}), []),
         (
             IN_FIGURE_4,
             "estimated_rate",
             task_run("mfava_de", {"detector": {"name": "lexical"}}),
-            ["detector lexical, theirs is mfava-llama-3-8b-multi-bidirect", WORDS],
+            [f"detector lexical, theirs is {THEIRS}", WORDS],
         ),
-        (
-            IN_FIGURE_4,
-            "estimated_rate",
-            task_run("mfava_de", {"detector": {"name": "mfava-llama-3-8b-multi-bidirect"}}),
-            [WORDS],
-        ),
-        (("mushroom_ranking", "MSA", "mushroom_ar"), "iou", task_run("mushroom_ar", {"split": "test"}), []),
+        (IN_FIGURE_4, "estimated_rate", task_run("mfava_de", {"detector": {"name": THEIRS}}), [WORDS]),
+        (RANKED, "iou", task_run("mushroom_ar", {"split": "test"}), []),
     ],
 )
 def test_what_differs(row: tuple[str, str, str], metric: str, run: TaskRun, reasons: list[str]) -> None:

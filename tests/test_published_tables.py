@@ -28,6 +28,9 @@ def figure(source: str, model: str, task: str, metric: str, **more: Any) -> Publ
 # ------------------------------------------------------------------------------------------------------------- the tables
 
 
+MFAVA = ("mfava_table10", "mfava-llama-3-8b-multi-bidirect", "mfava_detection_ar_gold")
+
+
 @pytest.mark.parametrize(
     ("row", "value", "spread", "count", "n"),
     [
@@ -37,16 +40,8 @@ def figure(source: str, model: str, task: str, metric: str, **more: Any) -> Publ
         (("clapnq_table6", "GPT 3.5", "clapnq_rag_e5_gpt", "rougeLp", "validation"), 0.30, None, None, None),
         (("mfava_figure4", "Gemma-2-2B", "mfava_it", "estimated_rate", ""), 0.0656, 0.0385, None, None),
         (("mfava_figure4", "Mistral-v0.3-7B", "mfava_de", "estimated_rate", ""), 0.1210, 0.0691, None, None),
-        (
-            ("mfava_table10", "mfava-llama-3-8b-multi-bidirect", "mfava_detection_ar_gold", "f1", ""),
-            0.6163,
-            *[None] * 3,
-        ),
-        (
-            ("mfava_table10", "mfava-llama-3-8b-multi-bidirect", "mfava_detection_ar_gold", "recall", ""),
-            0.534,
-            *[None] * 3,
-        ),
+        ((*MFAVA, "f1", ""), 0.6163, None, None, None),
+        ((*MFAVA, "recall", ""), 0.534, None, None, None),
         (("mushroom_ranking", "MSA", "mushroom_ar", "iou", "test"), 0.669976, None, None, None),
         (("nomiracl_released", "gpt-4-azure", "nomiracl_de", "error_rate", "test"), 26 / 247, None, 26, 247),
     ],
@@ -105,19 +100,13 @@ def test_the_tables_of_clapnq_are_the_papers(published: Any) -> None:
     }
     expected = {}
     retrievers = {"BM25": "", "all-MiniLM-L6": "_minilm", "BGE": "_bge", "E5": "_e5", "GOLD": ""}
-    for table, name in (
-        ("table4", "clapnq_table4_retrieval"),
-        ("table5", "clapnq_table5_gold"),
-        ("table6", "clapnq_table6_rag"),
-    ):
-        for row in published(name):
+    for table, what in (("table4", "retrieval"), ("table5", "gold"), ("table6", "rag")):
+        for row in published(f"clapnq_{table}_{what}"):
             if row.get("retriever") == "GOLD":  # Table 5's, said to be the same
                 continue
             shots = SHOTS[row["few_shot"]] if "few_shot" in row else 0 if "model" in row else None
             model = row.get("model") or row["retriever"]
-            which = next(
-                (found for start, found in retrievers.items() if row.get("retriever", "").startswith(start)), ""
-            )
+            which = next((end for start, end in retrievers.items() if row.get("retriever", "").startswith(start)), "")
             prompt = "_gpt" if model.startswith("GPT") else "_llama" if model.startswith("Llama") else ""
             task = f"clapnq_{'gold' if table == 'table5' else 'rag'}{which}{prompt}"
             for column, cell in row.items():
@@ -149,14 +138,12 @@ def test_the_gold_rows_of_table_6_are_those_of_table_5_but_for_what_the_readme_l
 
 def test_table_10_is_the_papers(published: Any) -> None:
     code = {language.name.lower(): code for code, language in LANGUAGES.items()}
-    expected = {
-        (
-            f"mfava_detection_{'' if row['language'] == 'average' else code[row['language']] + '_'}{row['annotations']}",
-            metric,
-        ): (pytest.approx(float(row[metric]) / 100))
-        for row in published("mfava_table10_detector_prf")
-        for metric in ("precision", "recall", "f1")
-    }
+    expected = {}
+    for row in published("mfava_table10_detector_prf"):
+        language = "" if row["language"] == "average" else f"{code[row['language']]}_"
+        for metric in ("precision", "recall", "f1"):
+            task = f"mfava_detection_{language}{row['annotations']}"
+            expected[task, metric] = pytest.approx(float(row[metric]) / 100)
     assert {(row.task, row.metric): row.value for row in all_rows() if row.source.name == "mfava_table10"} == expected
 
 
@@ -220,19 +207,13 @@ def test_the_ranking_of_mushroom_is_the_shared_tasks(published: Any) -> None:
         if f"mushroom_{row['language']}" in tasks
         for metric in ("iou", "rho")
     }
-    found = {
-        (row.task, row.model, row.metric): row.value for row in all_rows() if row.source.name == "mushroom_ranking"
-    }
-    assert found == expected
+    ranking = [row for row in all_rows() if row.source.name == "mushroom_ranking"]
+    assert {(row.task, row.model, row.metric): row.value for row in ranking} == expected
     assert len(expected) == 584
 
 
 def test_the_released_answers_of_nomiracl_are_counted_as_shared_has_them(published: Any) -> None:
-    found = {
-        (row.model, row.task, row.metric): (row.count, row.n)
-        for row in all_rows()
-        if row.source.name == "nomiracl_released"
-    }
+    released = [row for row in all_rows() if row.source.name == "nomiracl_released"]
     expected = {}
     for row in published("nomiracl_released_rates"):
         fp, tn, tp, fn = (int(row[name]) for name in ("fp", "tn", "tp", "fn"))
@@ -246,4 +227,4 @@ def test_the_released_answers_of_nomiracl_are_counted_as_shared_has_them(publish
             "invalid_rate": (invalid, every),
         }
         expected |= {(*key, metric): count for metric, count in counts.items() if count[1]}
-    assert found == expected
+    assert {(row.model, row.task, row.metric): (row.count, row.n) for row in released} == expected

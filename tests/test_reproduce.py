@@ -153,57 +153,49 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
 def test_another_version_is_a_difference(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, results = results_below(world / "out")
     record = results["configs"]["mfava_de"]["metadata"]["provenance"]
-    record["versions"]["jieba"] = "0.1"
-    record["detector"]["version"] = "0123"
-    record["calibration"]["sha256"] = "4567"
-    results["lm_eval_version"] = "0.4.12"
+    monkeypatch.chdir(world)
+    results["config"]["detector"] = {**record["detector"], "options": {}}  # of a run that evaluates a detector
     changed = tmp_path / file.name
     changed.write_text(json.dumps(results), "utf-8")
-    monkeypatch.chdir(world)
+    assert reproduce(changed).same
+    results["config"]["detector"]["version"] = "0123"
+    record["versions"]["jieba"] = "0.1"
+    record["calibration"]["sha256"] = "4567"
+    record["detector"]["version"] = "0123"
+    results["lm_eval_version"] = "0.4.12"
+    changed.write_text(json.dumps(results), "utf-8")
     different = {one.what.split("@")[0]: one.details for one in reproduce(changed).compared if one.state != "same"}
     assert set(different) == {"jieba 0.1", "detector lexical", "calibration lexical.json", "lm_eval 0.4.12"}
     assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
 
 
-ENVIRONMENT = {"LM_EVAL_GROUNDED_MIRROR": "sample"}
-
-
-def test_a_mirror_that_the_environment_named_stands_before_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_mirror_that_the_environment_named_stands_before_the_command_and_groups_by_their_name(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", "nomiracl_role"]
-    samples = json.dumps({f"nomiracl_{code}_role": [0, 2] for code in CODES})
-    run([command("lm_eval"), *words, "--output_path", "out", "--samples", samples], tmp_path, **ENVIRONMENT)
-    file, results = results_below(tmp_path / "out")
-    found = reproduce(file)
-    assert found.same
-    (line,) = found.commands
+    file, results = results_below(world / "out")
+    for config in older(results)["configs"].values():
+        for name in ("mirror", "metadata"):
+            config["metadata"].pop(name, None)
+        config["metadata"]["provenance"]["read_from"] = "sample"
+    results["group_subtasks"] = {"both": ["clapnq_rag", "mfava_de"], "half": ["nomiracl_de", "nomiracl_fr"]}
+    changed = tmp_path / file.name
+    changed.write_text(json.dumps(results), "utf-8")
+    monkeypatch.chdir(world)
+    (line,) = reproduce(changed).commands
     assert line.startswith("LM_EVAL_GROUNDED_MIRROR=sample lm_eval --model grounded-baseline")
-    assert "--tasks nomiracl_role " in line
-    assert "--metadata" not in line
-    assert "--limit" not in line
-    shell(line, tmp_path)
-    _, again = results_below(tmp_path / "reproduced")
-    assert without_noise(again["results"]) == without_noise(results["results"])
-    assert reproduce(file, "nomiracl_de_role").commands[0].count("nomiracl_de_role") == 2  # --tasks and --samples
+    assert "--tasks nomiracl_de,both " in line
+    assert reproduce(changed, "both").tasks == ["clapnq_rag", "mfava_de"]
 
 
-CODES = ("ar bn de en es fa fi fr hi id ja ko ru sw te th yo zh").split()
-
-
+@pytest.mark.slow("a run over the real files")
 def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     tasks = "nomiracl_sw,clapnq_rag,mfava_eu,mfava_detection_ar_gold,mushroom_it"
-    run(
-        [
-            *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks),
-            *("--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"),
-        ],
-        tmp_path,
-    )
+    asked = ("--model", "grounded-baseline", "--model_args", "strategy=abstain", "--tasks", tasks)
+    run([command("lm_eval"), *asked, "--metadata", f"mirror={hub}", "--limit", "2", "--output_path", "out"], tmp_path)
     file, results = results_below(tmp_path / "out")
-    records = [config["metadata"]["provenance"] for config in results["configs"].values()]
-    assert hub not in json.dumps(records)
-    assert "NaN" not in json.dumps(records)
+    records = json.dumps([config["metadata"]["provenance"] for config in results["configs"].values()])
+    assert hub not in records
+    assert "NaN" not in records
     found = reproduce(file)
     assert found.same, table(found)
     assert f"mirror={hub} " in found.commands[0]
@@ -274,35 +266,23 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert reproduce(predicted).commands == found.commands[:1]
 
 
-def test_replayed_answers_are_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_replayed_answers_are_files_too(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = tmp_path / "answers"
     answers.mkdir()
-    ids = [doc["query_id"] for doc in _documents()]
-    (answers / "a.jsonl").write_text(
-        "".join(json.dumps({"query_id": id, "response": "I don't know"}) + "\n" for id in ids)
-    )
-    shell(
-        "lm_eval --model replay --model_args path=answers --tasks nomiracl_de --metadata mirror=sample -o out", tmp_path
-    )
-    file, _ = results_below(tmp_path / "out")
-    found = reproduce(file)
+    (answers / "a.jsonl").write_text("{}")
+    file, results = results_below(world / "out")
+    entry = {"option": "path", "name": "a.jsonl", "sha256": hashlib.sha256(b"{}").hexdigest()}
+    results["config"] |= {"model": "replay", "model_args": {"path": str(answers)}, "answers_from": [entry]}
+    replayed = tmp_path / file.name
+    replayed.write_text(json.dumps(results), "utf-8")
+    monkeypatch.chdir(world)
+    found = reproduce(replayed)
     assert found.same
     assert Compared("same", "path: a.jsonl") in found.compared
     (answers / "a.jsonl").write_text("{}\n")
-    assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "differs"]
+    assert "path: a.jsonl" in [one.what for one in reproduce(replayed).compared if one.state == "differs"]
     shutil.rmtree(answers)
-    assert "path: a.jsonl" in [one.what for one in reproduce(file).compared if one.state == "not here"]
-
-
-def test_a_detector_that_was_evaluated_is_compared(tmp_path: Path) -> None:
-    shell("lm_eval --model hallucination-detector --tasks mushroom_de --metadata mirror=sample -o out", tmp_path)
-    file, results = results_below(tmp_path / "out")
-    assert reproduce(file).same
-    assert "detector lexical" in [one.what for one in reproduce(file).compared]
-    results["config"]["detector"]["version"] = "0123"
-    file.write_text(json.dumps(results), "utf-8")
-    assert [one.what for one in reproduce(file).compared if one.state == "differs"] == ["detector lexical"]
+    assert "path: a.jsonl" in [one.what for one in reproduce(replayed).compared if one.state == "not here"]
 
 
 def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
@@ -317,12 +297,6 @@ def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -
     assert "--limit 1234567 " in found.commands[0]
     assert any("hellaswag" in note for note in found.notes)
     assert any("revision=c0ffee" in note for note in found.notes)
-
-
-def _documents() -> Any:
-    from lm_eval_tasks.nomiracl.dataset import load
-
-    return load("de", mirror="sample")["evaluation"]
 
 
 FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"
@@ -365,11 +339,10 @@ def test_no_text_of_a_results_file_is_run_by_the_shell_or_the_terminal(
     stub = tmp_path / "bin" / "lm_eval"
     stub.write_text("#!/bin/sh\necho ran\n")
     stub.chmod(0o755)
+    environment = {"PATH": f"{stub.parent}:/usr/bin:/bin"}
+    options: dict[str, Any] = {"input": script, "text": True, "cwd": tmp_path, "env": environment}
     for flags, said in (([], "ran\n"), (["-n"], "")):
-        done = subprocess.run(
-            ["sh", *flags], input=script, text=True, cwd=tmp_path, capture_output=True, check=False,
-            env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"},
-        )  # fmt: skip
+        done = subprocess.run(["sh", *flags], capture_output=True, check=False, **options)
         assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
     assert not (tmp_path / "canary").exists()
 

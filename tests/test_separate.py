@@ -67,6 +67,9 @@ def test_each_task_and_run_has_its_samples_alone(tmp_path: Path) -> None:
         assert (alone["model_name"], alone["date"]) == ("owner/model", 1.5)
         assert read(tmp_path / "out" / place / f"samples_{task}_{date}.jsonl") == {"task": task, "date": date}
     assert files(tmp_path / "out") == expected
+    before = {name: (tmp_path / "out" / name).read_bytes() for name in expected}
+    separate(tmp_path / "runs", tmp_path / "out")
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")} == before
 
 
 def test_a_group_is_described_by_what_its_tasks_share_and_has_no_samples(tmp_path: Path) -> None:
@@ -96,23 +99,6 @@ def test_what_has_no_score_is_passed_over(tmp_path: Path) -> None:
     assert written.parent.relative_to(tmp_path / "out").as_posix() == f"tasks/model/{SECOND}/mfava_de"
 
 
-def test_the_same_again_changes_nothing(tmp_path: Path) -> None:
-    write(tmp_path / "model", FIRST, {"clapnq_rag": row()})
-    separate(tmp_path / "model", tmp_path / "out")
-    before = {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")}
-    separate(tmp_path / "model", tmp_path / "out")
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")} == before
-
-
-def test_what_is_written_lies_beside_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "model", FIRST, {"clapnq_rag": row()})
-    for into in (tmp_path, tmp_path / "model" / "separated"):
-        assert main(["separate", str(tmp_path), "-o", str(into)]) == 2
-        assert (
-            capsys.readouterr().err == f"lm-eval-grounded: {into}: lies in {tmp_path}; name a folder beside it (-o)\n"
-        )
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -138,6 +124,12 @@ def test_a_file_that_is_no_results_file_is_named(
     assert not out.exists()
 
 
-def test_a_folder_without_results_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["separate", str(tmp_path), "-o", str(tmp_path.with_name("out"))]) == 2
+def test_what_is_written_lies_beside_results_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path.with_name("out")
+    assert main(["separate", str(tmp_path), "-o", str(out)]) == 2
     assert capsys.readouterr().err == f"lm-eval-grounded: {tmp_path}: no results file (results_<date>.json)\n"
+    write(tmp_path / "model", FIRST, {"clapnq_rag": row()})
+    for into in (tmp_path, tmp_path / "model" / "separated"):
+        assert main(["separate", str(tmp_path), "-o", str(into)]) == 2
+        said = f"lm-eval-grounded: {into}: lies in {tmp_path}; name a folder beside it (-o)\n"
+        assert capsys.readouterr().err == said

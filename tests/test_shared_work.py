@@ -20,8 +20,7 @@ pytest.importorskip("accelerate")
 
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import UnusableDetector
-from lm_eval_tasks.results.score import score
-from lm_eval_tasks.results.score.tagging import Work, tag_part
+from lm_eval_tasks.results.score import Work, score, tag_part
 from tests.conftest import ROOT, results_of, run
 from tests.logged_runs import copied, lines, only_predicted
 from tests.shared_once import SharedOnce

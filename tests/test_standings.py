@@ -32,7 +32,6 @@ def task(
 ) -> TaskEntry:
     return TaskEntry(
         task=f"nomiracl_{language}",
-        benchmark="nomiracl",
         language=language,
         family="nomiracl",
         conditions=dict(ASKED if conditions is None else conditions),
@@ -197,16 +196,9 @@ def test_more_pairs_need_smaller_p() -> None:
 
 @pytest.mark.parametrize("condition", ["documents", "prompt", "shots", "detector", "version"])
 def test_runs_under_other_conditions_are_apart(condition: str) -> None:
-    other = {**ASKED, condition: "other"}
-    first = {**ASKED, condition: "first"}
-    found = sections_of(
-        [
-            entry("a", task("de", GOOD, first)),
-            entry("b", task("de", BAD, other)),
-            entry("c", task("de", FAIR, first)),
-            entry("elsewhere", task("fr", GOOD, other)),
-        ]
-    )
+    first, other = ({**ASKED, condition: said} for said in ("first", "other"))
+    runs = [task("de", GOOD, first), task("de", BAD, other), task("de", FAIR, first), task("fr", GOOD, other)]
+    found = sections_of([entry(name, of_run) for name, of_run in zip("abcd", runs, strict=True)])
     assert [section.number for section in found] == [1, 2]
     members = [sorted({row.entry for table in section.tables for row in table.rows}) for section in found]
     assert members == [[0, 2, 3], [1]]
@@ -214,11 +206,11 @@ def test_runs_under_other_conditions_are_apart(condition: str) -> None:
 
 
 def test_a_run_whose_answers_are_unknown_stands_with_those_that_fit_otherwise() -> None:
-    without = task("de", GOOD, {"prompt": "p"}, unranked="its answers were not logged (--log_samples)")
-    (section,) = sections_of([entry("a", task("de", GOOD)), entry("b", task("de", BAD)), entry("c", without)])
-    assert section.unranked == {2: "its answers were not logged (--log_samples)"}
-    ranks = {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows}
-    assert ranks == {0: 1, 1: 2, 2: None}
+    reason = "its answers were not logged (--log_samples)"
+    runs = [task("de", GOOD), task("de", BAD), task("de", GOOD, {"prompt": "p"}, unranked=reason)]
+    (section,) = sections_of([entry(name, of_run) for name, of_run in zip("abc", runs, strict=True)])
+    assert section.unranked == {2: reason}
+    assert {row.entry: row.cells[ERROR].rank for row in section.tables[0].rows} == {0: 1, 1: 2, 2: None}
 
 
 def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_their_mean(two_models: Path) -> None:

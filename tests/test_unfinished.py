@@ -203,26 +203,24 @@ def test_two_threads_write_one_file(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------- caches
 
 
-def overwritten(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
+def a_bit(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def a_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes] | None, str]] = {
+    "cut": (lambda content: content[:-1], "bytes, not"),
+    "zeros": (lambda content: bytes(len(content)), "the content of .* has changed"),
+    "a bit": (a_bit, "the content of .* has changed"),
+    "gone": (None, "is missing"),
+}
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
-    ("cut", cut, "bytes, not"),
-    ("zeros", overwritten, "the content of .* has changed"),
-    ("a bit", a_bit, "the content of .* has changed"),
-    ("gone", Path.unlink, "is missing"),
-]
+def damage(path: Path, how: Callable[[bytes], bytes] | None) -> None:
+    if how is None:
+        path.unlink()
+    else:
+        path.write_bytes(how(path.read_bytes()))
 
 
 @pytest.fixture
@@ -231,12 +229,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize(("damage", "said"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES])
+@pytest.mark.parametrize("damaged", DAMAGES)
 @pytest.mark.parametrize("what", ["corpus", "bm25"])
 def test_a_damaged_cache_is_named_and_built_anew(
-    what: str, damage: Callable[[Path], Any], said: str, cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    what: str, damaged: str, cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every file of it, in every way."""
+    how, said = DAMAGES[damaged]
     tsv = write_corpus(tmp_path / "passages.tsv", ROWS)
     questions = asked("why does the moon pull water", "violin")
     expected = BM25(Corpus.open(tsv)).search(questions, 4)
@@ -245,7 +244,7 @@ def test_a_damaged_cache_is_named_and_built_anew(
     assert len(files) >= (2 if what == "corpus" else 5)
     for name in files:
         caplog.clear()
-        damage(folder / name)
+        damage(folder / name, how)
         assert BM25(Corpus.open(tsv)).search(questions, 4) == expected
         (warning,) = warnings_of(caplog)
         assert warning.startswith(f"{folder} is damaged (")
@@ -282,7 +281,7 @@ def test_a_download_that_was_damaged_in_the_cache_is_fetched_again(
 
     monkeypatch.setattr(pooch, "HTTPDownloader", lambda **_: download)
     local = sources.fetch(file)
-    a_bit(local)
+    damage(local, a_bit)
     assert sources.fetch(file).read_bytes() == content
     assert warnings_of(caplog) == [f"{local} is damaged (not {checksum}); it is fetched again"]
 

@@ -1,12 +1,175 @@
-"""Published figures: tables of the papers, and whether a run's figures can be held against them.
+"""Published figures, read from the tables of this folder, which README.md lists; :mod:`~lm_eval_tasks.published.beside`
+holds runs against them.
 
-:func:`rows_for` gives the rows of a task and metric. :func:`differs` says in what a run was measured otherwise; where it
-says nothing the numbers are comparable. README.md lists the tables.
+A table has the columns ``model``, ``task``, ``split`` (as a run's provenance names it; empty where the benchmark has one),
+``num_fewshot``, and one for each metric, named as our tasks name it. A cell holds what the source prints: a ``value``,
+``value±spread``, or ``count/n``, whose quotient is the share. An empty cell: the source has no such figure, or it cannot be
+read.
 """
 
 from __future__ import annotations
 
-from lm_eval_tasks.published.beside import answered_otherwise, differs
-from lm_eval_tasks.published.rows import PublishedRow, Source, all_rows, rows_for, sources
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
 
-__all__ = ["PublishedRow", "Source", "all_rows", "answered_otherwise", "differs", "rows_for", "sources"]
+from lm_eval_tasks.data.tables import shipped_rows
+
+__all__ = ["PublishedRow", "Source", "all_rows", "family_of", "rows_for", "sources"]
+
+_KEYS = ("model", "task", "split", "num_fewshot")
+_IN_CHARACTERS = ("length",)
+_CALIBRATED = "mfava_table10"
+"""The table whose precision and recall stand in the calibration of its detector, which corrects rates."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table or figure of a paper, and what it was measured on.
+
+    Attributes:
+        name: of the table in this folder.
+        unit: ``percent`` or ``share``, of the table's cells.
+        of: what a row names: ``model``, ``retriever`` or ``detector``.
+        documents, prompt, decoding: in words; empty where the source does not say.
+        filter: the filter of our task that reads answers as the source did; empty where there is no answer to read.
+        sampled: whether answers were sampled; ``None`` where the source does not say.
+        passages_given: passages in a prompt, where a retriever chose them.
+        any_prompt: rows that no prompt changes.
+        detector: that tagged the answers.
+        subset: metric to the only subset of documents that it counts.
+        counting: metric to why our number counts otherwise.
+    """
+
+    name: str
+    citation: str
+    where: str
+    url: str
+    licence: str
+    unit: str
+    of: str
+    documents: str
+    prompt: str = ""
+    decoding: str = ""
+    filter: str = ""
+    sampled: bool | None = None
+    passages_given: int | None = None
+    any_prompt: tuple[str, ...] = ()
+    detector: str = ""
+    subset: Mapping[str, str] = field(default_factory=dict)
+    counting: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.citation}, {self.where.partition(';')[0]}"
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """A published figure.
+
+    Attributes:
+        model: as the source names it: a model, a retriever, a detector or a team.
+        task: the task of ours that asks the same.
+        split: of the public data; empty where there is one only.
+        num_fewshot: examples before the question; ``None`` where none can be.
+        value: as our tasks report it: a share in [0, 1], or characters.
+        spread: standard deviation, as the source defines it; ``None`` where it gives none.
+        count, n: a share's count and its denominator, in documents; ``None`` where they are not published.
+    """
+
+    source: Source
+    model: str
+    task: str
+    split: str
+    num_fewshot: int | None
+    metric: str
+    value: float
+    spread: float | None = None
+    count: int | None = None
+    n: int | None = None
+
+    @property
+    def measured_on(self) -> str:
+        """Documents, prompt, decoding and detector, in words."""
+        source = self.source
+        split = f"split {self.split}" if self.split else ""
+        shots = f"{self.num_fewshot} shots" if self.num_fewshot else ""
+        parts = (split, source.documents, source.prompt and f"prompt: {source.prompt}", shots, source.decoding)
+        return "; ".join(part for part in (*parts, source.detector and f"detector {source.detector}") if part)
+
+
+def rows_for(task: str, metric: str) -> list[PublishedRow]:
+    """The published figures of a metric for a task, in the order of the sources; none for those that no source has.
+
+    Rows under other prompts, shots, retrievers and splits are among them:
+    :func:`~lm_eval_tasks.published.beside.differs` says so."""
+    return list(_by_family().get((family_of(task), metric), ()))
+
+
+def family_of(task: str) -> str:
+    """What a task shares with those that differ in prompt or retriever alone."""
+    nomiracl = re.fullmatch(r"(nomiracl_[a-z]+?)(_role|_repeat|_explanation)?", task)
+    if nomiracl:
+        return nomiracl[1]
+    return next((family for family in ("clapnq_gold", "clapnq_rag") if f"{task}_".startswith(f"{family}_")), task)
+
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, Source]:
+    """Table to source, in the order of ``sources.yaml``."""
+    import yaml
+
+    found = yaml.safe_load(resources.files("lm_eval_tasks.published").joinpath("sources.yaml").read_text("utf-8"))
+    return {
+        name: Source(name=name, **{**said, "any_prompt": tuple(said.get("any_prompt", ()))})
+        for name, said in found.items()
+    }
+
+
+@lru_cache(maxsize=1)
+def all_rows() -> tuple[PublishedRow, ...]:
+    """Every published figure, in the order of the sources."""
+    return tuple(row for source in sources().values() for row in _rows(source))
+
+
+@lru_cache(maxsize=1)
+def _by_family() -> dict[tuple[str, str], list[PublishedRow]]:
+    found: dict[tuple[str, str], list[PublishedRow]] = {}
+    for row in all_rows():
+        found.setdefault((family_of(row.task), row.metric), []).append(row)
+    return found
+
+
+def _rows(source: Source) -> Iterator[PublishedRow]:
+    for line in shipped_rows("lm_eval_tasks.published", f"{source.name}.tsv"):
+        shots = int(line["num_fewshot"]) if line["num_fewshot"] else None
+        for metric, cell in line.items():
+            if metric not in _KEYS and cell:
+                scale = 100 if source.unit == "percent" and metric not in _IN_CHARACTERS else 1
+                yield PublishedRow(
+                    source, line["model"], line["task"], line["split"], shots, metric, *_read(cell, scale)
+                )
+    if source.name == _CALIBRATED:
+        yield from _calibrated(source)
+
+
+def _read(cell: str, scale: int) -> tuple[float, float | None, int | None, int | None]:
+    """Value, spread, count and denominator of a cell: ``value``, ``value±spread`` or ``count/n``."""
+    count, slash, n = cell.partition("/")
+    if slash:
+        return int(count) / int(n), None, int(count), int(n)
+    value, plus_minus, spread = cell.partition("±")
+    return float(value) / scale, float(spread) / scale if plus_minus else None, None, None
+
+
+def _calibrated(source: Source) -> Iterator[PublishedRow]:
+    """Precision and recall of Table 10, from the calibration."""
+    from detector_plugin import calibration  # it brings numpy, which the other tables can do without
+
+    for language, kinds in calibration.load(source.detector).languages.items():
+        for kind, found in kinds.items():
+            for metric in ("precision", "recall"):
+                task = f"mfava_detection_{language}_{kind}"
+                yield PublishedRow(source, source.detector, task, "", None, metric, getattr(found, metric))

@@ -14,7 +14,7 @@ from custom_metrics.statistics.intervals import newcombe
 from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.published.rows import PublishedRow, Source, rows_for
+from lm_eval_tasks.published import PublishedRow, Source, rows_for
 from lm_eval_tasks.runs import Run, TaskRun, labels
 
 __all__ = ["Against", "BesidePaper", "answered_otherwise", "beside_paper", "differs"]
@@ -42,7 +42,6 @@ class Against:
     """A run's figure less a published one.
 
     Attributes:
-        run: its label.
         difference, low, high: with 95 % bounds; ``nan`` where it is not computed or they are not known.
         by: what the bounds are.
         why_none: why no difference is computed; empty where it is.
@@ -63,8 +62,6 @@ class BesidePaper:
     """A metric of a task: the runs' figures and the published ones.
 
     Attributes:
-        task, metric: ours.
-        source: of the published figures.
         own: label of a run to its figure, by the source's filter.
         rows: the published figures, each with every run that has this task. Of a long ranking the first, the middle, the
             last, and those next to the runs.

@@ -22,7 +22,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.compare.comparison import Comparison, Difference, Incomparable, Joined, Refusal
-from lm_eval_tasks.results.compare.joining import JoinedTask, Refused, join
+from lm_eval_tasks.results.compare.joining import JoinedTask, Refused, check_joined
 from lm_eval_tasks.results.compare.measuring import Measured, NotMeasured, compare_measured, measure
 from lm_eval_tasks.runs import Answers, Run, TaskRun, headline_filter, labels
 
@@ -79,8 +79,8 @@ def compare_runs(
         CorruptSource: a samples file is damaged.
     """
     if len(runs) < 2:
-        found = f"only one run was found ({runs[0].folder})" if runs else "no run was found"
-        raise UsageError(f"{found}; a comparison needs two or more")
+        there = f"only one run was found ({runs[0].folder})" if runs else "no run was found"
+        raise UsageError(f"{there}; a comparison needs two or more")
     models = labels(runs)
     groups = _common_groups(runs)
     refused: list[Refusal] = []
@@ -101,7 +101,8 @@ def compare_runs(
                 continue
         of_this: list[str] = []
         try:
-            task = join(name, models, of_task, read, of_this)
+            task = JoinedTask.of(name, {number: (models[number], run, read(run)) for number, run in of_task.items()})
+            check_joined(task, of_this)
             read_by = _filter_of(task, filter_name)
             _refuse_unread(task, read_by, of_this)
         except Refused as error:

@@ -61,15 +61,8 @@ def asked_beside_paper(
 def render_with_paper(
     comparison: Comparison | None, found: Sequence[BesidePaper], models: Sequence[str], form: str
 ) -> str:
-    """A comparison followed by the published figures.
-
-    Args:
-        comparison: ``None`` for one run alone.
-        found: the published figures.
-        models: labels of the runs.
-        form: one of ``FORMATS``. A CSV file holds the published figures alone, as its columns are others than those of the
-            comparison.
-    """
+    """A comparison, ``None`` for one run alone, followed by the published figures; `form` is one of ``FORMATS``. A CSV file
+    holds the published figures alone, as its columns are others than those of the comparison."""
     if form == "csv":
         return csv_of(_rows(found))
     if form == "json":
@@ -81,12 +74,7 @@ def render_with_paper(
 
 
 def paper_sections(found: Sequence[BesidePaper], models: Sequence[str]) -> list[Section]:
-    """A table for each task and source. Models have the letters of the comparison.
-
-    Args:
-        found: metric by metric.
-        models: labels of the runs.
-    """
+    """A table for each task and source. Models, named by the labels of the runs, have the letters of the comparison."""
     letters = {model: letter_of(place) for place, model in enumerate(models)}
     parts: dict[tuple[str, str], list[BesidePaper]] = {}
     for beside in found:

@@ -104,13 +104,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Joined:
-    """The documents of a task.
-
-    Attributes:
-        task: its name.
-        documents: how many two runs or more have.
-        only: of each model, how many no other run has; ``None`` for a model that did not run the task.
-    """
+    """How many documents of a task two runs or more have; and of each model, how many no other run has: ``None`` for a
+    model that did not run the task."""
 
     task: str
     documents: int
@@ -119,13 +114,8 @@ class Joined:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a task cannot be compared.
-
-    Attributes:
-        task: its name.
-        kind: what differs: ``documents``, ``prompts``, ``detectors``, ``calibrations`` or ``answers``.
-        reason: in words, with the first example.
-    """
+    """Why a task cannot be compared: what differs (``documents``, ``prompts``, ``detectors``, ``calibrations`` or
+    ``answers``), and in words, with the first example."""
 
     task: str
     kind: str
@@ -160,14 +150,12 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """``null`` for what is not defined. Models are named."""
-        found = asdict(self)
-        for row, difference in zip(found["differences"], self.differences, strict=True):
+        content = asdict(self)
+        for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
             row["significant"] = difference.significant
             del row["measured"]
-            for name, value in row.items():
-                if isinstance(value, float) and not math.isfinite(value):
-                    row[name] = None
-        for task in found["joined"]:
+            row |= {name: None for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
+        for task in content["joined"]:
             task["only"] = dict(zip(self.models, task["only"], strict=True))
-        return found
+        return content

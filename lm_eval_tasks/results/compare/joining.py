@@ -13,18 +13,12 @@ from numpy.typing import NDArray
 from lm_eval_tasks.results.compare.comparison import Joined, Refusal
 from lm_eval_tasks.runs import Answers, Readings, TaskRun, differing_columns
 
-__all__ = ["JoinedTask", "Part", "Refused", "calibrations_of", "join"]
+__all__ = ["JoinedTask", "Part", "Refused", "calibrations_of", "check_joined"]
 
 
 class Part(NamedTuple):
-    """A run's part in a task.
-
-    Attributes:
-        model: the run's label.
-        run: the task in it.
-        answers: to its documents.
-        places: (answers,) numbers of the documents in :attr:`JoinedTask.documents`.
-    """
+    """A run's part in a task: the run's label, the task in it, the answers, and (answers,) the numbers of the documents
+    that they are to, in :attr:`JoinedTask.documents`."""
 
     model: str
     run: TaskRun
@@ -72,7 +66,7 @@ class JoinedTask:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters that read the answers, in the order of the task's YAML where that is known."""
+        """Those that read the answers, in the order of the task's YAML where that is known."""
         read = {name for part in self.parts.values() for name in part.answers.readings}
         listed = [name for part in self.parts.values() for name in part.run.filters if name in read]
         return tuple(dict.fromkeys((*listed, *sorted(read))))
@@ -99,28 +93,12 @@ class Refused(Exception):
         self.refusals = refusals
 
 
-def join(
-    name: str,
-    models: Sequence[str],
-    runs: Mapping[int, TaskRun],
-    read: Callable[[TaskRun], Answers],
-    notes: list[str],
-) -> JoinedTask:
-    """A task of several runs, joined by the content of its documents.
-
-    Args:
-        name: of the task.
-        models: labels of all runs.
-        runs: number of a run to the task in it.
-        read: the answers of a task.
-        notes: what differs without harm is added here.
+def check_joined(task: JoinedTask, notes: list[str]) -> None:
+    """Check that a task can be compared. What differs without harm is added to the notes.
 
     Raises:
         Refused: the documents, prompts, detectors or calibrations differ.
-        MissingSource: answers were not logged.
-        CorruptSource: a samples file is damaged.
     """
-    task = JoinedTask.of(name, {number: (models[number], run, read(run)) for number, run in runs.items()})
     refusals = _settings(task, notes)
     differing = _documents(task)
     refusals += differing or _prompts(task)
@@ -132,17 +110,17 @@ def join(
             for part in task.parts.values()
         }
         if different := _different({model: of_run for model, of_run in keys.items() if of_run}):
-            refusals.append(Refusal(name, "detectors", f"the detector, or its calibration, differs: {different}"))
-    if not refusals and not task.summary(len(models)).documents:
+            reason = f"the detector, or its calibration, differs: {different}"
+            refusals.append(Refusal(task.name, "detectors", reason))
+    if not refusals and not task.summary(0).documents:
         first = [
             f"{part.model} has {task.documents[part.places[np.argsort(part.answers.contents, kind='stable')[0]]]}"
             for part in task.parts.values()
             if len(part.places)
         ]
-        refusals.append(Refusal(name, "documents", f"no document is in two runs ({'; '.join(first)})"))
+        refusals.append(Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})"))
     if refusals:
         raise Refused(refusals)
-    return task
 
 
 def calibrations_of(readings: Readings) -> dict[str, list[int]]:

@@ -83,22 +83,12 @@ class Measured:
             return np.zeros(len(self.clusters), dtype=bool)
         return np.asarray(~np.isnan(values.reshape(len(values), -1)).any(axis=1))
 
-    def pair(self, first: int, second: int) -> tuple[Floats, Floats]:
-        """What counts for both runs, in rows that are drawn: documents or clusters."""
-        common = self.counted(first) & self.counted(second)
-        one, other = (self._rows(run, common) for run in (first, second))
-        return one, other
-
-    def names_of_pair(self, first: int, second: int) -> list[str]:
-        """The names of the rows of :meth:`pair`."""
-        return [self.names[place] for place in np.unique(self.clusters[self.counted(first) & self.counted(second)])]
-
     def own(self, run: int) -> float:
         """The value over all documents that count for a run; ``nan`` where none does."""
         counted = self.counted(run)
         if not counted.any():
             return math.nan
-        rows = self._rows(run, counted)
+        rows = self.rows(run, counted)
         if self.is_mean:
             return float(rows.mean())
         top, bottom = np.moveaxis(rows.sum(axis=0), -1, 0)
@@ -118,9 +108,9 @@ class Measured:
             return self.values[run]
         everything = np.ones(len(self.clusters), dtype=bool)
         whole = replace(self, values={run: np.nan_to_num(self.values[run])})
-        return values_of_ratios(whole._rows(run, everything), self.harmonic)
+        return values_of_ratios(whole.rows(run, everything), self.harmonic)
 
-    def _rows(self, run: int, documents: NDArray[np.bool_]) -> Floats:
+    def rows(self, run: int, documents: NDArray[np.bool_]) -> Floats:
         """(documents,) numbers, or (clusters, ratios, 2) of the clusters that have one of the documents."""
         parts = self.values[run][documents]
         if self.is_mean:
@@ -139,19 +129,21 @@ class Measured:
 
 def compare_measured(tasks: Sequence[Measured], first: int, second: int) -> PairedDifference:
     """Two models on a metric of one task, or on the mean over several tasks."""
-    pairs = [task.pair(first, second) for task in tasks]
+    common = [task.counted(first) & task.counted(second) for task in tasks]
+    pairs = [(task.rows(first, both), task.rows(second, both)) for task, both in zip(tasks, common, strict=True)]
     if tasks[0].is_mean:
         shares = all(is_share([task.values[first], task.values[second]]) for task in tasks)
         return compare_shares(pairs) if shares else compare_means(pairs)
-    used = [(task, pair) for task, pair in zip(tasks, pairs, strict=True) if len(pair[0])]
+    used = [part for part in zip(tasks, common, pairs, strict=True) if part[1].any()]
     if not used:
         return NO_DIFFERENCE
-    if tasks[0].errors is None:
-        named = len(used) > 1 and all(task.names for task, _ in used)
-        names = [task.names_of_pair(first, second) for task, _ in used] if named else None
-        return compare_ratios([pair for _, pair in used], tasks[0].harmonic, clusters=names)
-    strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, (one, other) in used]
-    return compare_rates(strata, tasks[0].metric)
+    if tasks[0].errors is not None:
+        strata = [RateStratum(one[:, 0], other[:, 0], task.errors, task.expected) for task, _, (one, other) in used]
+        return compare_rates(strata, tasks[0].metric)
+    names = None
+    if len(used) > 1 and all(task.names for task, *_ in used):
+        names = [[task.names[place] for place in np.unique(task.clusters[both])] for task, both, _ in used]
+    return compare_ratios([pair for *_, pair in used], tasks[0].harmonic, clusters=names)
 
 
 def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, corrected: bool = True) -> Measured:
@@ -178,15 +170,15 @@ def measure(task: JoinedTask, metric: str, filter_name: str, aggregation: str, c
         return _word_score(task, metric, filter_name, aggregation)
     columns = [column for readings in read.values() if (column := readings.columns.get(metric)) is not None]
     first = next((column[int(document)] for column in columns for document in column.others[:1]), None)
-    if _is_verdict(first) or _is_rating(first):
-        of_judge = _rating if _is_rating(first) else _verdict
-        values = partial(_arrays, metric=metric, array_of=of_judge, shape=(len(ASPECTS) if _is_rating(first) else 1, 2))
-        found = _measured(task, filter_name, metric, values)
+    if first is not None and _is_of_judge(first):
+        rated = first[1] in ASPECTS
+        shape = (len(ASPECTS) if rated else 1, 2)
+        found = _measured(task, filter_name, metric, partial(_arrays, metric=metric, array_of=_of_judge, shape=shape))
         questions = {
             number: [part.answers.ids.get(at, key) for at, key in enumerate(part.answers.keys)]
             for number, part in task.parts.items()
         }
-        return replace(_in_clusters(task, found, questions, "questions"), names=(), harmonic=of_judge is _rating)
+        return replace(_in_clusters(task, found, questions, "questions"), names=(), harmonic=rated)
     return _by_passage(task, _measured(task, filter_name, metric, partial(_numbers, metric=metric)))
 
 
@@ -209,11 +201,8 @@ def _of_unknown_detectors(task: JoinedTask, read: Mapping[int, Readings], metric
 def _measured(
     task: JoinedTask, filter_name: str, metric: str, values_of: Callable[[Answers, Readings], Floats]
 ) -> Measured:
-    """A metric's values by the numbers of the documents, each of which is drawn by itself.
-
-    Args:
-        values_of: (answers, ...) values of a run, ``nan`` where an answer has none.
-    """
+    """A metric's values by the numbers of the documents, each of which is drawn by itself; `values_of` gives (answers, ...)
+    values of a run, ``nan`` where an answer has none."""
     read = task.readings(filter_name)
     found = {number: values_of(task.parts[number].answers, readings) for number, readings in read.items()}
     shapes = {values.shape[1:] for values in found.values()}
@@ -241,9 +230,7 @@ def _in_clusters(task: JoinedTask, found: Measured, named: Mapping[int, Sequence
 
 def _by_passage(task: JoinedTask, found: Measured) -> Measured:
     """The values of an annotated task by passage: rows of one text, or page, hang together, in several tasks as well.
-
-    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are.
-    """
+    Numbers then are ratios of sums to numbers of documents. Of other tasks the values stay as they are."""
     passages = {number: named for number, part in task.parts.items() if (named := part.answers.passages)}
     clustered = _in_clusters(task, found, passages, "passages")
     if not passages or not all(clustered.names):
@@ -302,40 +289,25 @@ def _arrays(
     return stacked
 
 
-# -------------------------------------------------------------------------------------------------- scores of judges
+def _is_of_judge(value: Any) -> bool:
+    """Whether a value is one of :mod:`custom_metrics.scores.judging`: the question, then an aspect and its rating, whether
+    it is in the share and in the denominator, or whether it was won (``None``: by nobody)."""
+    if not isinstance(value, list) or len(value) not in (2, 3) or not isinstance(value[0], (str, int)):
+        return False
+    numbers = value[2:] if len(value) == 3 and value[1] in ASPECTS else value[1:]
+    return all(part is None or isinstance(part, (int, float)) for part in numbers)
 
 
-def _is_verdict(value: Any) -> bool:
-    """Whether a value is one of :mod:`custom_metrics.scores.judging`: the question, then one number or two."""
-    return (
-        isinstance(value, list)
-        and len(value) in (2, 3)
-        and isinstance(value[0], (str, int))
-        and all(part is None or isinstance(part, (int, float)) for part in value[1:])
-    )
-
-
-def _is_rating(value: Any) -> bool:
-    """Whether a value is one of the judge's F+A: the question, the aspect, and its rating."""
-    return isinstance(value, list) and len(value) == 3 and value[1] in ASPECTS
-
-
-def _rating(value: Any) -> Floats:
-    """(aspects, 2): the rating, and 1, of its aspect."""
-    if not _is_rating(value):
-        raise NotMeasured("not all values are ratings")
-    sums = np.zeros((len(ASPECTS), 2))
-    sums[ASPECTS.index(value[1])] = _number(value[2]), 1.0
-    return sums
-
-
-def _verdict(value: Any) -> Floats:
-    """Of (question, in the share, in the denominator), or of (question, won or ``None``)."""
-    if not _is_verdict(value):
-        raise NotMeasured("not all values are verdicts")
-    if len(value) == 2:
-        return np.array([[np.nan, np.nan]]) if value[1] is None else np.array([[_number(value[1]), 1.0]])
-    return np.array([[_number(value[1]), _number(value[2])]])
+def _of_judge(value: Any) -> Floats:
+    """(aspects or 1, 2): numerator and denominator."""
+    if not _is_of_judge(value):
+        raise NotMeasured("not all values are those of a judge")
+    if value[1] in ASPECTS:
+        sums = np.zeros((len(ASPECTS), 2))
+        sums[ASPECTS.index(value[1])] = _number(value[2]), 1.0
+        return sums
+    won, counts = value[1], value[2] if len(value) == 3 else None if value[1] is None else 1.0
+    return np.array([[_number(won), _number(counts)]])
 
 
 # ------------------------------------------------------------------------------------------ word scores of detectors
@@ -417,12 +389,8 @@ def _words(answers: Answers, readings: Readings, metric: str, filter_name: str, 
 
 @lru_cache(maxsize=64)
 def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None, bool]:
-    """The detector's errors by the key of its calibration, and whether they are expected from other languages.
-
-    Args:
-        task: whose name gives the draws their seed: languages are calibrated on answers of their own.
-        files: that may hold the calibration, as the runs were given them.
-    """
+    """The detector's errors by the key of its calibration, which one of the files may hold, and whether they are expected
+    from other languages. The draws have their seed from the task: languages are calibrated on answers of their own."""
     parsed = CalibrationKey.parse(key)
     try:
         calibrations.loaded(parsed.calibration)
@@ -435,7 +403,7 @@ def _errors(key: str, task: str, files: tuple[str, ...]) -> tuple[Errors | None,
     try:
         found = in_force(parsed, task)
     except calibrations.CalibrationError:
-        return None, False
+        found = None
     if found is None:
         return None, False
     seed = SEED + zlib.crc32(task.encode()) % 10_000

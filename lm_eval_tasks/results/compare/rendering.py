@@ -38,14 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Section:
-    """A table, with what stands before and after it. All texts are printable; they are not escaped for a format.
-
-    Attributes:
-        title: of the table.
-        header: names of the columns.
-        rows: texts.
-        before, after: paragraphs.
-    """
+    """A table, with the paragraphs before and after it. All texts are printable; they are not escaped for a format."""
 
     title: str
     header: tuple[str, ...]
@@ -77,11 +70,7 @@ def p_value(p: float) -> str:
 
 def sentences(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """A sentence for each headline metric and pair of models: which is better, by how much, or that nothing was shown.
-
-    Args:
-        comparison: of runs.
-        names: the models', as they are to be shown.
-    """
+    Names are the models', as they are to be shown."""
     by_pair: dict[tuple[Any, ...], list[Difference]] = {}
     for row in comparison.differences:
         key = (row.benchmark or row.task, row.metric, row.filter, row.first, row.second)

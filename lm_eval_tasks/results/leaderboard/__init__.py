@@ -1,28 +1,36 @@
 """Many runs on one static page: who is better on which benchmark and language, and who cannot be told apart.
 
-The site is an index, and a page for each run.
+The site is an index, and a page for each run: HTML files that load nothing, and need no script to be read.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import logging
+import math
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from tqdm import tqdm
 
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import Unit
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.atomic import whole_file
-from lm_eval_tasks.results.leaderboard.entries import Unreadable, read_entries
-from lm_eval_tasks.results.leaderboard.entry import Entry
-from lm_eval_tasks.results.leaderboard.page import GENERATOR, ShownRun, render_index, render_run, state_of
-from lm_eval_tasks.results.leaderboard.standings import sections_of
+from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.results.leaderboard.entry import Entry, Unreadable, read_entries
+from lm_eval_tasks.results.leaderboard.standings import Cell, sections_of
+from lm_eval_tasks.results.report.numbers import not_measurable
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.runs.finding import find_files, read_files
 
@@ -30,6 +38,8 @@ __all__ = ["Site", "write_leaderboard"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+_GENERATOR = "lm-eval-grounded leaderboard"
+_MADE_FROM = ("leaderboard.css", "leaderboard.js", "templates/frame.html.jinja", "templates/run.html.jinja")
 _INDEX, _CACHE, _RUNS = "index.html", ".runs", "runs"
 _HEAD = 1024  # characters of a page in which it says what it was made from
 _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.html")
@@ -37,19 +47,23 @@ _OURS = re.compile(r"run-[0-9a-f]{16}\.html|report-[0-9a-f]{16}-[0-9a-f]{12}\.ht
 
 @dataclass(frozen=True)
 class Site:
-    """What was written.
-
-    Attributes:
-        index: its first page.
-        runs: how many runs are on it.
-        read: how many folders were read, rather than found as they were.
-        unreadable: what no run could be read from.
-    """
+    """What was written: its first page, how many runs are on it, how many folders were read, rather than found as they
+    were, and what no run could be read from."""
 
     index: Path
     runs: int
     read: int
     unreadable: Sequence[Unreadable]
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run as pages name it: a label that no other has, its page below the site, and its report, empty where there is
+    none."""
+
+    label: str
+    page: str
+    report: str
 
 
 def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
@@ -65,7 +79,7 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
         UsageError: `site` holds an ``index.html`` that is not a leaderboard's.
     """
     index = site / _INDEX
-    if index.is_file() and GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
+    if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
         raise UsageError(f"{index} is not a leaderboard's; name another folder (-o)")
     found = read_entries(place, site / _CACHE)
     if reports:
@@ -78,7 +92,8 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
         shown.append(run := ShownRun(label, f"{_RUNS}/run-{_name_of(entry)}.html", report))
         _write_run(site / run.page, entry, run)
     others = Counter(name for entry in found.entries for name in entry.others)
-    _write(index, render_index(shown, sections_of(found.entries), found.unreadable, dict(sorted(others.items()))))
+    tables = {"sections": sections_of(found.entries), "unreadable": found.unreadable}
+    _write(index, _render("index.html.jinja", runs=shown, other_tasks=dict(sorted(others.items())), **tables))
     # What was written for runs that are gone.
     pages = {site / run.page for run in shown} | {_report_of(entry, site) for entry in found.entries}
     gone = [path for path in (site / _RUNS).glob("*.html") if path not in pages and _OURS.fullmatch(path.name)]
@@ -91,14 +106,15 @@ def write_leaderboard(place: Path, site: Path, reports: bool = False) -> Site:
 def _write_run(path: Path, entry: Entry, run: ShownRun) -> None:
     """A run's page, where it is not there as it should be."""
     report = f"../{run.report}" if run.report else ""
-    state = state_of(entry.digest, run.label, report)
+    parts = [version(PACKAGE), *map(_file, _MADE_FROM), entry.digest, run.label, report]
+    state = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
     try:
         with path.open(encoding="utf-8", errors="replace") as stream:
             current = f'content="{state}"' in stream.read(_HEAD)
     except FileNotFoundError:
         current = False
     if not current:
-        _write(path, render_run(entry, run, report, state))
+        _write(path, _render("run.html.jinja", entry=entry, run=run, report=report, state=state))
 
 
 def _write(path: Path, html: str) -> None:
@@ -142,3 +158,68 @@ def _write_reports(entries: Sequence[Entry], place: Path, site: Path) -> None:
             write_report([run for run in read_files(files) if run.model == entry.model], _report_of(entry, site))
         except (OSError, ValueError) as error:
             log.warning("%s: no report could be written: %s", folder, error)
+
+
+# --------------------------------------------------------------------------------------------------------------- pages
+
+
+def _render(name: str, **shown: Any) -> str:
+    from markupsafe import Markup
+
+    css, script = _file("leaderboard.css"), _file("leaderboard.js")
+    loads = f"style-src '{_digest(css)}'; script-src '{_digest(script)}'"
+    shown["policy"] = f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
+    shown["css"], shown["script"] = Markup(css), Markup(script)  # noqa: S704 - files of this package
+    html: str = _environment().get_template(name).render(**shown, generator=_GENERATOR, version=version(PACKAGE))
+    return html
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__name__, "templates"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["figure"] = _figure
+    environment.filters["unknown"] = _unknown
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """A value as a page shows it, before it is escaped: characters that cannot be seen, or that change the direction of
+    what follows, become U+FFFD. Names of models, tasks and files need none of them."""
+    if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
+        return value
+    return "".join(character if character.isprintable() else "\ufffd" for character in value)
+
+
+def _figure(value: Any) -> str:
+    """A number with what a reader can use of it: three decimals of a share, none of what is long."""
+    number = float(value)
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.0f}"
+
+
+def _unknown(cell: Cell | Mapping[str, Any], unit: Unit = "share") -> str:
+    """That a figure, of a table or as a results file has it (in this unit), is not measurable, with its bounds; else
+    empty."""
+    if isinstance(cell, Cell):
+        return not_measurable(cell.figure, cell.unit)
+    parts = (cell.get(part) for part in ("value", "low", "high"))
+    value, low, high = (float(part) if isinstance(part, (int, float)) else math.nan for part in parts)
+    return not_measurable(Figure(value, low, high), unit)
+
+
+@lru_cache(maxsize=8)
+def _file(name: str) -> str:
+    return files(__name__).joinpath(name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    """A text as a content security policy names it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -27,8 +27,6 @@ class Cell:
     """A figure of a run.
 
     Attributes:
-        figure: ``nan`` for bounds that are not known.
-        unit: of its values.
         rank: ``None`` where it has none.
         competes: whether it could have one: its value is measurable, and the run does not answer every question alike.
         marked: whether something is wrong with the run's answers to these tasks: a first rank is then no distinction.
@@ -42,13 +40,8 @@ class Cell:
 
 
 class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        name: a language, a task, :data:`MEAN_COLUMN` for their mean; empty in a table of one task.
-        metric: its name; empty where it is the table's title.
-        higher_is_better: ``None`` where neither is.
-    """
+    """A column of a table: its name is a language, a task, or :data:`MEAN_COLUMN` for their mean, and empty in a table
+    of one task. The metric is empty where it is the table's title."""
 
     name: str
     metric: str
@@ -67,13 +60,9 @@ class Standing:
 
 @dataclass(frozen=True)
 class Table:
-    """Metrics of tasks that runs share: one metric, two that are bought with each other, or all of a single task.
-
-    Attributes:
-        title: the metric, or both; empty where the table is of one task.
-        columns: with several languages or tasks their mean comes first; two metrics stand side by side in each.
-        rows: best first, by the first column.
-    """
+    """Metrics of tasks that runs share: one metric, two that are bought with each other, or all of a single task, which
+    has no title. With several languages or tasks the column of their mean comes first. The best row by it is the
+    first."""
 
     title: str
     columns: tuple[Column, ...]
@@ -85,17 +74,13 @@ class Section:
     """Runs of a family of tasks that were asked the same.
 
     Attributes:
-        family: of the tasks, without their language.
-        benchmark: its folder.
         number: from 1, where runs of the family were not asked the same; else 0.
         conditions: what they share, name to what it is: one value where it is the same for all tasks.
         doubts: why figures are not comparable with the published ones, with the tasks they concern.
         unranked: entry to why it has no rank.
-        tables: one a metric.
     """
 
     family: str
-    benchmark: str
     number: int
     conditions: Mapping[str, str]
     doubts: tuple[str, ...]
@@ -168,7 +153,6 @@ def _section(family: str, number: int, part: _Part) -> Section:
     }
     return Section(
         family=family,
-        benchmark=next(iter(tasks.values())).benchmark,
         number=number,
         conditions={
             condition: ", ".join(said) if len(said) < 4 else f"{len(said)} of them, one a language"
@@ -219,7 +203,7 @@ def _headline(task: TaskEntry | None, which: MetricOfFilter) -> HeadlineFigure |
 
 
 def _table(title: str, part: _Part, columns: Sequence[tuple[str, str, MetricOfFilter, Sequence[str]]]) -> Table:
-    """A table of columns, each with its name, the metric's, what it is of, and the tasks of which it is the mean."""
+    """A table of columns, each with its name, the metric's, what it is of, and the tasks whose mean it is."""
     cells: dict[int, dict[Column, Cell]] = {number: {} for number in part.members}
     made = []
     for name, metric, which, tasks in columns:

@@ -6,24 +6,46 @@ is missing there stands in ``configs.<task>.metadata`` (:mod:`lm_eval_tasks.data
 
 from __future__ import annotations
 
+import glob
+import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.results.reproduce.differences import (
-    SAME,
-    STATES,
-    Compared,
-    detectors,
-    encoders,
-    local_files,
-    public_files,
-    versions,
-)
-from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.digests import sha256_of
+from lm_eval_tasks.results.reproduce.recorded import RecordedRun, commands_of, read_recorded
+from lm_eval_tasks.runs.results_file import said_of
 
 __all__ = ["Compared", "Reproduction", "commands_behind", "reproduce", "table"]
+
+SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unknown")
+
+
+class Compared(NamedTuple):
+    """Something that a number depends on, there and here: one of :data:`STATES`, what it is, and both sums or versions
+    where they differ, or why it cannot be told."""
+
+    state: str
+    what: str
+    details: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, what: str, there: Any, here: Any, kind: str = "sha256") -> Compared:
+        """The same, or both sums or versions (`kind`)."""
+        if there == here:
+            return cls(SAME, what)
+        return cls(DIFFERS, what, (f"{kind} there: {there}", f"{kind} here:  {here}"))
+
+    @classmethod
+    def of_file(cls, what: str, sha256: Any, local: Path | None) -> Compared:
+        if local is None:
+            return cls(ABSENT, what, (f"sha256 there: {sha256}",))
+        return cls.of(what, sha256, sha256_of(local))
 
 
 @dataclass
@@ -51,7 +73,7 @@ class Reproduction:
 
 
 def reproduce(path: Path, task: str | None = None, mirror: str | None = None) -> Reproduction:
-    """Read a results file.
+    """What gives the numbers of a results file again.
 
     Args:
         path: ``results_*.json`` of ``lm_eval`` or of ``lm-eval-grounded score``.
@@ -66,8 +88,8 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
     if mirror and "mirror" in run.metadata:
         run = replace(run, metadata={**run.metadata, "mirror": mirror})
     commands, notes = commands_of(run, task, mirror)
-    public, of_mirror, fetch = public_files(run, mirror or run.metadata.get("mirror"))
-    compared = [*versions(run), *public, *local_files(run, path), *encoders(run), *detectors(run)]
+    public, of_mirror, fetch = _public_files(run, mirror or run.metadata.get("mirror"))
+    compared = [*_versions(run), *public, *_local_files(run, path), *_encoders(run), *_detectors(run)]
     notes += of_mirror
     reasons = dict.fromkeys(reason for record in run.records.values() for reason in record.get("not_comparable", ()))
     if reasons:
@@ -98,3 +120,155 @@ def table(reproduction: Reproduction) -> str:
         for comments in ([", ".join(reproduction.tasks)], reproduction.notes, lines)
     )
     return "\n".join([*tasks, *reproduction.commands, *notes, "", *report])
+
+
+# ------------------------------------------------------------------------------------ there and here; nothing is downloaded
+
+
+def _versions(run: RecordedRun) -> Iterator[Compared]:
+    """The versions of the libraries that the records name."""
+    there: dict[str, Any] = {}
+    for record in run.records.values():
+        there |= record.get("versions") or {}
+    for name in ("lm_eval", "transformers"):
+        of_harness = run.results.get(f"{name}_version")
+        if of_harness and of_harness != "N/A":
+            there[name] = of_harness
+    for name, number in there.items():
+        try:
+            here = version(name)
+        except PackageNotFoundError:
+            here = "none"
+        yield Compared.of(f"{name} {number}", str(number), here, "version")
+
+
+def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], list[str], str]:
+    """The public files that the records of a run name, in the mirror at `place`, by default that of the environment,
+    else in the caches of downloads; notes on why a mirror cannot be looked into; and the command that downloads what is
+    not here."""
+    records = run.records.values()
+    if not place and any(record.get("read_from") == sources.SAMPLE for record in records):
+        place = sources.SAMPLE
+    notes, folder = [], None
+    try:
+        folder = sources.mirror_folder(place)  # else what LM_EVAL_GROUNDED_MIRROR names here, else the caches
+    except sources.MissingSource as error:
+        notes.append(f"{error} Or say --mirror DIR.")
+    entries = {
+        (str(entry.get("repository")), str(entry.get("path"))): entry
+        for record in records
+        for entry in record.get("files") or ()
+        if isinstance(entry, Mapping)
+    }
+    compared, missing = [], []
+    for (repository, path), entry in sorted(entries.items()):
+        revision = str(entry.get("revision"))
+        try:
+            file = sources.find(repository, path)
+        except KeyError:  # of another version of this package
+            file = sources.SourceFile(str(entry.get("host")), repository, revision, path, "")
+        if file.revision != revision:  # which a mirror may hold
+            file = sources.SourceFile(file.host, repository, revision, path, "", file.also_at)
+        try:
+            local = sources.local_copy(file, folder)
+        except ValueError:  # what is no name of a repository
+            local = None
+        if local is None:
+            missing.append(file)
+        compared.append(Compared.of_file(f"{repository}@{revision[:12]} {path}", entry.get("sha256"), local))
+    into = folder if folder is not None and place != sources.SAMPLE else None
+    return compared, notes, sources.fetch_command(missing, into) if missing else ""
+
+
+def _local_files(run: RecordedRun, path: Path) -> list[Compared]:
+    """Files of the user's: where ``--metadata`` or the model's arguments named them, or beside the results at `path`."""
+    arguments = run.config.get("model_args")
+    scored = next((place for config in run.configs.values() if (place := said_of(config, "samples"))), None)
+    places = {"samples": scored, **(arguments if isinstance(arguments, Mapping) else {}), **run.metadata}
+    entries = [entry for record in run.records.values() for entry in record.get("local_files") or ()]
+    entries += run.config.get("answers_from") or []
+    compared = {}
+    for entry in entries:
+        option, name = str(entry.get("option")), str(entry.get("name"))
+        named = places.get(option) or []
+        candidates = []
+        for place in named if isinstance(named, (list, tuple)) else [named]:
+            whole = Path(str(place)).expanduser()
+            candidates += [whole / name, whole, *map(Path, glob.glob(str(whole), recursive=True))]
+        candidates.append(path.parent / Path(name).name)
+        local = next((file for file in candidates if file.name == Path(name).name and file.is_file()), None)
+        what = f"{option}: {name}"
+        compared[what] = Compared.of_file(what, entry.get("sha256"), local)
+    return list(compared.values())
+
+
+def _encoders(run: RecordedRun) -> list[Compared]:
+    """Models that made the vectors of passages, each once."""
+    retrievals = [record.get("retrieval") or {} for record in run.records.values()]
+    halves = [half for retrieval in retrievals for half in retrieval.get("halves") or ()]
+    entries = [entry for entry in (*retrievals, *halves) if entry.get("weights")]
+    if not entries:
+        return []
+    from huggingface_hub import snapshot_download
+
+    from lm_eval_tasks.clapnq.retrieval import encoder as encoding
+
+    compared = {}
+    for entry in entries:
+        what = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
+        there = f"sha256 there: {entry['weights']} (of its files' sums)"
+        try:
+            encoder = encoding.named(str(entry.get("retriever")), run.metadata)
+            if encoder.folder is None:
+                cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
+                encoder = replace(encoder, folder=Path(cached))
+            compared[what] = Compared.of(what, entry["weights"], encoding.weights_of(encoder)[1])
+        except sources.CorruptSource as error:
+            compared[what] = Compared(DIFFERS, what, (there, f"here: {error}"))
+        except (OSError, ValueError) as error:  # no such folder, or not in the cache
+            compared[what] = Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
+    return list(compared.values())
+
+
+def _detectors(run: RecordedRun) -> list[Compared]:
+    """Detector and calibration of each task, and the detector that was evaluated, each once."""
+    compared = []
+    evaluated, arguments = run.config.get("detector"), run.config.get("model_args")
+    if isinstance(evaluated, Mapping):
+        named = arguments.get("detector") if isinstance(arguments, Mapping) else None
+        compared.append(_compare_detector(evaluated, named))
+    for task, record in run.records.items():
+        detector, calibration = record.get("detector"), record.get("calibration")
+        if isinstance(detector, Mapping):
+            compared.append(_compare_detector(detector, said_of(run.configs[task], "detector")))
+        if isinstance(calibration, Mapping):
+            of_detector = detector.get("name") if isinstance(detector, Mapping) else None
+            named = said_of(run.configs[task], "calibration") or of_detector
+            compared.append(_compare_calibration(calibration, named))
+    return list({each.what: each for each in compared}.values())
+
+
+def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:
+    """By its version, which a detector has when it is loaded; one that is prompted is not loaded for that."""
+    from detector_plugin.filters import shared_detector
+
+    what, there = f"detector {entry.get('name')}", entry.get("version")
+    if str(entry.get("name")).startswith("llm:"):
+        why = f"version there: {there}; a language model is not loaded here to compare it"
+        return Compared(UNKNOWN, what, (why,))
+    options = json.dumps(entry.get("options") or {}, sort_keys=True)
+    try:
+        detector = shared_detector(str(named or entry.get("name")), options)
+    except (OSError, ValueError) as error:
+        return Compared(ABSENT, what, (f"version there: {there}; here: {error}",))
+    return Compared.of(what, there, detector.version, "version")
+
+
+def _compare_calibration(entry: Mapping[str, Any], named: Any) -> Compared:
+    from detector_plugin.calibration import CalibrationError, load
+
+    what = f"calibration {entry.get('file')}"
+    try:
+        return Compared.of(what, entry.get("sha256"), load(str(named)).sha256)
+    except CalibrationError as error:
+        return Compared(ABSENT, what, (str(error),))

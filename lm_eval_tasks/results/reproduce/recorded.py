@@ -48,11 +48,7 @@ class RecordedRun:
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
-    """Read a results file.
-
-    Args:
-        path: ``results_*.json`` of ``lm_eval`` or of ``lm-eval-grounded score``.
-        task: one task or group of it; default all.
+    """Read a results file, of which one task or group may be chosen.
 
     Raises:
         ValueError: it is no such file, is damaged, or says nothing of where its numbers come from.

@@ -9,7 +9,8 @@ from typing import Any
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.published import differs, rows_for
+from lm_eval_tasks.published import rows_for
+from lm_eval_tasks.published.beside import differs
 from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, language_label, short_names, wrapped
