@@ -23,12 +23,7 @@ OVERLAPPING = "answers with labels that overlap, made disjoint"
 
 
 def hard_spans(labels: Any, length: int, seen: Counter[str]) -> list[Span]:
-    """Hard labels as disjoint spans, in order.
-
-    Args:
-        labels: ``[[start, end], ...]`` in characters, the end not included.
-        length: of the answer in characters.
-        seen: what was repaired is counted here.
+    """Hard labels (``[[start, end], ...]``) of an answer of that length as disjoint spans, in order.
 
     Raises:
         ValueError: it is no such list.
@@ -45,14 +40,9 @@ def hard_spans(labels: Any, length: int, seen: Counter[str]) -> list[Span]:
 
 
 def soft_labels(labels: Any, length: int, seen: Counter[str]) -> list[dict[str, Any]]:
-    """Soft labels as disjoint ``{"start", "end", "prob"}``, in order.
+    """Soft labels (``{"start", "end", "prob"}``) of an answer of that length as disjoint ones, in order.
 
     Where some overlap, the last one in the file holds, as in the shared task's scorer.
-
-    Args:
-        labels: ``[{"start", "end", "prob"}, ...]`` in characters, the end not included.
-        length: of the answer in characters.
-        seen: what was repaired is counted here.
 
     Raises:
         ValueError: it is no such list, or a probability is not in [0, 1].
