@@ -192,8 +192,8 @@ _DELETED = re.compile(r"<delete>[^<]*</delete>", re.IGNORECASE)  # FAVA's mark o
 def read_silver(reply: str, doc: Mapping[str, Any]) -> Reading:
     """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``).
 
-    Every error is tagged, and nothing has changed outside of the tags. `doc` has ``answer``, the text before; ``spans``, its
-    errors already; ``categories``, the kinds that were asked for.
+    Every error is tagged, and nothing has changed outside of the tags. `doc` has ``answer``, the text before; ``spans``,
+    its errors already; ``categories``, the kinds that were asked for.
     """
     report = ParseReport()
     text, spans = parse(_DELETED.sub("", _CUE.sub("", reply)).strip(), report)

@@ -150,8 +150,8 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
 def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]], int]:
     """Articles with their questions, from a public CSV file of any of its forms, and how many rows the file has.
 
-    An article has a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``, ``reference``,
-    ``queries`` (pairs of 1 or 2 and a question). What was left out is counted in `seen`.
+    An article has a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``,
+    ``reference``, ``queries`` (pairs of 1 or 2 and a question). What was left out is counted in `seen`.
 
     Raises:
         CorruptSource: it has no column of references or of questions, or is cut.
