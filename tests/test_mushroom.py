@@ -22,8 +22,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
-from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY
-from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
+from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
 from tests.conftest import figures_of
 from tests.test_character_labels import published_iou, published_rho
 
