@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from custom_metrics.abstention import is_abstention
 from lm_eval_tasks.clapnq.task import PaperShots, choose
-from tests.conftest import run
+from lm_eval_tasks.data.sources import MissingSource
+
+Harness = Callable[..., dict[str, Any]]
 
 DOC = {
     "question": "why",
@@ -145,11 +144,6 @@ def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
     assert is_abstention(abstains, "en")
 
 
-def test_every_question_gets_the_same_shots_whatever_the_setting(tasks: dict[str, Any]) -> None:
-    first, other = (prompt(tasks["clapnq_gold"], doc, 2).split("Tides: ")[0] for doc in (ONE, DOC))
-    assert first == other == prompt(tasks["clapnq_rag"], ONE, 2).split("Tides: ")[0]
-
-
 @pytest.mark.parametrize(("shots", "chat", "stops"), [(0, False, False), (2, False, True), (2, True, False)])
 def test_plain_text_with_shots_stops_where_they_are_divided(
     tasks: dict[str, Any], shots: int, chat: bool, stops: bool
@@ -205,47 +199,29 @@ def test_shots_are_read_once_and_only_when_asked_for() -> None:
             sampler.sample(n)
 
 
-def lm_eval(folder: Path, hub_or_sample: str, shots: int, check: bool = True, *more: str) -> Any:
-    return run(
-        [
-            *(sys.executable, "-m", "lm_eval", "--model", "grounded-baseline", "--tasks", "clapnq_gold_llama"),
-            *("--metadata", f"mirror={hub_or_sample}", "--num_fewshot", str(shots), "--limit", "4", "--log_samples"),
-            *("--output_path", str(folder / "out"), *more),
-        ],
-        folder,
-        check=check,
-    )
+def with_shots(harness: Harness, mirror: str, shots: int, **metadata: str) -> str:
+    """The first prompt of a run with shots, as chat."""
+    chat = {"apply_chat_template": True, "fewshot_as_multiturn": True}
+    options = {"metadata": {"mirror": mirror, **metadata}, "num_fewshot": shots, "limit": 4, **chat}
+    got = harness(["clapnq_gold_llama"], "grounded-baseline", "strategy=abstain", **options)
+    return str(got["samples"]["clapnq_gold_llama"][0]["arguments"][0][0])
 
 
-def test_the_harness_shows_the_shots(tmp_path: Path) -> None:
-    lm_eval(tmp_path, "sample", 2, True, "--apply_chat_template", "--fewshot_as_multiturn")
-    (samples,) = (tmp_path / "out").rglob("samples_*.jsonl")
-    context = json.loads(samples.read_text("utf-8").splitlines()[0])["arguments"]["gen_args_0"]["arg_0"]
+def test_the_harness_shows_the_shots(harness: Harness, hub: str) -> None:
+    context = with_shots(harness, "sample", 2)
     assert context.startswith(f"{LLAMA}\n\n[document]: Venice Venice stands")
     assert "\n\nI do not have an answer.\n\n[document]: Tides" in context
+    with pytest.raises(ValueError, match="clapnq_gold_llama: --num_fewshot 5: the settings are 1"):
+        with_shots(harness, "sample", 5)
+    with pytest.raises(
+        ValueError, match="clapnq_gold_llama: the shots are of the train split, which cannot be evaluated"
+    ):
+        with_shots(harness, "sample", 1, split="train")
+    with pytest.raises(MissingSource, match=r"clapnq_train_answerable\.jsonl.*sources --fetch 'PrimeQA/clapnq"):
+        with_shots(harness, hub, 1)
 
 
-def test_without_train_files_the_error_says_so(hub: str, tmp_path: Path) -> None:
-    lm_eval(tmp_path, hub, 0)
-    failed = lm_eval(tmp_path, hub, 1, False)
-    assert failed.returncode
-    last = failed.stderr.strip().splitlines()[-1]
-    assert "clapnq_train_answerable.jsonl of hub repository PrimeQA/clapnq" in last
-    assert "lm-eval-grounded sources --fetch 'PrimeQA/clapnq/clapnq_train_answerable.jsonl'" in last
-
-
-def test_more_shots_than_the_paper_has_are_refused(tmp_path: Path) -> None:
-    failed = lm_eval(tmp_path, "sample", 5, False)
-    assert "clapnq_gold_llama: --num_fewshot 5: the settings are 1" in failed.stderr.strip().splitlines()[-1]
-
-
-def test_the_split_of_the_shots_is_not_evaluated_with_them(harness: Callable[..., dict[str, Any]]) -> None:
-    options = {"metadata": {"mirror": "sample", "split": "train"}, "num_fewshot": 1, "limit": 2}
-    with pytest.raises(ValueError, match="clapnq_gold: the shots are of the train split, which cannot be evaluated"):
-        harness(["clapnq_gold"], "grounded-baseline", "strategy=abstain", **options)
-
-
-def test_every_prompt_runs_in_both_settings(harness: Callable[..., dict[str, Any]]) -> None:
+def test_every_prompt_runs_in_both_settings(harness: Harness) -> None:
     """Every prompt form runs in both settings over the sample."""
     names = [f"clapnq_{setting}{name}" for setting in ("gold", "rag") for name in ("_gpt", "_llama")]
     results = harness(names, "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})["results"]

@@ -339,19 +339,6 @@ def test_figures_of_three_systems_with_the_reference(runs: Path, tmp_path: Path)
     assert (figures["win_rate_y"]["low"], figures["win_rate_y"]["high"]) == pytest.approx((0.0, 0.1843), abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("orders", "flips", "first", "win_rate"), [(2, 1.0, 1.0, 0.5), (1, None, 1.0, 0.5)], ids=["both", "one"]
-)
-def test_a_judge_that_always_says_a(
-    runs: Path, tmp_path: Path, orders: int, flips: float | None, first: float, win_rate: float
-) -> None:
-    metadata = {"samples": files(runs, "full_passage", "lexical"), "judge_orders": orders}
-    found = judge(PAIRS, lambda doc: "Preference: A", metadata, tmp_path)
-    assert found.get("flip_rate") == flips
-    assert found["first_position_rate"] == first
-    assert found["win_rate_full_passage"] == found["win_rate_lexical"] == win_rate
-
-
 # ------------------------------------------------------------------------------------------------- what is no usual judge
 
 

@@ -235,22 +235,6 @@ def test_a_bad_option_is_refused(options: dict[str, Any], error: str) -> None:
         load(**given)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ({"text": 5}, "with a field that is no text"),
-        ({"title": "only"}, "without a text"),
-        ({"text": "b", "language": "fr"}, "of another language"),
-    ],
-)
-def test_a_row_that_cannot_be_used_is_left_out_and_counted(line: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", line, {"text": "Gut."})
-    documents = load("queries", "de", articles=str(path))["evaluation"]
-    assert documents["reference"] == ["Gut."]
-    left_out = json.loads(documents.info.description)["provenance"]["left_out"]
-    assert left_out == {f"rows left out, {reason}": 1}
-
-
 def prompts(task: str, **metadata: Any) -> list[str]:
     """What a model is asked, over our articles."""
     from lm_eval.tasks import TaskManager

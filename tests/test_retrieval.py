@@ -159,13 +159,6 @@ def long_corpus(tmp_path: Path) -> Corpus:
     return Corpus.open(write_corpus(tmp_path / "long.tsv", rows))
 
 
-def test_the_best_part_counts(tsv: Path, tmp_path: Path) -> None:
-    """Three of 5,003 words say little; three of the last part's 395 say more than one of 61."""
-    corpus, question = long_corpus(tmp_path), asked("violin")
-    assert ids(BM25(corpus).search(question, 4)[0]) == ["p2", "p3", "p1", "p4"]
-    assert ids(BM25(corpus, split=True).search(question, 4)[0])[:3] == ["p1", "p2", "p3"]
-
-
 def test_a_passage_has_the_score_of_its_best_part_among_all_parts(tsv: Path, tmp_path: Path) -> None:
     """As if every part were a passage of its own."""
     corpus, questions = long_corpus(tmp_path), asked("violin", "w300", "w4000 violin")
@@ -194,11 +187,6 @@ def test_a_passage_stands_once_and_k_are_found_however_many_parts_one_has(tsv: P
     (found,) = BM25(corpus, split=True).search(asked("violin"), k)
     assert ids(found) == ["p1", "p2", "p3", "p4"][:k]
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-
-
-def test_short_passages_rank_the_same_in_parts(tsv: Path) -> None:
-    corpus, questions = Corpus.open(tsv), asked("moon water", "violin", "bread")
-    assert BM25(corpus, split=True).search(questions, 4) == BM25(corpus).search(questions, 4)
 
 
 def test_parts_are_off_unless_asked_for_and_have_an_index_of_their_own(tsv: Path, tmp_path: Path) -> None:

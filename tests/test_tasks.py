@@ -130,16 +130,7 @@ def test_several_responses_to_a_document_are_refused(harness: Harness, tmp_path:
 
 @pytest.mark.parametrize(
     "response",
-    [
-        "",
-        None,
-        "x" * 1_000_000,
-        "\x00\x1b\x07" * 100,
-        "{" * 5000,
-        "\ud800" * 9,
-        "<think>",
-        "{{ 1 + 1 }}{% include 'x' %}",
-    ],
+    [None, "\x00\x1b\x07" * 100, "\ud800" * 9],
 )
 def test_any_response_goes_through_the_harness(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, response: str | None

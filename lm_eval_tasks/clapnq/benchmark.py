@@ -5,6 +5,8 @@ The prompts are written by hand (``_prompt_*``), as are the judge's tasks (``jud
 
 from __future__ import annotations
 
+from typing import Any
+
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
 
@@ -16,47 +18,41 @@ _ANSWERABLE = "answerable questions"
 _REFERENCED = "answerable questions with a gold answer"
 _IN_CORPUS = "answerable questions whose gold passage is in the corpus"
 _READ = "answers that do not abstain and that the detector has read; counted in words"
-_RATINGS = "ratings that could be read"
+
+
+def _score(name: str, denominator: str, definition: str, **text: Any) -> Metric:
+    """A mean of the answers' scores, the higher the better."""
+    return Metric(name, DEFINED_MEAN, True, denominator, definition=definition, unit="score", **text)
+
+
+def _verdict(name: str, denominator: str, definition: str, higher: bool | None = None, **text: Any) -> Metric:
+    """A share of a judge's verdicts."""
+    return Metric(name, higher_is_better=higher, denominator=denominator, definition=definition, **text)
+
+
 _OF_ANSWERS = (
-    Metric(
+    _score(
         "rougeL",
-        DEFINED_MEAN,
-        True,
         _REFERENCED,
-        definition="ROUGE-L F-measure against the gold answer",
-        unit="score",
+        "ROUGE-L F-measure against the gold answer",
         label="RougeL",
         title="Agrees with the reference answers",
         sentence="Its answers overlap with the best reference answer by RougeL {value} on average, where 1 is word for "
         "word",
         headline=True,
     ),
-    Metric(
-        "recall",
-        DEFINED_MEAN,
-        True,
-        _REFERENCED,
-        definition="ROUGE-1 recall of the gold answer: is it complete?",
-        unit="score",
-        headline=True,
-    ),
-    Metric(
+    _score("recall", _REFERENCED, "ROUGE-1 recall of the gold answer: is it complete?", headline=True),
+    _score(
         "rougeLp",
-        DEFINED_MEAN,
-        True,
         _ANSWERABLE,
-        definition="ROUGE-L F-measure against the passage: is it taken from there?",
-        unit="score",
+        "ROUGE-L F-measure against the passage: is it taken from there?",
         label="RougeLp",
         headline=True,
     ),
-    Metric(
+    _score(
         "k_precision",
-        DEFINED_MEAN,
-        True,
         "answers that do not abstain and hold a letter or digit",
-        definition="share of the answer's tokens that are in the passages given",
-        unit="score",
+        "share of the answer's tokens that are in the passages given",
     ),
     Metric(
         "unanswerable_accuracy",
@@ -106,22 +102,8 @@ _OF_RETRIEVAL = (
         title="Gold passage among those retrieved",
         sentence="Retrieval found the gold passage for {value} of the answerable questions",
     ),
-    Metric(
-        "ndcg@10",
-        DEFINED_MEAN,
-        True,
-        _IN_CORPUS,
-        definition="how early the gold passage stands among the ten best",
-        unit="score",
-    ),
-    Metric(
-        "recall@10",
-        DEFINED_MEAN,
-        True,
-        _IN_CORPUS,
-        definition="share whose gold passage is among the ten best",
-        unit="score",
-    ),
+    _score("ndcg@10", _IN_CORPUS, "how early the gold passage stands among the ten best"),
+    _score("recall@10", _IN_CORPUS, "share whose gold passage is among the ten best"),
 )
 OF_A_DETECTOR = (
     Metric(
@@ -151,6 +133,7 @@ OF_A_DETECTOR = (
         verdict="makes up less than",
     ),
 )
+_RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}
 _OF_A_JUDGE = (
     Metric(
         "f_plus_a",
@@ -166,48 +149,39 @@ _OF_A_JUDGE = (
     Metric(
         "faithfulness",
         higher_is_better=True,
-        denominator=_RATINGS,
         definition="mean rating of how true answers are to the passages, 1 to 4",
-        unit="rating",
         title="Faithful, as a judge rates it",
         sentence="The judge rates faithfulness to the passages {value} on a scale from 1 to 4",
-        counted="ratings",
+        **_RATING,
     ),
     Metric(
         "appropriateness",
         higher_is_better=True,
-        denominator=_RATINGS,
         definition="mean rating of how useful and complete answers look, 1 to 4",
-        unit="rating",
         title="Appropriate, as a judge rates it",
         sentence="The judge rates how useful and complete answers look {value} on a scale from 1 to 4",
-        counted="ratings",
+        **_RATING,
     ),
-    Metric(
+    _verdict(
         "win_rate_",
-        higher_is_better=True,
-        denominator="verdicts on a system's answers",
-        definition="share of the comparisons that a system wins",
+        "verdicts on a system's answers",
+        "share of the comparisons that a system wins",
+        True,
         sentence="The judge prefers the answers of {rest} in {value} of the comparisons",
     ),
-    Metric(
+    _verdict(
         "flip_rate",
-        higher_is_better=False,
-        denominator="pairs of answers with a verdict in both orders",
-        definition="share of verdicts that turn with the order of the answers",
+        "pairs of answers with a verdict in both orders",
+        "share of verdicts that turn with the order of the answers",
+        False,
     ),
-    Metric("tie_rate", denominator="verdicts that could be read", definition="share of ties"),
-    Metric(
+    _verdict("tie_rate", "verdicts that could be read", "share of ties"),
+    _verdict(
         "first_position_rate",
-        denominator="verdicts for one of the answers",
-        definition="share of verdicts for the answer shown first; 0.5 without bias",
+        "verdicts for one of the answers",
+        "share of verdicts for the answer shown first; 0.5 without bias",
     ),
-    Metric(
-        "unread_rate",
-        higher_is_better=False,
-        denominator="all replies of the judge",
-        definition="share of replies that say no verdict",
-    ),
+    _verdict("unread_rate", "all replies of the judge", "share of replies that say no verdict", False),
 )
 
 

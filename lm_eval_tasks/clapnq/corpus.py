@@ -124,12 +124,8 @@ def gold_ids(
 ) -> dict[str, list[str]]:
     """Question id to the ids of its gold passages, from the public question file, else by the passage's exact text.
 
-    Args:
-        rows: documents with their gold passage.
-        split: as the files name it: ``train`` or ``dev``.
-        corpus: what is searched; gold passages that it lacks are left out, counted and said.
-        mirror: folder with copies of the public files.
-        task: for messages.
+    `rows` are documents with their gold passage, `split` is named as in the files (``train`` or ``dev``). Gold passages
+    that the corpus lacks are left out, counted and said.
     """
     asked = [row for row in rows if row["answerable"]]
     try:

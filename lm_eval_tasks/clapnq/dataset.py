@@ -305,16 +305,10 @@ _COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
 
 
 def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping[str, str]) -> Dataset:
-    """The questions of a task's samples, with the passages that were given.
+    """The questions of a task's samples (a file, or the folder of one model's), with the passages that were given.
 
-    Args:
-        samples: a samples file, or the folder of one model's.
-        task: whose.
-        retrieval: whether its passages were retrieved; the columns that say so are then needed.
-        settings: further columns, the same for every question.
-
-    Returns:
-        Documents with the columns of :func:`load`, in the order of the samples.
+    Columns are those of :func:`load`, with those of `retrieval` where asked for, and `settings`, the same for every
+    question.
 
     Raises:
         MissingSource, CorruptSource: there are none of this task, or damaged ones.

@@ -92,17 +92,12 @@ def metric_list(with_corrected: bool) -> list[dict[str, Any]]:
 
 
 def process_results(doc: Mapping[str, Any], tagged: Mapping[str, Any]) -> dict[str, Any]:
-    """Per-document values of the metrics.
+    """Per-document values of the metrics, from what the filter ``hallucination_spans`` made of an answer.
 
-    Args:
-        doc: a document with the columns of :func:`columns`.
-        tagged: ``answer``, ``spans`` and ``detector``, as the filter ``hallucination_spans`` has them.
-
-    Returns:
-        ``hallucinated_share`` of this answer, which carries its :class:`TaggedAnswer`; where a calibration is named also
-        ``rogan_gladen_rate``, which is that one itself, as a mapping: W&B's tables refuse lists of several types. ``None``
-        where the detector failed, there is no word, or the answer abstains: to say that the passages do not answer is
-        nothing that they bear out, and nothing that is made up.
+    ``hallucinated_share`` of the answer carries its :class:`TaggedAnswer`; where a calibration is named,
+    ``rogan_gladen_rate`` is that one itself, as a mapping: W&B's tables refuse lists of several types. ``None`` where the
+    detector failed, there is no word, or the answer abstains: to say that the passages do not answer is nothing that they
+    bear out, and nothing that is made up.
     """
     flagged, total = flagged_words(tagged["answer"], tagged["spans"], LANGUAGE)
     counts = total and not math.isnan(flagged) and not is_abstention(tagged["answer"], LANGUAGE)

@@ -33,27 +33,11 @@ class PromptedTask(GroundedTask):
     no white space at their ends.
     """
 
-    def fewshot_context(
-        self,
-        doc: dict[str, Any],
-        num_fewshot: int,
-        system_instruction: str | None = None,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        chat_template: Callable[..., str] | None = None,
-        gen_prefix: str | None = None,
-    ) -> Any:
+    def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
         """The prompt, as the harness makes it but for the ends of its parts."""
-        in_turns = partial(_trimmed, chat_template) if apply_chat_template and chat_template is not None else None
-        prompt = super().fewshot_context(
-            doc,
-            num_fewshot,
-            system_instruction=system_instruction,
-            apply_chat_template=apply_chat_template,
-            fewshot_as_multiturn=fewshot_as_multiturn,
-            chat_template=in_turns,
-            gen_prefix=gen_prefix,
-        )
+        template = how.pop("chat_template", None) if how.get("apply_chat_template") else None
+        in_turns = None if template is None else partial(_trimmed, template)
+        prompt = super().fewshot_context(doc, num_fewshot, **{**how, "chat_template": in_turns})
         return prompt if in_turns else prompt + str(self.config.target_delimiter).rstrip()
 
 
@@ -73,10 +57,6 @@ def choose(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> 
     2. the first whose article is also an unanswerable question's, which is then asked of the answerable one's passage (in
        Natural Questions, a question without an answer has none in the whole article);
     3. the first question of each kind, on the passage of the answerable one.
-
-    Args:
-        answerable: questions of the train split, with ``passages`` and ``answers``.
-        unanswerable: the same, without answers.
 
     Raises:
         ValueError: there is no answerable question with an answer, or no unanswerable one.

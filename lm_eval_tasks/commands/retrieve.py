@@ -40,12 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Retrieved(NamedTuple):
-    """The figures of a retriever.
+    """The figures of a retriever, over the answerable questions that have a gold passage in the corpus.
 
     Attributes:
-        figures: metric to its mean over the answerable questions that have a gold passage in the corpus, with 95 %
-            bootstrap bounds; ``nan`` where there is none.
-        scored: how many these are.
+        figures: metric to its mean with 95 % bootstrap bounds; ``nan`` where no question counts.
+        scored: how many questions count.
         questions: how many there are in all, unanswerable ones too.
         passages: the size of the corpus.
         described: what the retriever says of itself.

@@ -167,11 +167,7 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     """Write rows in the layout of mFAVA's public files, so that its tasks read them: ``--metadata mirror=<folder>``.
 
     Questions become the articles of ``mfava_<language>``; answers with spans become the silver annotations of
-    ``mfava_detection_<language>_silver``.
-
-    Args:
-        places: files of :func:`collect`, each row with its ``language``.
-        folder: of the mirror; files in it are replaced.
+    ``mfava_detection_<language>_silver``. Files that are in the folder are replaced.
 
     Returns:
         How many rows each task gets; how many rows no task can get, by reason.

@@ -140,16 +140,11 @@ def _some(name: str, given: str | Sequence[str] | None, known: Sequence[str], ta
 def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
     """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and texts, empty where it has none: :data:`TEXTS`.
 
-    ``reference`` may be called ``text``. ``id`` is the row's own, or else its line.
-
-    Args:
-        path: ``.jsonl`` or ``.jsonl.gz``.
-        language: of rows that name none.
-        seen: rows that are left out are counted here, by reason.
+    ``reference`` may be called ``text``. ``id`` is the row's own, or else its line; `language` is of rows that name none.
+    Rows that are left out are counted in `seen`, by reason.
 
     Raises:
-        MissingSource: there is no such file.
-        CorruptSource: a line is no JSON object.
+        MissingSource, CorruptSource: there is no such file, or a line is no JSON object.
         UsageError: an id stands twice.
     """
     if not path.is_file():

@@ -192,11 +192,8 @@ _DELETED = re.compile(r"<delete>[^<]*</delete>", re.IGNORECASE)  # FAVA's mark o
 def read_silver(reply: str, doc: Mapping[str, Any]) -> Reading:
     """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``).
 
-    Every error is tagged, and nothing has changed outside of the tags.
-
-    Args:
-        reply: of a model.
-        doc: ``answer``, the text before; ``spans``, its errors already; ``categories``, the kinds that were asked for.
+    Every error is tagged, and nothing has changed outside of the tags. `doc` has ``answer``, the text before; ``spans``,
+    its errors already; ``categories``, the kinds that were asked for.
     """
     report = ParseReport()
     text, spans = parse(_DELETED.sub("", _CUE.sub("", reply)).strip(), report)
@@ -264,14 +261,10 @@ def _listed(spans: Sequence[Span]) -> list[list[Any]]:
 
 
 def read_translation(reply: str, doc: Mapping[str, Any]) -> Reading:
-    """The translation of a reply, as a row with ``text`` and ``spans``.
+    """The translation of ``text``, which has tags, as a row with ``text`` and ``spans``.
 
-    The order of the tags may change, as that of words does; their kinds and numbers may not.
-
-    Args:
-        reply: of a model.
-        doc: ``text``, with tags; ``part``: ``answer``, or another, whose tags are text; ``language``, and
-            ``source_language`` of the text.
+    The order of the tags may change, as that of words does; their kinds and numbers may not. Of another ``part`` than
+    ``answer``, tags are text.
     """
     before, had = parse(doc["text"])
     report = ParseReport()

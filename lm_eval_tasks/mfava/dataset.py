@@ -148,15 +148,10 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
 
 
 def read_articles(path: Path, seen: Counter[str]) -> tuple[list[dict[str, Any]], int]:
-    """Articles with their questions, from a public file of any of its forms.
+    """Articles with their questions, from a public CSV file of any of its forms, and how many rows the file has.
 
-    Args:
-        path: the CSV file.
-        seen: what was left out is counted here.
-
-    Returns:
-        The articles that have a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``,
-        ``reference``, ``queries`` (pairs of 1 or 2 and a question); and how many rows the file has.
+    An article has a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``,
+    ``reference``, ``queries`` (pairs of 1 or 2 and a question). What was left out is counted in `seen`.
 
     Raises:
         CorruptSource: it has no column of references or of questions, or is cut.

@@ -189,15 +189,9 @@ class AnnotationReport:
 
 
 def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list[Span] | None:
-    """Spans of a tagged text, in characters of the text that was annotated.
+    """Spans of a tagged copy of a text, in characters of the text; ``None`` where the two have next to nothing in common.
 
-    Args:
-        annotated: the tagged copy.
-        text: what was given to the annotators.
-        report: what was repaired and how the copy fits is counted here.
-
-    Returns:
-        The spans; ``None`` where the copy has next to nothing in common with the text.
+    What was repaired, and how the copy fits, is counted in `report`.
     """
     copy, spans = parse(annotated, report.parsed)
     alignment = align(copy, spans, text)

@@ -54,17 +54,12 @@ class TaggedAnswer(NamedTuple):
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of the metrics.
+    """Per-document values of the metrics, from what the filter ``hallucination_spans`` made of an answer.
 
-    Args:
-        doc: a document of ``lm_eval_tasks.mfava.dataset``.
-        results: what the filter ``hallucination_spans`` made of the answer.
-
-    Returns:
-        Under ``detected_rate`` the share of the answer's words that are flagged, which carries the answer's
-        :class:`TaggedAnswer`; under the other rates that one itself, as a mapping: W&B's tables refuse lists of several
-        types. ``None`` where the detector failed or there is no word. Numbers under the others; ``abstention_rate`` and
-        ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
+    ``detected_rate`` is the share of the answer's words that are flagged, and carries the answer's :class:`TaggedAnswer`;
+    the other rates are that one itself, as a mapping: W&B's tables refuse lists of several types. ``None`` where the
+    detector failed or there is no word. ``abstention_rate`` and ``repetition_rate`` are 1.0 or 0.0. Every document of a
+    task has the same keys.
     """
     found = json.loads(results[0])
     answer, language = found["answer"], doc["language"]

@@ -173,11 +173,7 @@ def calibration_error(probabilities: NDArray[np.float64], hallucinated: NDArray[
 
 
 def draw(curves: Mapping[str, list[Bin]], path: Path) -> None:
-    """A reliability diagram, as a picture in the format that the path's ending names.
-
-    Args:
-        curves: bins by what their words are of.
-        path: of the picture.
+    """A reliability diagram of bins, by what their words are of, in the format that the path's ending names.
 
     Raises:
         ModuleNotFoundError: matplotlib (``lm-eval-grounded[report]``) is not installed.

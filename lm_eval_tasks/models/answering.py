@@ -99,17 +99,14 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         return "cpu"
 
     def all_gather(self, tensor: Any) -> Any:
-        """The tensors of all processes, one after another."""
         import torch
 
         return torch.stack(processes.share(tensor))
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """What all processes have, for the first of them."""
         return processes.gather(obj)
 
     def barrier(self) -> None:
-        """Wait for all processes."""
         processes.barrier()
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:

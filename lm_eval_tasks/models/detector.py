@@ -29,10 +29,8 @@ class HallucinationDetector(DocumentAnswerer):
     """A harness model that tags the answers of a detection task.
 
     Args:
-        detector: ``lexical``, ``llm``, a name that another package offers, or the name or path of a Hugging Face model, see
-            :func:`detector_plugin.load_detector`.
-        device, batch_size: given by the harness; for detectors that have these options.
-        max_batch_size: given by the harness; of no use here.
+        detector: see :func:`detector_plugin.load_detector`.
+        device, batch_size, max_batch_size: given by the harness; for detectors that have these options.
         options: of the detector.
 
     Raises:

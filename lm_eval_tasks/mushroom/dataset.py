@@ -4,28 +4,29 @@ page to judge it by."""
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.reading.tagged_text import render
+from custom_metrics.reading.spans import Span
+from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, shipped_rows
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.mushroom.html_text import decoded
-from lm_eval_tasks.mushroom.labels import hard_spans, soft_labels
 from lm_eval_tasks.mushroom.pages import Page, open_pages
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["LANGUAGES", "Language", "load", "load_task"]
+__all__ = ["LANGUAGES", "Language", "hard_spans", "load", "load_task", "soft_labels"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -208,3 +209,86 @@ def _text(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
     if not isinstance(value, str) and (needed or value is not None):
         raise ValueError(f"{column!r} is {type(value).__name__}, not a text")
     return (value or "").encode("utf-8", "replace").decode("utf-8")
+
+
+# ----------------------------------------------------------------------------------------------------- annotators' labels
+#
+# *Hard labels* are spans that more than half of the annotators marked; *soft labels* are spans with the share of annotators
+# that did. Both are checked and repaired; repairs are counted. A value that is not a label is an error.
+
+BEYOND = "labels that reach beyond the answer, cut there"
+REVERSED = "labels that end where they start or before, left out"
+OVERLAPPING = "answers with labels that overlap, made disjoint"
+
+
+def hard_spans(labels: Any, length: int, seen: Counter[str]) -> list[Span]:
+    """Hard labels (``[[start, end], ...]``) of an answer of that length as disjoint spans, in order.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    spans = []
+    for label in _listed(labels, "hard_labels"):
+        if not isinstance(label, list) or len(label) != 2:
+            raise ValueError(f"hard_labels hold {str(label)[:80]}, not [start, end]")
+        if place := _place(label[0], label[1], length, seen):
+            spans.append(Span(*place))
+    if _overlap((span.start, span.end) for span in spans):
+        seen[OVERLAPPING] += 1
+    return merged(spans)
+
+
+def soft_labels(labels: Any, length: int, seen: Counter[str]) -> list[dict[str, Any]]:
+    """Soft labels (``{"start", "end", "prob"}``) of an answer of that length as disjoint ones, in order.
+
+    Where some overlap, the last one in the file holds, as in the shared task's scorer.
+
+    Raises:
+        ValueError: it is no such list, or a probability is not in [0, 1].
+    """
+    found: list[tuple[int, int, float]] = []
+    for label in _listed(labels, "soft_labels"):
+        if not isinstance(label, dict) or not {"start", "end", "prob"} <= label.keys():
+            raise ValueError(f"soft_labels hold {str(label)[:80]}, no start, end and prob")
+        probability = label["prob"]
+        if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
+            raise ValueError(f"a soft label's prob is {probability!r}, no number from 0 to 1")
+        if place := _place(label["start"], label["end"], length, seen):
+            found.append((*place, float(probability)))
+    if _overlap((start, end) for start, end, _ in found):
+        seen[OVERLAPPING] += 1
+        found = _painted(found, length)
+    return [{"start": start, "end": end, "prob": probability} for start, end, probability in sorted(found)]
+
+
+def _listed(labels: Any, name: str) -> list[Any]:
+    if not isinstance(labels, list):
+        raise ValueError(f"{name} is {type(labels).__name__}, not a list")
+    return labels
+
+
+def _place(start: Any, end: Any, length: int, seen: Counter[str]) -> tuple[int, int] | None:
+    """Start and end in the answer; ``None`` where nothing of the label is."""
+    for at in (start, end):
+        if isinstance(at, bool) or not isinstance(at, (int, float)) or not math.isfinite(at) or at != int(at):
+            raise ValueError(f"a label starts or ends at {at!r}, which is no place")
+    if start >= end:
+        seen[REVERSED] += 1
+        return None
+    if start < 0 or end > length:
+        seen[BEYOND] += 1
+    place = max(0, int(start)), min(length, int(end))
+    return place if place[0] < place[1] else None
+
+
+def _overlap(places: Iterable[tuple[int, int]]) -> bool:
+    return any(start < end for (_, end), (start, _) in pairwise(sorted(places)))
+
+
+def _painted(labels: list[tuple[int, int, float]], length: int) -> list[tuple[int, int, float]]:
+    """Labels without overlap: on each character the last one holds."""
+    characters: list[float | None] = [None] * length
+    for start, end, probability in labels:
+        characters[start:end] = [probability] * (end - start)
+    runs = ((value, [at for at, _ in run]) for value, run in groupby(enumerate(characters), key=lambda pair: pair[1]))
+    return [(places[0], places[-1] + 1, value) for value, places in runs if value is not None]

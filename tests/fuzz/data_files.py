@@ -43,7 +43,7 @@ def _nomiracl(both: tuple[bytes, bytes, bytes]) -> None:
     known, total = from_file(corpus, "corpus.jsonl", lambda path: nomiracl._corpus(path, wanted, seen))
     assert known.keys() <= wanted
     assert len(known) <= total
-    for row in nomiracl._rows("de", "relevant", [*questions.items()], passages, known, str, seen):
+    for row in nomiracl._rows("de", "relevant", questions, passages, known, str, seen):
         assert len(row["passages"]) == len(row["docids"]) == 10
 
 

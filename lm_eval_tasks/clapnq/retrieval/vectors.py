@@ -53,8 +53,7 @@ def open_vectors(
         float16 arrays of ``BLOCK`` rows each, the last with what remains.
 
     Raises:
-        CorruptSource: the folder holds vectors of something else.
-        ValueError: the model gave a number that is not finite in float16.
+        CorruptSource, ValueError: the folder holds vectors of something else; the model gave a number beyond float16.
     """
     from filelock import FileLock
 
