@@ -63,8 +63,9 @@ class Row(str):
         return row
 
     def __lt__(self, other: str) -> bool:
-        placed = isinstance(other, Row) and self.place != other.place
-        return self.place < other.place if placed else str.__lt__(self, other)
+        if isinstance(other, Row) and self.place != other.place:
+            return self.place < other.place
+        return str.__lt__(self, other)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
