@@ -4,7 +4,6 @@ file."""
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.model_card import model_card
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import ROOT, figures_of
+from tests.conftest import figures_of
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -57,19 +56,6 @@ def test_the_generated_files_are_current(name: str) -> None:
     assert {path: (folder / path).read_text("utf-8") for path in written} == written
     by_hand = {*folder.glob("judge/*.yaml"), *folder.glob("retrieval/*.yaml")}
     assert {path.relative_to(folder).as_posix() for path in {*folder.rglob("*.yaml")} - by_hand} <= written.keys()
-
-
-def test_every_public_file_stands_in_the_table_of_one_benchmark() -> None:
-    known = [(file.repository, file.path) for file in sources.files()]
-    assert len(known) == len(set(known)) >= 258
-
-
-def test_no_other_room_imports_mu_shroom() -> None:
-    """The last benchmark that was added: what is not about real answers as such does not know of it."""
-    packages = ("lm_eval_tasks", "custom_metrics", "detector_plugin")
-    files = [path for name in packages for path in (ROOT / name).rglob("*.py") if "mushroom" not in path.parts]
-    importing = {path.stem for path in files if re.search(r"lm_eval_tasks[./]mushroom", path.read_text("utf-8"))}
-    assert importing == set()
 
 
 def test_names_of_languages_come_from_all_tables() -> None:

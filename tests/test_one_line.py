@@ -95,35 +95,23 @@ def test_the_kinds_that_are_shown_so(kind: type[Exception]) -> None:
     assert one_line.one_line(kind("a:\n  one\n\n  two\n")) == "lm_eval: error: a: one two"
 
 
-def hooked(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
+def test_only_our_own_classes_are_taken_from_the_hook_that_was_there_and_none_while_debugging(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     before: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: before.append(kind))
     one_line.install()
     one_line.install()
-    return before
-
-
-def test_only_our_own_classes_are_taken_from_the_hook_that_was_there(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = hooked(monkeypatch)
-    monkeypatch.setattr(logging.getLogger("lm_eval"), "level", logging.INFO)
-    for error in (MissingSource("gone"), ValueError("theirs"), FileNotFoundError("x"), KeyboardInterrupt()):
-        sys.excepthook(type(error), error, None)
-    assert before == [ValueError, FileNotFoundError, KeyboardInterrupt]
-    assert capsys.readouterr().err == "lm_eval: error: gone\n"
-
-
-def test_the_debug_level_of_the_log_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = hooked(monkeypatch)
     logger = logging.getLogger("lm_eval")
-    level = logger.level
-    try:
-        logger.setLevel(logging.DEBUG)  # what LMEVAL_LOG_LEVEL=DEBUG does
-        sys.excepthook(UsageError, UsageError("x"), None)
-    finally:
+    monkeypatch.setattr(logger, "level", logger.level)
+    for level, error in (
+        *((logging.INFO, error) for error in (MissingSource("gone"), ValueError("theirs"), KeyboardInterrupt())),
+        (logging.DEBUG, UsageError("x")),  # what LMEVAL_LOG_LEVEL=DEBUG does
+    ):
         logger.setLevel(level)
-    assert before == [UsageError]
+        sys.excepthook(type(error), error, None)
+    assert before == [ValueError, KeyboardInterrupt, UsageError]
+    assert capsys.readouterr().err == "lm_eval: error: gone\n"
 
 
 def test_a_program_that_uses_the_harness_as_a_library_keeps_its_hook(tmp_path: Path) -> None:

@@ -116,6 +116,17 @@ def test_every_file_is_strict_json(folder: Path) -> None:
     assert lines > len(files) > len(TASKS)
 
 
+@pytest.mark.parametrize("name", ["results", *(f"samples_{task}" for task in TASKS)])
+def test_the_viewer_of_the_hub_reads_what_is_pushed_there(folder: Path, tmp_path: Path, name: str) -> None:
+    """``--hf_hub_log_args`` pushes the files as they are. The hub loads them with ``datasets``, which wants one type a
+    column."""
+    from datasets import load_dataset
+
+    (file,) = folder.glob(f"{name}_2*")
+    rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path))
+    assert len(rows) == (1 if name == "results" else len(file.read_text("utf-8").splitlines()))
+
+
 def test_the_finer_figures_stand_in_one_place(results: dict[str, Any]) -> None:
     content = results
     assert content["model_name"] == "lm-eval-grounded/baseline-lexical"

@@ -50,18 +50,10 @@ def test_a_model_that_answers_a_detection_task_is_told_apart(
 )
 def test_a_hint_is_what_the_run_did_not_do(prompting: Prompting, hint: str) -> None:
     copies, ratings = not_copies([({"answer": "Rome."}, "?")], prompting), unread("rating", ["unread"], prompting)
-    assert copies is not None
-    assert ratings is not None
-    if hint:
-        assert copies.endswith(
-            f"(--model hallucination-detector), or a language model that gives the answer back: {hint}"
-        )
-        assert ratings.endswith(
-            f"which leaves none to compute from; a judge has to follow instructions: run one {hint}"
-        )
-    else:
-        assert copies.endswith("(--model hallucination-detector)")
-        assert ratings.endswith("which leaves none to compute from")
+    back = f", or a language model that gives the answer back: {hint}" if hint else ""
+    follow = f"; a judge has to follow instructions: run one {hint}" if hint else ""
+    assert str(copies).endswith(f"(--model hallucination-detector){back}")
+    assert str(ratings).endswith(f"which leaves none to compute from{follow}")
 
 
 UNTUNED = "a model that is not tuned to follow instructions."
@@ -121,14 +113,6 @@ def test_a_detector_in_a_detection_task_needs_no_line(
 ) -> None:
     harness([task], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
     assert lines(caplog) == []
-
-
-@pytest.mark.parametrize("task", ["nomiracl_de", "clapnq_gold", "mfava_de"])
-def test_a_detector_in_a_generating_task_is_refused(task: str, harness: Harness) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^hallucination-detector: {task} asks for answers, and a detector writes none"
-    ):
-        harness([task], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
 
 
 def test_replies_of_which_most_are_copies_need_no_line() -> None:

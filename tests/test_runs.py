@@ -169,22 +169,6 @@ def test_of_several_runs_in_a_folder_the_newest_of_each_task_counts(
         run.tasks["mfava_de"].answers()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is no results file, or a damaged one"),
-        (b"[]", "is no results file of `lm_eval`"),
-        (b'{"results": {}, "configs": {"a": 1}, "config": {}}', "is damaged: configs holds something"),
-        (b"\xff\xfe", "is no results file, or a damaged one"),
-    ],
-)
-def test_damaged_results(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "results_2026-01-01T00-00-00.000001.json"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        read_runs([tmp_path])
-
-
 def test_places_without_results(tmp_path: Path) -> None:
     with pytest.raises(MissingSource, match="there is no such file or folder"):
         read_runs([tmp_path / "nowhere"])
@@ -211,22 +195,26 @@ def test_cut_and_damaged_samples(two_models: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damaged", "says"),
     [
-        ({"results": {"t": 1}}, "results holds something that is no list of metrics"),
-        ({"configs": {"t": []}}, "configs holds something that is no configuration of a task"),
+        ({"results": {"t": 1}}, "is damaged: results holds something that is no list of metrics"),
+        ({"configs": {"t": []}}, "is damaged: configs holds something that is no configuration of a task"),
         *(
-            ({key: value}, f"{key} is {type(value).__name__}, not an object")
+            ({key: value}, f"is damaged: {key} is {type(value).__name__}, not an object")
             for key, value in (("n-samples", [1]), ("n-shot", 1), ("versions", "1"), ("groups", 0.5))
         ),
-        ({"groups": {"g": None}}, "groups holds something that is no list of metrics"),
-        ({"group_subtasks": ["t"]}, "group_subtasks is list, not an object"),
-        ({"group_subtasks": {"g": "t"}}, "group_subtasks holds something that is no list of tasks"),
-        ({"group_subtasks": {"g": [["t"]]}}, "group_subtasks holds something that is no list of tasks"),
+        ({"groups": {"g": None}}, "is damaged: groups holds something that is no list of metrics"),
+        ({"group_subtasks": ["t"]}, "is damaged: group_subtasks is list, not an object"),
+        ({"group_subtasks": {"g": "t"}}, "is damaged: group_subtasks holds something that is no list of tasks"),
+        ({"group_subtasks": {"g": [["t"]]}}, "is damaged: group_subtasks holds something that is no list of tasks"),
+        (b"", "is no results file, or a damaged one"),
+        (b"\xff\xfe", "is no results file, or a damaged one"),
+        (b"[]", "is no results file of `lm_eval`"),
     ],
 )
-def test_a_damaged_results_file_is_refused(tmp_path: Path, damaged: dict[str, Any], says: str) -> None:
+def test_a_damaged_results_file_is_refused(tmp_path: Path, damaged: dict[str, Any] | bytes, says: str) -> None:
     path = tmp_path / "results_2026-01-01T00-00-00.json"
-    path.write_text(json.dumps({"results": {}, "configs": {"t": {}}, "config": {}} | damaged), "utf-8")
-    with pytest.raises(ValueError, match=f"is damaged: {says}"):
+    content = {"results": {}, "configs": {"t": {}}, "config": {}}
+    path.write_bytes(damaged if isinstance(damaged, bytes) else json.dumps(content | damaged).encode())
+    with pytest.raises(ValueError, match=says):
         read_runs([tmp_path])
 
 
@@ -241,12 +229,8 @@ def test_what_a_results_file_need_not_say_may_be_anything(tmp_path: Path) -> Non
     task = run.tasks["t"]
     assert (task.version, task.metrics, task.figures, task.language) == (None, (), {}, "")
     assert (task.detector, task.not_comparable, task.filters) == ({}, [], ("strict",))
-    assert (task.settings.shots, task.settings.limit, task.settings.template, task.settings.generation) == (
-        0,
-        None,
-        "",
-        {},
-    )
+    settings = task.settings
+    assert (settings.shots, settings.limit, settings.template, settings.generation) == (0, None, "", {})
 
 
 def test_a_group_that_holds_itself_has_the_tasks_below_it_once() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,7 @@ class Readings:
 
 
 @dataclass(frozen=True)
-class Answers(Sequence[Answer]):
+class Answers:
     """What a model said to the documents of a task, in their order. An answer that is asked for is read again.
 
     Attributes:
@@ -202,13 +202,8 @@ class Answers(Sequence[Answer]):
     def __len__(self) -> int:
         return len(self.contents)
 
-    @overload
-    def __getitem__(self, at: int) -> Answer: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Answer]: ...
-    def __getitem__(self, at: int | slice) -> Answer | list[Answer]:
-        chosen = range(len(self))[at]
-        return [*self.select(chosen)] if isinstance(chosen, range) else next(self.select([chosen]))
+    def __getitem__(self, at: int) -> Answer:
+        return next(self.select([range(len(self))[at]]))
 
     def __iter__(self) -> Iterator[Answer]:
         return self.select(range(len(self)))

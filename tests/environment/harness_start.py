@@ -1,8 +1,8 @@
-"""What the harness does again in every run, done once a process.
+"""What the harness does again in every run, done once a process or not at all.
 
-These take most of a run of a few documents: parsing the 14,000 YAML files of its tasks some 7 s, describing the machine
-(``pip list``, the compiler, the graphics card) 1 s, and 1.3 ms a document for the same prompt template, compiled anew. None
-of it depends on the run. Tests of the start itself use processes without this.
+These take most of a run of a few documents: parsing the 14,000 YAML files of its tasks some 7 s (here it has one task),
+describing the machine (``pip list``, the compiler, the graphics card) 1 s, and 1.3 ms a document for the same template,
+compiled anew. None of it depends on the run. Tests of the start itself use processes without this.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def remember() -> None:
         from torch.utils import collect_env
     except ImportError:
         return
-    if not hasattr(collect_env.get_pretty_env_info, "cache_clear"):
-        collect_env.get_pretty_env_info = cache(collect_env.get_pretty_env_info)
+    collect_env.get_pretty_env_info = lambda: "not asked"
 
 
 def _remembering(build: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """``TaskIndex.build`` that reads the harness's folder and ours only once; another folder it reads every time."""
+    """``TaskIndex.build`` that reads one task of the harness's, and ours, only once; another folder it reads every time."""
     import lm_eval.tasks
 
     from lm_eval_tasks.harness.autoload import task_folder
 
-    lasting = {Path(lm_eval.tasks.__file__).parent, Path(task_folder())}
+    theirs = Path(lm_eval.tasks.__file__).parent
+    lasting = {theirs: theirs / "hellaswag", Path(task_folder()): Path(task_folder())}
     known: dict[tuple[Path, bool], dict[str, Any]] = {}
 
     def remembering(paths: Iterable[Path], *, resolve_includes: bool = True) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _remembering(build: Callable[..., dict[str, Any]]) -> Callable[..., dict[str
             elif key in known:
                 found = known[key]
             else:
-                found = known[key] = build([path], resolve_includes=resolve_includes)
+                found = known[key] = build([lasting[path]], resolve_includes=resolve_includes)
             for name in index.keys() & found.keys():
                 logging.getLogger("lm_eval.tasks._index").warning(
                     "Task '%s' from %s overrides existing task from %s",

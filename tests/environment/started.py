@@ -2,8 +2,8 @@
 
 ``python started.py SOCKET PID`` serves all workers of a test session, until the process PID has ended. For each command it
 forks, and the child runs the module or script as Python would: exit status, traceback, ``sys.excepthook``, threads and
-``atexit`` are the real ones. Only the start is not repeated (4 s of imports, 7 s of the harness's index), nor is memory
-tidied at the end.
+``atexit`` are the real ones. Only the start is not repeated (imports, the index of the tasks), nor is memory tidied at
+the end.
 """
 
 from __future__ import annotations
@@ -160,10 +160,6 @@ def main(place: str) -> None:
 
         remember()
         TaskManager()
-        with suppress(ImportError):
-            from torch.utils.collect_env import get_pretty_env_info
-
-            get_pretty_env_info()
         gc.freeze()  # what is there stays, and is not looked through again in every child
         server.serve_forever(poll_interval=1)
 
