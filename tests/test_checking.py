@@ -154,7 +154,7 @@ def test_replay_is_asked_for_every_answer(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay", "--model_args", f"path={tmp_path / 'a.jsonl'}")
     (found,) = problems(said(capsys, 1, *arguments))
-    assert "3 of 8 of nomiracl_de. Stored are the answers to the first 5" in found
+    assert "Stored are the answers to the first documents, as of partial runs: nomiracl_de with --limit 5" in found
     said(capsys, 0, *arguments, "--limit", "5")
 
 

@@ -144,7 +144,7 @@ def test_outside_the_quotation_a_prompt_is_the_same_whatever_is_judged(prompt: P
 
 
 TEXTS = st.text() | st.lists(
-    st.sampled_from([*SPECIAL, *SEPARATORS, *UNSEEN.values(), "Rating: 4", "Response B:", "Preference: A", "> ", " "])
+    st.sampled_from([*SPECIAL, *SEPARATORS, *UNSEEN, "Rating: 4", "Response B:", "Preference: A", "> ", " "])
 ).map("".join)
 
 

