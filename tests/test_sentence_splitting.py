@@ -8,7 +8,7 @@ from string import ascii_letters, digits, punctuation
 import pytest
 
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
-from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, sentences_of, split, stated
+from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated
 
 M = MASK
 CHARACTERS = sorted({*ascii_letters, *digits, *punctuation})
@@ -108,23 +108,6 @@ def test_a_sentence_ends_behind_any_longer_word(before: str, word: str) -> None:
 )
 def test_a_question_ends_with_its_mark(text: str, asks: list[bool]) -> None:
     assert [asked for _, asked in split(text)] == asks
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("", []),
-        ("N.A.", ["n.a"]),
-        ("Unknown.", ["unknown"]),
-        ("N. A.", ["n. a"]),
-        ("Not known. Sorry.", ["not known", " sorry", "not known. sorry."]),
-        ("One. Two. Three.", ["one", " two", " three", "one. two. three."]),
-        ("Steps. Answer: Paris. I think", ["paris", " i think", "paris. i think"]),
-        ("**He** said “I  don’t know”.", [f"he said {M}"]),
-    ],
-)
-def test_an_answer_is_its_sentences_and_the_whole_of_several(text: str, sentences: list[str]) -> None:
-    assert sentences_of(text, lexicon()) == sentences
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
 from custom_metrics.abstention.patterns import Found, sources
 from custom_metrics.abstention.phrases import Lexicon
 from custom_metrics.abstention.sentence_reading import BARE
-from custom_metrics.abstention.sentence_splitting import mask_titles, sentences_of, split, stated
+from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated
 
 __all__ = ["Explanation", "Match", "SentenceRead", "explain", "matches"]
 
@@ -52,27 +52,24 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
         text: see :func:`custom_metrics.abstention.is_abstention`.
         language: the same; ``None`` gives the two languages that the text most looks like.
     """
-    return [_explained(code, excerpt(text), lexicon) for code, lexicon in lexicons(text, language)]
-
-
-def _explained(language: str, text: str, lexicon: Lexicon) -> Explanation:
-    told: list[str] = []
-    abstains = decide(lexicon.fold(text), lexicon, told)
-    read = text
-    if abstains and (masked := mask_titles(text)) != text:
-        told, read = [], masked
-        abstains = decide(lexicon.fold(masked), lexicon, told)
-    *readings, verdict = told
-    own = stated(lexicon.fold(read), lexicon)
-    parts = [part for part, _ in split(own)]
-    if verdict == WHOLE:
-        parts.append(own)
-        readings.append(BARE.why)
-    # a text that an answer takes back is read no further
-    sentences = (
-        SentenceRead(part, says, tuple(_matches(part, lexicon))) for part, says in zip(parts, readings, strict=False)
-    )
-    return Explanation(language, abstains, verdict, tuple(sentences))
+    explanations = []
+    for code, lexicon in lexicons(text, language):
+        read, told = excerpt(text), list[str]()
+        abstains = decide(lexicon.fold(read), lexicon, told)
+        if abstains and (masked := mask_titles(read)) != read:
+            read, told = masked, []
+            abstains = decide(lexicon.fold(read), lexicon, told)
+        *readings, verdict = told
+        own = stated(lexicon.fold(read), lexicon)
+        parts = [part for part, _ in split(own)]
+        if verdict == WHOLE:
+            parts.append(own)
+            readings.append(BARE.why)
+        sentences = tuple(  # a text that an answer takes back is read no further
+            SentenceRead(part, why, tuple(_matches(part, lexicon))) for part, why in zip(parts, readings, strict=False)
+        )
+        explanations.append(Explanation(code, abstains, verdict, sentences))
+    return explanations
 
 
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
@@ -86,6 +83,8 @@ def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
 
 
 def matches(text: str, lexicon: Lexicon) -> Iterator[Match]:
-    """The phrases that stand in a text, sentence by sentence and in the text as a whole."""
-    for sentence in sentences_of(text, lexicon):
+    """The phrases in each sentence of a text and, where it has several, in it as a whole ("n. a." is one bare phrase)."""
+    own = stated(lexicon.fold(text), lexicon)
+    sentences = [sentence for sentence, _ in split(own)]
+    for sentence in [*sentences, own] if len(sentences) > 1 else sentences:
         yield from _matches(sentence, lexicon)

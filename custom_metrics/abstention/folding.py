@@ -68,10 +68,6 @@ def legible(text: str) -> str:
     return _SPLIT_OFF.sub("", text) if " n'" in text or " n’" in text or " '" in text or " ’" in text else text
 
 
-def _folded(match: re.Match[str]) -> str:
-    return _FOLD[ord(match[0])] or ""
-
-
 @lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
 def fold(text: str, marks: bool = False) -> str:
     """Fold case, width, apostrophes, quotes, Arabic variants, Markdown and white space.
@@ -83,7 +79,7 @@ def fold(text: str, marks: bool = False) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.replace("´", "'"))  # NFKC makes a blank and an accent of it
     text = text.casefold()
-    text = _FOLDED.sub(_folded, text)
+    text = _FOLDED.sub(lambda match: _FOLD[ord(match[0])] or "", text)
     if marks:
         text = _MARKS.sub("", unicodedata.normalize("NFD", text))
     return _SPACES.sub(" ", text) if "  " in text else text

@@ -61,11 +61,9 @@ def _of_object(text: str) -> Iterator[Field]:
     """Fields of JSON, also of a broken one, or of XML elements."""
     for pattern in (_JSON, _ELEMENT):
         for match in pattern.finditer(text):
-            parts = match.groupdict()
-            value = next(
-                (part for part in (parts["value"], parts.get("single"), parts.get("bare")) if part is not None), None
-            )
-            yield Field(parts["label"], NOTHING if value is None or value in ("None", "NULL") else value)
+            label, *values = match.groups()
+            value = next((value for value in values[:3] if value is not None), "None")
+            yield Field(label, NOTHING if value in ("None", "NULL") else value)
 
 
 def _of_lines(text: str) -> Iterator[Field]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -122,35 +122,27 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
         return fold(text, marks).translate(same)
 
     words: dict[str, dict[str, None]] = {key: {} for key in WORD_KEYS}
+    patterns: list[Pattern] = []
     for table in tables:
         for key in WORD_KEYS:
             words[key].update(dict.fromkeys(filter(None, (folded(word).strip(EDGE) for word in table.get(key, [])))))
+        spaces = bool(table.get("spaces", True))
+        parts = {**{key: table[key] for key in PATTERN_KEYS if key in table}, **table.get("parts", {})}
+        reader = PhraseReader(parts, folded, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
+        for kind in PATTERN_KEYS:
+            try:
+                patterns += (pattern for written in table.get(kind, ()) for pattern in reader.patterns(kind, written))
+            except ValueError as error:
+                raise ValueError(f"{table['language']}: {kind!r}: {error}") from None
     markers = "|".join(map(re.escape, words["answer_marker"]))
     return Lexicon(
-        matcher=Matcher(pattern for table in tables for pattern in patterns(table, folded)),
+        matcher=Matcher(patterns),
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
         fold_marks=marks,
         same=same,
     )
-
-
-def patterns(table: dict[str, Any], folded: Callable[[str], str]) -> Iterator[Pattern]:
-    """The patterns of a table.
-
-    Raises:
-        ValueError: a phrase that cannot be read; it names the language, the key and the phrase.
-    """
-    parts = {**{key: table[key] for key in PATTERN_KEYS if key in table}, **table.get("parts", {})}
-    spaces = bool(table.get("spaces", True))
-    reader = PhraseReader(parts, folded, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
-    for kind in PATTERN_KEYS:
-        for written in table.get(kind, []):
-            try:
-                yield from reader.patterns(kind, written)
-            except ValueError as error:
-                raise ValueError(f"{table['language']}: {kind!r}: {error}") from None
 
 
 def _same(table: dict[str, Any]) -> dict[int, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from custom_metrics.abstention.folding import EDGE, is_boundary
 from custom_metrics.abstention.phrases import Lexicon
 
-__all__ = ["MASK", "mask_titles", "own_words", "sentences_of", "split", "stated"]
+__all__ = ["MASK", "mask_titles", "own_words", "split", "stated"]
 
 MASK = "\x00"  # stands for what was quoted
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
@@ -31,23 +31,22 @@ _TITLE = re.compile(r"[A-Z](?<!\w[A-Z])[a-z]*(?:['’][a-z]+)?(?: [A-Z][a-z]*(?:
 def stated(text: str, lexicon: Lexicon) -> str:
     """The part of a folded text that the speaker states: what stands behind the last "Answer:", or the whole text where
     nothing does. Quotations are replaced by :data:`MASK`, unless they are the speaker's own verdict."""
-    return own_words((_last_answer(text, lexicon) if ":" in text else text).strip(), lexicon)
+    marker = deque(lexicon.answer_marker.finditer(text), maxlen=1) if ":" in text else None
+    if marker and (not (at := marker[0].start()) or is_boundary(text[at - 1], text[at])):
+        behind = text[marker[0].end() :]
+        text = behind if behind.strip(EDGE) else text
+    return own_words(text.strip(), lexicon)
 
 
 def own_words(text: str, lexicon: Lexicon) -> str:
     """A folded text without what it quotes: :data:`MASK` stands for that."""
-    return _mask_quotes(_unquote(text), lexicon) if '"' in text or "'" in text else text
-
-
-def sentences_of(text: str, lexicon: Lexicon) -> list[str]:
-    """The folded sentences of a text, as :func:`custom_metrics.abstention.decide` searches them.
-
-    Returns:
-        The sentences; where there are several, also the text as a whole, which can be one bare phrase ("n. a.").
-    """
-    own = stated(lexicon.fold(text), lexicon)
-    sentences = [sentence for sentence, _ in split(own)]
-    return [*sentences, own] if len(sentences) > 1 else sentences
+    if quoted := _IN_QUOTES.fullmatch(text):  # as a whole
+        text = quoted[2]
+    if '"' in text:
+        text = _DOUBLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
+    if text.count("'") > 1:
+        text = _SINGLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
+    return text
 
 
 def split(text: str) -> Iterator[tuple[str, bool]]:
@@ -78,32 +77,6 @@ def _ends_sentence(text: str, start: int, end: int) -> bool:
     word = text[max(0, start - 4) : start].split(" ")[-1]
     short = len(word) < 2 or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and _NUMERALS.issuperset(word))
     return not (word and short)
-
-
-def _last_answer(text: str, lexicon: Lexicon) -> str:
-    """What stands behind the last "Answer:", where something does."""
-    markers = deque(lexicon.answer_marker.finditer(text), maxlen=1)
-    if not markers:
-        return text
-    last = markers[0]
-    if last.start() and not is_boundary(text[last.start() - 1], text[last.start()]):
-        return text
-    tail = text[last.end() :]
-    return tail if tail.strip(EDGE) else text
-
-
-def _unquote(text: str) -> str:
-    """Take the quotation marks off a text that stands in them as a whole."""
-    quoted = _IN_QUOTES.fullmatch(text)
-    return quoted[2] if quoted else text
-
-
-def _mask_quotes(text: str, lexicon: Lexicon) -> str:
-    if '"' in text:
-        text = _DOUBLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
-    if text.count("'") > 1:
-        text = _SINGLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
-    return text
 
 
 def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:

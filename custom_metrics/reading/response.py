@@ -76,20 +76,18 @@ def final_answer(response: str | None) -> str:
         return response
     text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
     text = after_reasoning(text)
-    text = text[_lead(text) :]
-    turn = _NEXT_TURN.search(text)
-    if turn:
-        text = text[: turn.start()]
+    lead = _LEAD.match(text)
+    start = lead.end() if lead else 0
+    if text.startswith("[INST]", start) and (closing := text.find("[/INST]", start)) >= 0:  # a repeated instruction
+        start = closing + len("[/INST]")
+    turn = _NEXT_TURN.search(text, start)
+    text = text[start : turn.start() if turn else None]
     text = _ROLE.sub("", _without_edge_tokens(_TOKENS.sub("", text))).strip()
-    text = _unwrapped(_handed_in(text))
-    return response if text == response.strip() else text
-
-
-def _handed_in(text: str) -> str:
-    """What stands in a last ``<answer>``, where that ends the text."""
+    # what stands in a last <answer>, where that ends the text
     opening = text.rfind("<", 0, max(0, text.rfind("</"))) if text.endswith(">") else -1
     element = _HANDED_IN.match(text, opening) if opening >= 0 else None
-    return element["inside"].strip() if element and element["inside"].strip() else text
+    text = _unwrapped(element["inside"].strip() if element and element["inside"].strip() else text)
+    return response if text == response.strip() else text
 
 
 def _unwrapped(text: str) -> str:
@@ -110,16 +108,6 @@ def _unwrapped(text: str) -> str:
             if isinstance(value, str):
                 return without_surrogates(value.strip())  # the escapes of JSON can bring them in here
     return text
-
-
-def _lead(text: str) -> int:
-    """Length of what opens a text before the answer: special tokens, and a repeated instruction in ``[INST]``."""
-    lead = _LEAD.match(text)
-    end = lead.end() if lead else 0
-    if text.startswith("[INST]", end):
-        closing = text.find("[/INST]", end)
-        end = closing + len("[/INST]") if closing >= 0 else end
-    return end
 
 
 def _without_edge_tokens(text: str) -> str:
