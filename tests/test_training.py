@@ -34,6 +34,7 @@ from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.training.examples import IGNORED, examples_of
 from detector_plugin.transformers.training.measuring import measure
+from detector_plugin.transformers.training.recipe import read
 from detector_plugin.transformers.training.splitting import GIVEN_UP
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.detector_settings import calibration_of
@@ -346,12 +347,12 @@ def test_documents_that_are_too_long_are_counted(
     tokenizer = transformers.AutoTokenizer.from_pretrained(bases["bert"])
     documents = read_labelled_lines(data, Counter())
     far = replace(documents[1], answer="Der Mond ist rot.", reference="Der Turm war alt. " * 60 + "Der Mond ist rot.")
-    encoder = Encoder(tokenizer, "pair", 128)
-    (example,) = examples_of([far], encoder, 128).all
+    encoder, recipe = Encoder(tokenizer, "pair", 128), read("encoder")
+    (example,) = examples_of([far], encoder, 128, recipe).all
     assert len(example.ids) <= 128
     assert tokenizer.decode(example.ids).count("Der Mond ist rot.") == 2  # the end of the reference, and the answer
-    assert examples_of(documents, encoder, 128).counts == {"longer than 128 tokens, cut": 2}
-    several = examples_of([documents[1]], encoder, 128).all
+    assert examples_of(documents, encoder, 128, recipe).counts == {"longer than 128 tokens, cut": 2}
+    several = examples_of([documents[1]], encoder, 128, recipe).all
     learned = sum(int((example.labels != IGNORED).sum()) for example in several)
     assert len(several) > 1
     assert learned == sum(1 for start, end in offsets(tokenizer, documents[1].answer) if end > start)  # each token once
