@@ -102,16 +102,14 @@ class Calibration:
         """File name and first twelve digits of the SHA-256. Results and samples name the calibration by it."""
         return f"{Path(self.origin).name}@{self.sha256[:12]}"
 
-    def of(self, language: str, kind: str | None = None) -> tuple[str, LanguageCalibration] | None:
-        """Kind of calibration and errors for a language: the kind that is asked for, else the first of ``KINDS`` that the
-        file has.
-        """
+    def of(self, language: str, kind: str | None = None) -> LanguageCalibration | None:
+        """Errors in a language: of the kind that is asked for, else of the first of ``KINDS`` that the file has."""
         known = self.languages.get(language, {})
         for wanted in (kind,) if kind else KINDS:
             if wanted in known:
-                return wanted, known[wanted]
+                return replace(known[wanted], kind=wanted)
             if wanted == POOLED and (pooled := self._pooled(language)) is not None:
-                return wanted, pooled
+                return pooled
         return None
 
     def _pooled(self, language: str) -> LanguageCalibration | None:

@@ -210,11 +210,10 @@ def test_pooled_errors_are_by_language_and_model() -> None:
         **{"zh": {"real": unnamed}, "de": {"real": DE, "gold": PAPER}},
         **{"ar": {"silver": DE}, "fi": {"real": alone}},
     }
-    found = Calibration(DETECTOR, languages).of("it")
-    assert found is not None
-    kind, pooled = found
-    assert (kind, pooled.kind, pooled.source) == ("pooled", "pooled", "real answers in de, zh")
+    pooled = Calibration(DETECTOR, languages).of("it")
+    assert pooled is not None
     assert pooled.pooled is not None
+    assert (pooled.kind, pooled.source) == ("pooled", "real answers in de, zh")
     by_model = {
         code: {name: counts.tolist() for name, counts in models.items()} for code, models in pooled.pooled.items()
     }

@@ -78,20 +78,29 @@ def calibration(path: Path, languages: dict[str, dict[str, list[list[int]]]], na
     return str(path)
 
 
-def with_third(harness: Harness, tasks: Sequence[str] = ("mfava_de",), **metadata: Any) -> dict[str, Any]:
-    """A run of the baseline whose answers are tagged by every third word."""
-    given = {**SAMPLE, "detector": "tests/third", **metadata}
-    return harness(list(tasks), "grounded-baseline", "strategy=answer", metadata=given)
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def run_third(harness: Harness, third: EveryThirdWord, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Run:
+    """Runs of the baseline whose answers are tagged by every third word, with a calibration of some errors."""
+
+    def run(*tasks: str, strategy: str = "answer", errors: Any = None, calibrated: Any = (), **metadata: Any) -> Any:
+        given = {**SAMPLE, "detector": third.name, **metadata}
+        if errors:
+            given["calibration"] = calibration(tmp_path / "c.json", errors, *(calibrated or (third.name,)))
+        with caplog.at_level(logging.INFO):
+            return harness([*tasks] or ["mfava_de"], "grounded-baseline", f"strategy={strategy}", metadata=given)
+
+    return run
 
 
 # Estimation
 
 
-def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: EveryThirdWord, tmp_path: Path) -> None:
-    counts = [[6, 2, 4, 8], [5, 2, 3, 20]] * 3
-    file = calibration(tmp_path / "third.json", {"de": {"silver": counts}}, "tests/third")
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": file}
-    got = harness(["mfava_de"], "grounded-baseline", "strategy=lexical", metadata=metadata)
+def test_the_rates_of_a_run_are_those_counted_by_hand(run_third: Run, third: EveryThirdWord, tmp_path: Path) -> None:
+    got = run_third(strategy="lexical", errors={"de": {"silver": [[6, 2, 4, 8], [5, 2, 3, 20]] * 3}})
+    file = tmp_path / "c.json"
     result = {key.removesuffix(",answer"): value for key, value in got["results"]["mfava_de"].items()}
 
     answers = [sample["resps"][0][0] for sample in got["samples"]["mfava_de"]]
@@ -121,18 +130,10 @@ def test_the_rates_of_a_run_are_those_counted_by_hand(harness: Harness, third: E
     described = {"name": "tests/third", "version": "1", "licence": "CC0"}
     assert hallucination["detector"] == {**described, "threshold": "of its weights", "options": {}}
     assert hallucination["calibration"] == {
-        "file": load(file).identity,
-        "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest(),
-        "detector_version": "1",
-        "annotations": "silver",
-        "source": "by hand",
-        "answers": 6,
-        **{
-            "precision": round(11 / 15, 6),
-            "recall": round(11 / 18, 6),
-            "false_positive_rate": 4 / 32,
-            "prevalence": 0.36,
-        },
+        **{"file": load(str(file)).identity, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()},
+        **{"detector_version": "1", "annotations": "silver", "source": "by hand", "answers": 6},
+        **{"precision": round(11 / 15, 6), "recall": round(11 / 18, 6)},
+        **{"false_positive_rate": 4 / 32, "prevalence": 0.36},
     }
     tagged = json.loads(got["samples"]["mfava_de"][0]["filtered_resps"][0])
     assert tagged["detector"]["name"] == "tests/third"
@@ -147,10 +148,9 @@ def test_a_model_that_always_abstains_makes_nothing_up(harness: Harness) -> None
 
 
 def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
-    harness: Harness, third: EveryThirdWord, caplog: pytest.LogCaptureFixture
+    run_third: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING):
-        got = with_third(harness, ["mfava_de", "mfava_fi"])
+    got = run_third("mfava_de", "mfava_fi")
     result = got["results"]["mfava_de"]
     assert result["detected_rate,answer"] > 0
     for rate in ("estimated_rate", "rogan_gladen_rate"):
@@ -168,28 +168,21 @@ def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
     ],
 )
 def test_a_doubtful_estimate_is_said_to_be_one(
-    harness: Harness,
-    third: EveryThirdWord,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    documents: list[list[int]],
-    warning: str,
+    run_third: Run, caplog: pytest.LogCaptureFixture, documents: list[list[int]], warning: str
 ) -> None:
-    file = calibration(tmp_path / f"{documents[0][0]}.json", {"de": {"gold": documents * 5}}, "tests/third")
-    with caplog.at_level(logging.WARNING):
-        with_third(harness, calibration=file)
+    run_third(errors={"de": {"gold": documents * 5}})
     assert sum(warning in record.message for record in caplog.records) == 1
     assert "the corrected rates cannot be trusted" in caplog.text
 
 
 def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
-    harness: Harness, third: EveryThirdWord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    run_third: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = calibration(tmp_path / "c.json", {"fi": {"silver": [[6, 2, 4, 8]] * 5}}, "tests/third", "0")
+    got = run_third(
+        "mfava_de", "mfava_fi", errors={"fi": {"silver": [[6, 2, 4, 8]] * 5}}, calibrated=("tests/third", "0")
+    )
     with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
-        dataset.load("de", calibration=file, mirror="sample")
-    with caplog.at_level(logging.INFO):
-        got = with_third(harness, ["mfava_de", "mfava_fi"], calibration=file)
+        dataset.load("de", calibration=str(tmp_path / "c.json"), mirror="sample")
     assert "estimated_rate,answer" not in got["results"]["mfava_de"]
     assert got["results"]["mfava_fi"]["estimated_rate,answer"] > 0
     assert "has no real, gold or silver calibration for this language (it has fi)" in caplog.text
@@ -198,17 +191,12 @@ def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
 
 @pytest.mark.parametrize(("version", "calibrated"), [("1", 1), ("2", 0)])
 def test_a_model_is_known_by_its_version_under_any_name_or_path(
-    harness: Harness,
-    third: EveryThirdWord,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    version: str,
-    calibrated: int,
+    run_third: Run, caplog: pytest.LogCaptureFixture, version: str, calibrated: int
 ) -> None:
     """Measured under its name on the hub, used from a folder; another model's errors are not taken for its own."""
-    file = calibration(tmp_path / f"{version}.json", {"de": {"gold": [[6, 2, 4, 8]] * 5}}, "org/third", version)
-    with caplog.at_level(logging.WARNING):
-        got = with_third(harness, detector="/models/third", calibration=file)["results"]["mfava_de"]
+    errors = {"de": {"gold": [[6, 2, 4, 8]] * 5}}
+    whole = run_third(detector="/models/third", errors=errors, calibrated=("org/third", version))
+    got = whole["results"]["mfava_de"]
     assert ("estimated_rate,answer" in got) is bool(calibrated)
     assert ("the calibration is of org/third, version 2" in caplog.text) is not bool(calibrated)
 
@@ -249,12 +237,12 @@ def test_a_run_of_nothing_but_empty_answers_has_no_rate(harness: Harness, tmp_pa
     assert got["response_words,answer"] == 0
 
 
-def test_a_detector_that_does_not_exist_is_an_error(harness: Harness) -> None:
+def test_a_detector_that_does_not_exist_is_an_error() -> None:
     pytest.importorskip("torch", reason="without it no model of the hub is looked for")
     with pytest.raises(UnusableDetector, match="no-such/detector"):
-        with_third(harness, detector="no-such/detector")
+        dataset.load("de", detector="no-such/detector", mirror="sample")
     with pytest.raises(UnusableDetector, match=r"detector lexical: .*colour"):
-        with_third(harness, detector="lexical", detector_args="colour=red")
+        dataset.load("de", detector_args="colour=red", mirror="sample")
 
 
 def test_a_document_without_reference_is_named() -> None:
@@ -267,14 +255,13 @@ def test_a_document_without_reference_is_named() -> None:
 
 
 def test_a_detector_that_fails_in_the_middle_costs_no_answers(
-    harness: Harness, third: EveryThirdWord, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run_third: Run, third: EveryThirdWord, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("CUDA out of memory")
 
     monkeypatch.setattr(third, "detect", fail)
-    with caplog.at_level(logging.ERROR):
-        got = with_third(harness)
+    got = run_third()
     assert "CUDA out of memory" in caplog.text
     assert "9 answers stay untagged" in caplog.text
     assert "detected_rate,answer" not in got["results"]["mfava_de"]

@@ -34,6 +34,7 @@ from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.forms import Encoder
 from detector_plugin.transformers.training.examples import IGNORED, examples_of
 from detector_plugin.transformers.training.measuring import measure
+from detector_plugin.transformers.training.recipe import read
 from detector_plugin.transformers.training.splitting import GIVEN_UP
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.detector_settings import calibration_of
@@ -299,9 +300,20 @@ def test_the_papers_recipe_leaves_an_adapter_for_each_seed(
 # What goes wrong
 
 
+Attempt = Callable[..., tuple[Path, str]]
+
+
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    return write_lines(tmp_path / "facts.jsonl", facts(6))
+def attempt(tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> Attempt:
+    """Trains the BERT on some rows: the detector's folder, and what the command says on standard error."""
+
+    def tried(options: str, rows: list[dict[str, Any]] | None = None, status: int = 2) -> tuple[Path, str]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        data = write_lines(tmp_path / f"{folder.name}.jsonl", rows or facts(6))
+        assert train(bases["bert"], data, folder, options) == status
+        return folder, capsys.readouterr().err
+
+    return tried
 
 
 @pytest.mark.parametrize(
@@ -326,75 +338,55 @@ def small(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_what_cannot_be_done_is_said(
-    tmp_path: Path, bases: dict[str, Path], small: Path, capsys: pytest.CaptureFixture[str], options: str, why: str
-) -> None:
-    assert train(bases["bert"], small, tmp_path / "d", f"--form lettucedetect {options}") == 2
-    error = capsys.readouterr().err
+def test_what_cannot_be_done_is_said(attempt: Attempt, options: str, why: str) -> None:
+    _, error = attempt(f"--form lettucedetect {options}")
     assert why in error
     assert "Traceback" not in error
 
 
 def test_documents_that_are_too_long_are_counted(
-    tmp_path: Path, bases: dict[str, Path], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, bases: dict[str, Path], attempt: Attempt, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = facts(6)
     rows[0]["reference"] += " Der Turm ist alt." * 50
     rows[1]["answer"] += " Der Turm ist alt." * 50
-    data = write_lines(tmp_path / "long.jsonl", rows)
     options = f"--held_out 0 {QUICK} --too_long skip"
     tokenizer = transformers.AutoTokenizer.from_pretrained(bases["bert"])
-    documents = read_labelled_lines(data, Counter())
+    documents = read_labelled_lines(write_lines(tmp_path / "long.jsonl", rows), Counter())
     far = replace(documents[1], answer="Der Mond ist rot.", reference="Der Turm war alt. " * 60 + "Der Mond ist rot.")
-    encoder = Encoder(tokenizer, "pair", 128)
-    (example,) = examples_of([far], encoder, 128).all
+    encoder, recipe = Encoder(tokenizer, "pair", 128), read("encoder")
+    (example,) = examples_of([far], encoder, 128, recipe).all
     assert len(example.ids) <= 128
     assert tokenizer.decode(example.ids).count("Der Mond ist rot.") == 2  # the end of the reference, and the answer
-    assert examples_of(documents, encoder, 128).counts == {"longer than 128 tokens, cut": 2}
-    several = examples_of([documents[1]], encoder, 128).all
+    assert examples_of(documents, encoder, 128, recipe).counts == {"longer than 128 tokens, cut": 2}
+    several = examples_of([documents[1]], encoder, 128, recipe).all
     learned = sum(int((example.labels != IGNORED).sum()) for example in several)
     assert len(several) > 1
     assert learned == sum(1 for start, end in offsets(tokenizer, documents[1].answer) if end > start)  # each token once
     caplog.set_level(logging.INFO, "lm_eval")
-    assert train(bases["bert"], data, tmp_path / "skip", options) == 0
+    folder, _ = attempt(options, rows, status=0)
     assert "4 examples of 6 answers to learn from (2 left out, longer than 128 tokens)" in caplog.text
-    assert "- learned from, left out, longer than 128 tokens: 2" in (tmp_path / "skip" / "README.md").read_text("utf-8")
-    only = write_lines(tmp_path / "only.jsonl", rows[:1])
-    assert train(bases["bert"], only, tmp_path / "none", options) == 2
-    assert "none of the labelled answers can be learned from (1 left out, longer than 1" in capsys.readouterr().err
+    assert "- learned from, left out, longer than 128 tokens: 2" in (folder / "README.md").read_text("utf-8")
+    _, error = attempt(options, rows[:1])
+    assert "none of the labelled answers can be learned from (1 left out, longer than 1" in error
 
 
-def test_a_class_that_never_occurs(
-    tmp_path: Path, bases: dict[str, Path], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = facts(6)
-    options = f"{QUICK} --labels category --class_weights balanced --held_out 0"
-    assert train(bases["bert"], write_lines(tmp_path / "a.jsonl", rows), tmp_path / "d", options) == 0
+def test_a_class_that_never_occurs(attempt: Attempt, caplog: pytest.LogCaptureFixture) -> None:
+    attempt(f"{QUICK} --labels category --class_weights balanced --held_out 0", status=0)
     assert "never in the labelled answers, so that the detector will not find it: unverifiable, subj" in caplog.text
-    for row in rows:
-        row["spans"] = []
-    data = write_lines(tmp_path / "b.jsonl", rows)
-    assert train(bases["bert"], data, tmp_path / "none", QUICK) == 2
-    assert "no token of the labelled answers is hallucinated: there is nothing to tell apart" in capsys.readouterr().err
+    _, error = attempt(QUICK, [{**row, "spans": []} for row in facts(6)])
+    assert "no token of the labelled answers is hallucinated: there is nothing to tell apart" in error
 
 
-def test_a_loss_that_is_no_number_ends_the_training(
-    tmp_path: Path, bases: dict[str, Path], small: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(bases["bert"], small, tmp_path / "d", f"{QUICK} --num_train_epochs 9 --learning_rate 1e30") == 2
-    said = capsys.readouterr().err
+def test_a_loss_that_is_no_number_ends_the_training(attempt: Attempt) -> None:
+    folder, said = attempt(f"{QUICK} --num_train_epochs 9 --learning_rate 1e30")
     assert re.search(r"the loss is nan at step \d+ \(learning rate .* Try a smaller --learning_rate", said)
-    assert not (tmp_path / "d" / "model.safetensors").exists()
+    assert not (folder / "model.safetensors").exists()
 
 
 @pytest.mark.slow("trains a tiny model with batches that are halved")
 def test_memory_that_runs_out_halves_the_batch(
-    tmp_path: Path,
-    bases: dict[str, Path],
-    small: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """There is no GPU here to run out of memory: the model says so from three inputs at once on."""
     forward = transformers.BertForTokenClassification.forward
@@ -406,10 +398,9 @@ def test_memory_that_runs_out_halves_the_batch(
 
     monkeypatch.setattr(transformers.BertForTokenClassification, "forward", small_forward)
     most = 2
-    options = f"--held_out 0 {QUICK}"
-    assert train(bases["bert"], small, tmp_path / "d", options) == 0
+    attempt(f"--held_out 0 {QUICK}", status=0)
     assert "out of memory with 8 examples at once; going on with 4, twice as often" in caplog.text
     assert "out of memory with 4 examples at once; going on with 2, twice as often" in caplog.text
     most = 0
-    assert train(bases["bert"], small, tmp_path / "none", options) == 2
-    assert "too little memory for 1 examples of up to 128 tokens at once" in capsys.readouterr().err
+    _, error = attempt(f"--held_out 0 {QUICK}")
+    assert "too little memory for 1 examples of up to 128 tokens at once" in error

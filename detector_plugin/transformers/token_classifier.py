@@ -170,15 +170,11 @@ class TransformersDetector:
         return [spans[index] for index in range(len(answers))]
 
     def detect_each(
-        self,
-        references: Sequence[str],
-        answers: Sequence[str],
-        languages: Sequence[str | None],
-        questions: Sequence[str] | None = None,
+        self, references: Sequence[str], answers: Sequence[str], *more: Any
     ) -> Iterator[tuple[int, list[Span] | None]]:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
-        for document in self.readings(references, answers, languages, questions):
+        for document in self.readings(references, answers, *more):
             answer, read = answers[document.index], (document.encoded.offsets, document.best)
             spans = None if document.failed else spans_of(answer, *read, self.categories, self.threshold)
             yield document.index, spans

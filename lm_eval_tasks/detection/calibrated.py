@@ -90,7 +90,7 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
             "%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
             *(task, loaded.detector["version"], version),
         )
-    return found[1]
+    return found
 
 
 def estimated(
@@ -192,11 +192,10 @@ def described(doc: Mapping[str, Any]) -> dict[str, Any] | None:
     found = loaded.of(doc["language"], doc["calibration_annotations"] or None)
     if found is None:
         return None
-    kind, language = found
     return {
         "file": loaded.identity,
         "sha256": loaded.sha256,
         "detector_version": loaded.detector["version"],
-        "annotations": kind,
-        **calibrations.summary(language, documents=False),
+        "annotations": found.kind,
+        **calibrations.summary(found, documents=False),
     }

@@ -199,7 +199,7 @@ def _calibration(content: bytes) -> None:
     loaded = from_file(content, "x.json", lambda path: calibration.load(str(path)))
     for language in loaded.languages:
         found = loaded.of(language)
-        assert found is None or found[0] in calibration.KINDS
+        assert found is None or found.kind in calibration.KINDS
     loaded.to_json()
 
 

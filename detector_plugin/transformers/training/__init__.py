@@ -79,15 +79,7 @@ def train_detector(
     assert form is not None and longest is not None  # noqa: PT018 - load_base says both
     encoder = Encoder(base.tokenizer, form, longest)
     learn, choose = (
-        examples_of(
-            documents,
-            encoder,
-            longest,
-            labels=recipe.labels,
-            soft=recipe.soft_labels,
-            too_long=recipe.too_long,
-            progress=arguments.should_save,
-        )
+        examples_of(documents, encoder, longest, recipe, arguments.should_save)
         for documents in ([*parts.learn, *made], parts.choose)
     )
     cut = ", ".join(f"{number} {what}" for what, number in learn.counts.items()) or "none cut or left out"

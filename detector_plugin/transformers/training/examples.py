@@ -14,6 +14,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.forms import Encoded, Encoder
+from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts, without_space
 
 __all__ = ["IGNORED", "LABELS", "Example", "Examples", "collated", "examples_of"]
@@ -48,23 +49,14 @@ class Examples(NamedTuple):
 
 
 def examples_of(
-    documents: Sequence[LabelledAnswer],
-    encoder: Encoder,
-    max_length: int,
-    *,
-    labels: str = "binary",
-    soft: bool = False,
-    too_long: str = "cut",
-    progress: bool = False,
+    documents: Sequence[LabelledAnswer], encoder: Encoder, max_length: int, recipe: Recipe, progress: bool = False
 ) -> Examples:
-    """Turn documents into examples; all are kept in memory, 11 bytes a token.
-
-    `labels`, `soft` and `too_long` are values of a recipe, `progress` shows a bar on a terminal. UsageError where
-    `max_length` has no room for reference and answer beside the prompt.
+    """Turn documents into examples; all are kept in memory, 11 bytes a token. `progress` shows a bar on a terminal.
+    UsageError where `max_length` has no room for reference and answer beside the prompt.
     """
     found: list[Example] = []
     counts: Counter[str] = Counter()
-    classes = len(LABELS[labels])
+    classes = len(LABELS[recipe.labels])
     tokens = np.zeros(classes + 1, np.int64)
     for document in tqdm(documents, desc="tokens", unit="answer", disable=None if progress else True):
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
@@ -75,11 +67,11 @@ def examples_of(
                 "more room"
             )
         if len(encoded.reference) + len(encoded.answer) > room:
-            if too_long == "skip":
+            if recipe.too_long == "skip":
                 counts[f"left out, longer than {max_length} tokens"] += 1
                 continue
             counts[f"longer than {max_length} tokens, cut"] += 1
-        of_answer, shares = token_labels(document, encoded.offsets, labels, soft)
+        of_answer, shares = token_labels(document, encoded.offsets, recipe.labels, recipe.soft_labels)
         for example in _cut(encoded, of_answer, shares, room):
             learned = example.labels[example.labels != IGNORED]
             if len(learned):

@@ -152,16 +152,12 @@ def write_calibration(trained: Trained) -> None:
     """Write what the rows say of a finished detector, whose card and settings are written: they are of its version."""
     known = describe(str(trained.folder))
     described = {"name": known.name, "version": known.version, "licence": known.licence}
+    without, translated = ", ".join(trained.without), trained.parts.translated
     note = "Measured by lm-eval-grounded train on texts that were not learned from in any language"
-    left = (
-        f"left out whole: {', '.join(trained.without)}"
-        if trained.without
-        else "no language or model was left out whole"
-    )
-    end = "."
-    if trained.parts.translated:
-        end = f", but {trained.parts.translated} of these documents have a text that was learned from in another language."
-    calibration = calibration_of(trained.rows, described, f"{note}; {left}{end}")
+    note += f"; left out whole: {without}" if without else "; no language or model was left out whole"
+    if translated:
+        note += f", but {translated} of these documents have a text that was learned from in another language"
+    calibration = calibration_of(trained.rows, described, f"{note}.")
     few = sorted(
         f"{code} {kind}"
         for code, kinds in calibration.languages.items()
@@ -188,16 +184,7 @@ def finish(trained: Trained) -> None:
         "left_out_with_translation": parts.translated,
         "counts": dict(trained.counts),
         "threshold": trained.threshold,
-        "held_out": [
-            {
-                "part": row.part,
-                "language": row.language,
-                "annotations": row.annotations,
-                "documents": len(row.documents),
-            }
-            | row.total._asdict()
-            for row in trained.rows
-        ],
+        "held_out": [{**row._asdict(), "documents": len(row.documents), **row.total._asdict()} for row in trained.rows],
         "curve": trained.curve,
         "settings": json.loads((folder / CHECKPOINTS / "settings.json").read_text("utf-8")),
     }
