@@ -271,10 +271,10 @@ def test_the_number_of_documents_is_the_users(
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # plots take most of the time, and are the same three times
     run = str(two_models / "baseline-lexical")
     for number, shown in (("0", 0), ("2", 2), ("all", 8)):
-        assert main(["report", run, "-o", str(tmp_path / "r.html"), "--documents", number]) == 0
-        (task,) = parsed(tmp_path / "r.html").xpath("//details[@data-task='nomiracl_de']")
+        assert main(["report", run, "-o", str(tmp_path / number), "--documents", number]) == 0
+        (task,) = parsed(tmp_path / number).xpath("//details[@data-task='nomiracl_de']")
         assert len(task.xpath("details")) == shown
-    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "r.html")] * 3
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / number) for number in ("0", "2", "all")]
     with pytest.raises(SystemExit):
         main(["report", run, "--documents", "-3"])
     assert "is no number of documents" in capsys.readouterr().err

@@ -1,10 +1,13 @@
-"""The data of plots: exact rows of real and of hand-made runs, which plots there are, and what their captions say."""
+"""The data of plots: what hand-made runs give is a golden file, and exact rows of real ones; which plots there are."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from custom_metrics.statistics.intervals import wilson
@@ -14,18 +17,20 @@ from lm_eval_tasks.results.report.plots import Plot, plots_of
 from lm_eval_tasks.results.report.plots.correlations import web_shares
 from lm_eval_tasks.results.report.plots.drawing import COLOURS
 from lm_eval_tasks.runs import Run, TaskRun, read_runs
+from tests.golden import golden
 from tests.made_runs import figure, run, share, task
 
-RATES = ("hallucination_rate", "error_rate")
-CAUTION = ("unanswerable_accuracy", "answerable_abstention_rate")
 
-
-def by_name(runs: list[Run]) -> dict[str, Plot]:
+def by_name(runs: Sequence[Run]) -> dict[str, Plot]:
     return {plot.name: plot for plot in plots_of(runs)}
 
 
 def of_tasks(*tasks: TaskRun) -> dict[str, Plot]:
     return by_name([run("m", tasks)])
+
+
+def mfava(code: str, annotations: str = "real", **figures: Any) -> TaskRun:
+    return task(f"mfava_{code}", figures, code, {"calibration": {"annotations": annotations}})
 
 
 @pytest.mark.parametrize(
@@ -44,16 +49,52 @@ def of_tasks(*tasks: TaskRun) -> dict[str, Plot]:
     ],
 )
 def test_a_plot_is_there_where_its_tasks_are(tasks: list[TaskRun], names: list[str]) -> None:
-    assert [*by_name([run("m", tasks)])] == names
+    assert [*of_tasks(*tasks)] == names
+
+
+HALF = {"robust": {"hallucination_rate": share(10, 40), "error_rate": share(0, 40)}}
+ONE = [
+    *(task("nomiracl_de", HALF, "de"), task("nomiracl_ar", HALF, "ar")),
+    task("nomiracl_sw", {"robust": {"error_rate": share(1, 20)}}, "sw"),
+    mfava("sd", "pooled", detected_rate=figure(0.3, 0.2, 0.4, 50), rogan_gladen_rate=figure(0.1, 0, 0.5)),
+    mfava("eu", rogan_gladen_rate=figure(0.2, 0, 0.5), response_words=figure(99), hallucinated_words=figure(8, 7, 9)),
+    mfava("fi", rogan_gladen_rate=figure(0.3, 0, 0.5), response_words=figure(96), hallucinated_words=figure(9, 8, 9)),
+    mfava("de", rogan_gladen_rate=figure(0.4, 0, 0.5), response_words=figure(91), hallucinated_words=figure(6, 5, 9)),
+    task("clapnq_gold", {"rougeL": figure(0.5), "length": figure(9)}),
+    task(
+        "clapnq_rag",
+        {
+            **{"rougeL_retrieved": figure(0.4, 0.3, 0.5, 60), "rougeL_missed": figure(0.1, 0.0, 0.2, 40)},
+            **{"answerable_abstention_rate_retrieved": share(6, 60), "gold_retrieved": share(60, 100)},
+        },
+    ),
+    task(
+        "clapnq_judge",
+        {"f_plus_a": figure(3, 2, 4), "faithfulness": figure(3.5, 3, 4), "appropriateness": figure(2.6, 2, 3)},
+        provenance={"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]},
+    ),
+    task("clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9)}),
+]
+OTHER = [task("nomiracl_de", HALF, "de"), mfava("yue", rogan_gladen_rate=figure(0.2)), mfava("de")]
+
+
+def test_the_data_of_every_plot() -> None:
+    """Undefined figures, a language that one model lacks, those without bounds, and correlations that say nothing too."""
+    lines = []
+    for plot in plots_of([run("one", ONE), run("other", OTHER)]):
+        lines += [f"## {plot.name}: {plot.title}", plot.caption, " | ".join(plot.columns)]
+        lines += [" | ".join(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row) for row in plot.rows]
+        assert {len(row) for row in plot.rows} == {len(plot.columns)}
+    text = "\n".join([*lines, ""])
+    assert text == golden("plots.txt", text)
 
 
 def test_a_model_has_the_same_colour_in_every_plot() -> None:
     """Also where it is the only one of a plot: a reader looks for the colour of the first screen."""
     pytest.importorskip("matplotlib")
-    answered = {metric: figure(0.5, 0.4, 0.6) for metric in ("rougeL", "length", *CAUTION)}
-    rate = {"robust": {name: figure(0.5, 0.4, 0.6) for name in RATES}}
-    rates = [task(f"nomiracl_{code}", rate, code) for code in ("de", "fr")]
-    plots = by_name([run("m/first", rates), run("m/second", [task("clapnq_gold", answered)])])
+    metrics = ("rougeL", "length", "unanswerable_accuracy", "answerable_abstention_rate")
+    gold = task("clapnq_gold", dict.fromkeys(metrics, figure(0.5, 0.4, 0.6)))
+    plots = by_name([run("m/first", ONE[:2]), run("m/second", [gold])])
     colours = {name: {colour for colour in COLOURS if colour in plot.svg()} for name, plot in plots.items()}
     assert (colours["nomiracl_rates"], colours["clapnq_length"]) == ({COLOURS[0]}, {COLOURS[1]})
     assert colours["clapnq_caution"] == {COLOURS[1]}
@@ -70,70 +111,17 @@ def test_rates_of_the_sample(two_models: Path) -> None:
         *("clapnq_length", "clapnq_caution", "clapnq_retrieval"),
     ]
     assert len(rows) == 2 * (18 + 1)
-    assert all(len(row) == len(plot.columns) for row in plot.rows)
-    assert plot.columns[:4] == ("model", "language", "hallucination_rate", "hallucination_rate_low")
     assert rows["lm-eval-grounded/baseline-lexical", "de"] == (0, *wilson(0, 4), 4, "not measurable", *wilson(1, 4), 4)
     assert "Not drawn, because its bounds span more than half of the scale: de of lm-eval-grounded/" in plot.caption
     assert plot.caption.endswith(" and 1 more.")
     assert rows["lm-eval-grounded/baseline-lexical", "mean"][0:8:4] == pytest.approx((15 / 72, 12 / 72))
     assert rows["lm-eval-grounded/baseline-lexical", "mean"][3:8:4] == (72, 72)
-    assert plot.rows[18][1] == "mean"
-
-
-def test_a_rate_that_is_not_defined_is_no_number_and_is_said() -> None:
-    (plot, _) = plots_of([run("m", [task("nomiracl_sw", {"robust": {"error_rate": share(1, 20)}}, "sw")])])
-
-    assert plot.rows == (("m", "sw", None, None, None, 0, 0.05, *wilson(1, 20), 20),)
-    assert plot.caption.endswith("Not drawn, because a rate is undefined: sw of m.")
-    (length, _) = plots_of([run("m", [task("clapnq_gold", {"rougeL": figure(0.5), "length": figure(9)})])])
-    assert length.rows == (("m", "clapnq_gold", 0.5, None, None, 100, 9, None, None, 100),)  # nor one without bounds
-
-
-def test_a_language_that_one_model_lacks() -> None:
-    rate = {"robust": {"hallucination_rate": share(10, 40), "error_rate": share(0, 4)}}
-    runs = [
-        run("a", [task("nomiracl_de", rate, "de"), task("nomiracl_ar", rate, "ar")]),
-        run("b", [task("nomiracl_de", rate, "de")]),
-    ]
-    plot = by_name(runs)["nomiracl_languages"]
-
-    assert [row[:5] for row in plot.rows[:6]] == [
-        ("hallucination_rate", "ar", "Arabic", "a", 0.25),
-        ("hallucination_rate", "ar", "Arabic", "b", None),
-        ("hallucination_rate", "de", "German", "a", 0.25),
-        ("hallucination_rate", "de", "German", "b", 0.25),
-        ("hallucination_rate", "mean", "mean", "a", 0.25),
-        ("hallucination_rate", "mean", "mean", "b", 0.25),
-    ]
-
-
-def test_rates_of_mfava_side_by_side() -> None:
-    rates = {
-        "detected_rate": figure(0.3, 0.2, 0.4, 50),
-        "estimated_rate": figure(0.25, 0.1, 0.4, 50),
-        "rogan_gladen_rate": figure(0.2, 0, 0.5, 50),
-    }
-    plot = of_tasks(
-        task("mfava_fr", rates, "fr", {"calibration": {"annotations": "pooled"}}),
-        task("mfava_de", {"detected_rate": figure(0.1, 0.0, 0.2, 40)}, "de"),
-    )["mfava_rates"]
-    german, french, mean = plot.rows
-
-    assert german[1:] == ("de", "German", "", 0.1, 0.0, 0.2, 40, *[None, None, None, 0] * 2)
-    assert french[1:8] == ("fr", "French", "pooled", 0.3, 0.2, 0.4, 50)
-    assert mean[4] == pytest.approx(0.2)
-    assert "rest on pooled annotations" in plot.caption
 
 
 def test_what_is_not_measurable_has_a_line_and_no_mark() -> None:
     pytest.importorskip("matplotlib")
-    tasks = [
-        task(
-            f"mfava_{code}", {"detected_rate": figure(0.1, 0.05, 0.2), "rogan_gladen_rate": figure(0.0, 0.0, 1.0)}, code
-        )
-        for code in ("de", "fr", "it", "es")
-    ]
-    plots = by_name([run("m", tasks)])
+    wide: dict[str, Any] = {"detected_rate": figure(0.1, 0.05, 0.2), "rogan_gladen_rate": figure(0.0, 0.0, 1.0)}
+    plots = of_tasks(*(mfava(code, **wide) for code in ("de", "fr", "it", "es")))
     rows = {row[1]: row[4:] for row in plots["mfava_rates"].rows}
     assert rows["de"] == (0.1, 0.05, 0.2, 100, None, None, None, 0, "not measurable", 0.0, 1.0, 100)
     assert rows["mean"][-4:] == ("not measurable", 0.0, 1.0, 400)
@@ -145,59 +133,13 @@ def test_what_is_not_measurable_has_a_line_and_no_mark() -> None:
     assert "(n = 0)" in plots["mfava_resources"].caption
 
 
-def test_correlations_with_resources_and_length() -> None:
-    tasks = [
-        task(
-            f"mfava_{code}",
-            {"rogan_gladen_rate": figure(0.1 * place, 0, 0.5), "response_words": figure(100.0 - place * place)},
-            code,
-        )
-        for place, code in enumerate(("sd", "eu", "fi", "de"), 1)  # from few pages to many
-    ]
-    plots = of_tasks(*tasks)
-    rows: list[object] = [(row[1], row[3], row[7]) for row in plots["mfava_resources"].rows]
-    assert rows == [
-        ("de", 5.9575, pytest.approx(0.4)),
-        ("eu", 0.0365, pytest.approx(0.2)),
-        ("fi", 0.3632, pytest.approx(0.3)),
-        ("sd", 0.0022, pytest.approx(0.1)),
-    ]
-    import numpy as np
-
+def test_correlations_are_with_the_logarithm_of_the_share_of_the_web() -> None:
     assert {*LANGUAGES} - {*web_shares()} == {"yue"}
-    logarithms = [math.log(web_shares()[code]) for code in ("de", "eu", "fi", "sd")]
-    pearson = np.corrcoef(logarithms, [0.4, 0.2, 0.3, 0.1])[0, 1]
-    assert f"r = {pearson:.2f} (p < 0.001)" in plots["mfava_resources"].caption
-    assert "ρ = 1.00 (p = 0.083), n = 4." in plots["mfava_resources"].caption
-    assert "m: r = −0.98 (p = 0.016), ρ = −1.00 (p = 0.083), n = 4." in plots["mfava_length"].caption
-    columns = ("response_words", "response_words_low", "response_words_high", "response_words_n", "rogan_gladen_rate")
-    assert plots["mfava_length"].columns[3:8] == columns
-
-
-@pytest.mark.parametrize(
-    ("rates", "said"),
-    [
-        ({"sd": 0.1, "de": 0.2}, "correlation undefined, fewer than 3 languages (n = 2)"),
-        ({"sd": 0.1, "de": 0.1, "fi": 0.1}, "correlation undefined, one of the two is the same everywhere (n = 3)"),
-        ({"sd": 0.1, "yue": 0.2, "fi": 0.3, "de": 0.4}, "n = 3"),  # Common Crawl has no Cantonese
-    ],
-)
-def test_correlations_that_say_nothing(rates: dict[str, float], said: str) -> None:
-    tasks = [task(f"mfava_{code}", {"rogan_gladen_rate": figure(rate)}, code) for code, rate in rates.items()]
-    assert said in of_tasks(*tasks)["mfava_resources"].caption
-
-
-def test_retrieved_and_missed() -> None:
-    figures = {
-        **{"rougeL_retrieved": figure(0.4, 0.3, 0.5, 60), "rougeL_missed": figure(0.1, 0.0, 0.2, 40)},
-        **{"answerable_abstention_rate_retrieved": share(6, 60), "gold_retrieved": share(60, 100)},
-    }
-    (row,) = of_tasks(task("clapnq_rag", figures))["clapnq_retrieval"].rows
-
-    assert row[2:10] == (0.4, 0.3, 0.5, 60, 0.1, 0.0, 0.2, 40)
-    assert row[10] == 0.1
-    assert row[14:18] == (None, None, None, 0)
-    assert row[18] == 0.6
+    logarithms = [math.log(web_shares()[code]) for code in ("sd", "eu", "fi", "de")]
+    pearson = np.corrcoef(logarithms, [0.1, 0.2, 0.3, 0.4])[0, 1]
+    assert f"r = {pearson:.2f} (p < 0.001)" in of_tasks(*ONE)["mfava_resources"].caption
+    same = of_tasks(*(mfava(code, rogan_gladen_rate=figure(0.1)) for code in ("sd", "de", "fi")))
+    assert "correlation undefined, one of the two is the same everywhere (n = 3)" in same["mfava_resources"].caption
 
 
 def test_detectors_beside_the_teams() -> None:
@@ -210,19 +152,7 @@ def test_detectors_beside_the_teams() -> None:
     assert iou[8:] == (len(teams), max(teams), sum(team > 0.6 for team in teams))
     assert len(teams) > 20
     assert (rho[4], rho[-1]) == (None, None)
-    ticks = plot.draw().axes[0].lines[0].get_xdata()
-    assert {*teams} <= {*ticks}
+    assert {*teams} <= {*plot.draw().axes[0].lines[0].get_xdata()}  # as ticks
     other = of_tasks(task("mushroom_de", figures, "de", {"split": "test", "not_comparable": ["a part"]}))
     assert other["mushroom_detectors"].caption.endswith("Measured otherwise than the teams: a part.")
     assert other["mushroom_detectors"].rows[0][-1] is None  # and so it has no place among them
-
-
-def test_a_judge_s_ratings_and_comparisons() -> None:
-    provenance = {"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]}
-    figures = {"f_plus_a": figure(3, 2, 4), "faithfulness": figure(3.5, 3, 4), "appropriateness": figure(2.6, 2, 3)}
-    comparisons = task("clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9)})
-    ratings, wins = plots_of([run("judge", [task("clapnq_judge", figures, provenance=provenance), comparisons])])
-
-    assert ratings.rows[0][:6] == ("judge", "llama", 3.5, 3, 4, 100)
-    assert wins.rows == (("judge", "a", 0.5, 0.4, 0.6, 9),)
-    assert tuple(wins.draw().axes[0].get_yticklabels()[0].get_text().split("\n")) == ("judge", "on a")

@@ -130,9 +130,6 @@ def _bounds(low: float, high: float, unit: Unit) -> str:
     return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
 
 
-# ------------------------------------------------------------------------------------------------------------ verdicts
-
-
 def _verdicts(comparison: Comparison, family: str, metric: str, headlines: Sequence[Headline]) -> list[Verdict]:
     """The verdicts of a family's metric, of which the models' headlines are."""
     languages = headlines[-1].languages
@@ -224,9 +221,6 @@ def _of_languages(rows: Sequence[Difference], comparison: Comparison) -> Iterato
 
 def _named(label: str) -> str:
     return label.rpartition("/")[2] or label
-
-
-# --------------------------------------------------------------------------------------------------- published figures
 
 
 def published_tables(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:

@@ -39,6 +39,9 @@ _ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
 )
 """What is said of a run that gives every question the same verdict, and the figures by which that is known."""
 
+Found = Iterator[tuple[str, str, str]]
+"""Kind of doubts, what is said of every language alike, and what of one."""
+
 _APART = 0.05  # between two readings of the same answers
 _NAMED = 3  # languages that a doubt names
 _SHORT = 40  # characters of what is said of each language
@@ -106,10 +109,6 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     return f"{summary} ({where}: {'; '.join([*said[:_NAMED], *more])})"
 
 
-Found = Iterator[tuple[str, str, str]]
-"""Kind, what is said of every language alike, and what of this one."""
-
-
 def one_sided(task: TaskRun, filter_name: str) -> tuple[str, int]:
     """What is said of a run that gives every question the same verdict, and over how many questions; empty where it does
     not. Such a run is best by one of two rates, whatever it was asked."""
@@ -168,7 +167,10 @@ def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure)
     if version and task.detector.get("version") not in (None, version):
         yield "calibration", "its correction was measured on another version of the detector", str(version)
     detected = task.figure("detected_rate", filter_name).value
-    by_mistake, found = (_share(known, key) for key in ("false_positive_rate", "recall"))
+    by_mistake, found, prevalence = (
+        float(value) if isinstance(value := known.get(key), (int, float)) else math.nan
+        for key in ("false_positive_rate", "recall", "prevalence")
+    )
     if metric == "rogan_gladen_rate" and figure.value in (0, 1):
         limit, compared, rate = ("0", "less", by_mistake) if figure.value == 0 else ("100 %", "more", found)
         summary = f"the corrected rate is cut off at {limit}: the detector flags {compared} than it does where "
@@ -176,15 +178,9 @@ def _of_correction(task: TaskRun, metric: str, filter_name: str, figure: Figure)
         yield "clipped", summary, f"{shown(detected, 'share')}, there {shown(rate, 'share')}"
     elif figure.value > 1:
         yield "clipped", "the estimated rate is above 100 %, as Equation 1 has no upper bound", ""
-    prevalence = _share(known, "prevalence")
     if not math.isnan(detected + by_mistake + found + prevalence):
         wrong = round(_WORDS * prevalence)
         tp, fp = round(wrong * found), round((_WORDS - wrong) * by_mistake)
         counts = WordCounts(tp, fp, wrong - tp, _WORDS - wrong - fp)  # which have these rates
         for reason in doubts_of_correction(detected, counts):
             yield "unlike", "the correction is far from where it was measured", reason
-
-
-def _share(known: Mapping[str, Any], key: str) -> float:
-    value = known.get(key)
-    return float(value) if isinstance(value, (int, float)) else math.nan

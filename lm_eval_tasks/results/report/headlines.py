@@ -31,7 +31,6 @@ class Headline:
         model: label of the run.
         benchmark, question: the title of its table, and the question that the family answers; empty where it has none.
         family: the task, or what its languages' tasks are called together: ``nomiracl``, ``clapnq_gold``.
-        filter: whose reading of the answers counts.
         figure: undefined (``nan``) where no document is in the denominator. A mean over languages has the bounds of
             :mod:`custom_metrics.statistics.strata`.
         says: one sentence about what it means.
@@ -145,13 +144,8 @@ def _metrics_of(family: Family) -> list[Metric]:
             else:
                 alternatives.append([metric])
 
-    def is_defined(metric: Metric) -> bool:
-        return not math.isnan(family.mean(metric.name).value)
-
-    return [next(filter(is_defined, group), group[-1]) for group in alternatives]
-
-
-# ----------------------------------------------------------------------------------------------------------- sentences
+    defined = ([metric for metric in group if not math.isnan(family.mean(metric.name).value)] for group in alternatives)
+    return [of_group[0] if of_group else group[-1] for of_group, group in zip(defined, alternatives, strict=True)]
 
 
 def metrics_beside(metric: Metric) -> list[str]:
@@ -174,8 +168,15 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     unknown = not_measurable(mean, metric.unit)
     if (between := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {between}")
-    if len(figures) > 1:
-        details.append(_languages(family, figures))
+    undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
+    if len(figures) > 1 and family.is_whole and not undefined:
+        details.append(f"mean over all {len(figures)} languages")
+    elif len(figures) > 1:
+        defined = [language for language in figures if language not in undefined]
+        of = f" of {family.languages}" if family.languages else ""
+        named = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
+        without = f", undefined in {', '.join(undefined)}" if undefined else ""
+        details.append(f"mean over {len(defined)}{of} languages{named}{without}")
     said = "; ".join(details)
     others = {name: family.any.metric(name) for name in metrics_beside(metric)}
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
@@ -184,15 +185,3 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         return f"The {what} is {unknown}: {flagged}{said}."
     texts |= {"value": shown(mean.value, metric.unit), "rest": metric.rest}
     return _PLACE.sub(lambda place: texts.get(place[1], place[0]), metric.sentence) + f" ({said})."
-
-
-def _languages(family: Family, figures: Mapping[str, Figure]) -> str:
-    """The languages that a mean is over, each of which counts the same."""
-    undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
-    defined = [language for language in figures if language not in undefined]
-    if family.is_whole and not undefined:
-        return f"mean over all {len(defined)} languages"
-    of = f" of {family.languages}" if family.languages else ""
-    named = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
-    without = f", undefined in {', '.join(undefined)}" if undefined else ""
-    return f"mean over {len(defined)}{of} languages{named}{without}"

@@ -79,33 +79,36 @@ def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
             for entry in task.provenance.get("files") or ()
             if isinstance(entry, Mapping)
         )
-        facts = tuple((name, value) for name, value in _facts(task, task.provenance) if value)
-        found.setdefault((task.task, facts, files, tuple(task.not_comparable)), []).append(model)
+        found.setdefault((task.task, tuple(_facts(task)), files, tuple(task.not_comparable)), []).append(model)
     names = ("task", "facts", "files", "not_comparable")
     return [{**dict(zip(names, key, strict=True)), "models": models} for key, models in found.items()]
 
 
-def _facts(task: TaskRun, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    settings, detector = task.settings, task.detector
-    calibration = record.get("calibration")
-    yield "task version", _pairs(task.version)
-    yield "answers", "" if task.samples else "not logged"
-    yield "split", str(record.get("split") or "")
-    yield "documents", _pairs(record.get("kept"))
-    yield "left out", _pairs(record.get("left_out"))
-    yield "read from", str(record.get("read_from") or "")
-    yield "options", _pairs(record.get("options"))
-    yield "retrieval", _pairs(record.get("retrieval"))
-    yield "prompt (SHA-256)", settings.template
-    yield "examples in the prompt", str(settings.shots or "")
-    yield "chat template (SHA-256)", settings.chat_template
-    yield "system instruction", settings.system_instruction
-    yield "generation", _pairs(settings.generation)
-    yield "limit", "" if settings.limit is None else f"{settings.limit:g}"
-    yield "detector", " ".join(str(detector[key]) for key in ("name", "version") if detector.get(key))
-    if isinstance(calibration, Mapping):
-        yield "calibration", _pairs({key: value for key, value in calibration.items() if key != "models"})
-    yield "versions", _pairs(record.get("versions"))
+def _facts(task: TaskRun) -> Iterator[tuple[str, str]]:
+    """Name to value in words, of what is known."""
+    record, settings, detector = task.provenance, task.settings, task.detector
+    said = record.get("calibration")
+    calibration = said if isinstance(said, Mapping) else {}
+    facts = {
+        "task version": task.version,
+        "answers": None if task.samples else "not logged",
+        "split": record.get("split"),
+        "documents": record.get("kept"),
+        "left out": record.get("left_out"),
+        "read from": record.get("read_from"),
+        "options": record.get("options"),
+        "retrieval": record.get("retrieval"),
+        "prompt (SHA-256)": settings.template,
+        "examples in the prompt": settings.shots or None,
+        "chat template (SHA-256)": settings.chat_template,
+        "system instruction": settings.system_instruction,
+        "generation": settings.generation,
+        "limit": None if settings.limit is None else f"{settings.limit:g}",
+        "detector": " ".join(str(detector[key]) for key in ("name", "version") if detector.get(key)),
+        "calibration": {key: value for key, value in calibration.items() if key != "models"},
+        "versions": record.get("versions"),
+    }
+    return ((name, text) for name, value in facts.items() if (text := _pairs(value)))
 
 
 def _pairs(value: Any) -> str:

@@ -78,7 +78,6 @@ class ShownAnswer(NamedTuple):
         kinds: what is wrong with it, keys of :data:`KINDS`.
         share: of its words that are flagged; ``None`` where no detector read it.
         model: its label in the report.
-        text: the answer; hallucinated parts are pieces with a category.
         why: how the label came about, a sentence each; empty ones count for nothing.
         facts: metric to value, as text.
     """
@@ -98,14 +97,11 @@ class Document(NamedTuple):
     """One document of a task with every model's answer.
 
     Attributes:
-        question: as it was asked.
         right: what a right answer is, in a few words; empty where the reference says it.
         passages: that the prompt gave.
-        references: answers that people wrote.
         page: the text that answers were held against, where the model did not see it.
         page_title, address: of that page; the address is http or https, else empty.
         prompt: as it was sent, where no passages could be told from it.
-        key: what the question is called.
         answers: of the models, in the order of the runs; the kinds are those of all.
     """
 

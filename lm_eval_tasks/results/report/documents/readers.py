@@ -297,8 +297,6 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
     return passages
 
 
-# ------------------------------------------------------------------------------------- why an answer got its label
-
 _NO_ANSWERS = {
     "empty": "it has no letter and no digit",
     "failure": "it is the message of a service that failed",

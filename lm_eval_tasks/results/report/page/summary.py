@@ -131,9 +131,6 @@ def _common(listed: Sequence[Headline]) -> list[Doubt]:
     return [doubt for doubt in listed[0].doubts if all(doubt in one.doubts for one in listed)]
 
 
-# ------------------------------------------------------------------------------------------------------------ examples
-
-
 def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
     """Up to three documents of tasks in which a model made something up, of as many tasks as can be, English ones first:
     id on the page, beginning of the question, and language.

@@ -15,9 +15,9 @@ from lm_eval_tasks.results.report.families import MEAN, language_name
 from lm_eval_tasks.results.report.plots import drawing, ranges, scatter
 from lm_eval_tasks.results.report.plots.drawing import Axis, language_label, short_names, wrapped
 from lm_eval_tasks.results.report.plots.plot import (
-    Cell,
     Model,
     Plot,
+    Row,
     by_language,
     cells,
     columns_of,
@@ -99,9 +99,6 @@ def word_rates(models: Sequence[Model]) -> Plot:
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- heat maps
-
-
 def heat_map(models: Sequence[Model], metrics: Sequence[str]) -> Plot:
     """Languages by model, a panel for each metric; means over languages are last."""
     tables = {
@@ -162,12 +159,9 @@ def _draw_tables(tables: Mapping[str, Mapping[str, Mapping[str, Figure]]], langu
     return figure
 
 
-# ----------------------------------------------------------------------------------------------------------- detectors
-
-
 def detectors(models: Sequence[Model]) -> Plot:
     """Mu-SHROOM: a panel for each metric, a line for each language; the teams' figures are ticks."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     panels: list[ranges.Panel] = []
     differing: list[str] = []
     for metric, label in DETECTOR_FIGURES.items():

@@ -23,11 +23,10 @@ from lm_eval_tasks.results.report.plots.drawing import INK, readable
 __all__ = [
     "DARK",
     "LIGHT",
-    "Cell",
     "Entry",
     "Model",
     "Plot",
-    "Rows",
+    "Row",
     "by_language",
     "by_task",
     "cells",
@@ -41,10 +40,8 @@ __all__ = [
 LIGHT, DARK = "#16191f", "#e9ecf1"
 """Ink of a picture: for a light and for a dark ground."""
 
-Cell = str | float | int | None
-"""A cell of the table that equals a plot; ``None`` for what is not defined."""
-
-Rows = tuple[tuple[Cell, ...], ...]
+Row = tuple[str | float | int | None, ...]
+"""A row of the table that equals a plot; ``None`` for what is not defined."""
 
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, which is smaller than its outlines
@@ -79,9 +76,6 @@ _STYLE = {
 _NEEDLESS = re.compile(r' transform="rotate\(-0 [^)]*\)"|(?<=\.\d\d)\d+(?=[^<>]*>)|(?<=\n)\s+')
 _STYLE_ATTRIBUTE = re.compile(r'style="([^"<>]*)"(?=[^<>]*>)')
 _NAMED = 6  # entries in a caption
-
-
-# ------------------------------------------------------------------------------------------------------------ its data
 
 
 class Model(NamedTuple):
@@ -133,16 +127,16 @@ def columns_of(*metrics: str) -> tuple[str, ...]:
     return tuple(f"{metric}{ending}" for metric in metrics for ending in ("", "_low", "_high", "_n"))
 
 
-def cells(*figures: Figure) -> tuple[Cell, ...]:
+def cells(*figures: Figure) -> Row:
     """Figures in the columns of :func:`columns_of`."""
-    row: list[Cell] = []
+    row: list[Any] = []
     for figure in figures:
         value, low, high = (None if math.isnan(number) else number for number in figure[:3])
         row += [NOT_MEASURABLE if is_unknown(figure) else value, low, high, figure.n]
     return tuple(row)
 
 
-def rows_of(entries: Iterable[Entry], about: Callable[[Entry], tuple[Cell, ...]] = lambda entry: ()) -> Rows:
+def rows_of(entries: Iterable[Entry], about: Callable[[Entry], Row] = lambda entry: ()) -> tuple[Row, ...]:
     """A row an entry: model, part, what there is to say `about` it, and the cells of its figures."""
     return tuple((entry.model, entry.part, *about(entry), *cells(*entry.figures.values())) for entry in entries)
 
@@ -156,9 +150,6 @@ def not_drawn(entries: Iterable[Entry]) -> str:
             why = "its bounds span more than half of the scale" if all(lacking) else "a rate is undefined"
             reasons.setdefault(why, []).append(f"{entry.part} of {entry.model}")
     return "".join(f" Not drawn, because {why}: {few(names, _NAMED)}." for why, names in reasons.items())
-
-
-# --------------------------------------------------------------------------------------------------------- its picture
 
 
 @dataclass(frozen=True)
@@ -176,7 +167,7 @@ class Plot:
     title: str
     caption: str
     columns: tuple[str, ...]
-    rows: Rows
+    rows: tuple[Row, ...]
     draw: Callable[[], Any] = field(repr=False, compare=False)
 
     def svg(self, ink: str = LIGHT) -> str:
@@ -221,11 +212,7 @@ class Plot:
 
 def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | None = None) -> list[Path]:
     """Write plots as files, dark on white: ``<name>.svg``, with a name and a description, and ``<name>.png``, into the
-    folders that are given.
-
-    Raises:
-        ModuleNotFoundError: as of :meth:`Plot.svg`.
-    """
+    folders that are given; errors as of :meth:`Plot.svg`."""
     written = []
     for plot in plots:
         if svg_dir is not None:

@@ -76,7 +76,13 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
     drawn = [panel.dots for panel in panels]
     everywhere = [dot for dots in drawn for dot in dots]
     for axes, panel, dots in zip(grid, panels, drawn, strict=True):
-        _fill(axes, panel, dots)
+        for look in dict.fromkeys(dot.look for dot in dots):
+            alike = [(dot.x, dot.y) for dot in dots if dot.look == look]
+            zorder, line, alpha = (4, 1.8, 0.9) if look[1] else (3, 0.9, 0.45)
+            drawing.marks(axes, alike, {**drawing.look(*look), "zorder": zorder}, line, alpha)
+        if not dots:
+            unknown = any(is_unknown(figure) for entry in panel.entries for figure in panel.figures(entry))
+            axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
         beside = everywhere if names is None else dots
         x, y = [dot.x for dot in beside], [dot.y for dot in beside]
         if same_limits:
@@ -98,17 +104,6 @@ def draw(panels: Sequence[Panel], names: Mapping[int, str] | None = None, same_l
     for axes, dots in zip(grid, drawn, strict=True):
         _label(axes, dots)
     return figure
-
-
-def _fill(axes: Any, panel: Panel, dots: Sequence[_Dot]) -> None:
-    """Draw dots and their bounds, those of one look together."""
-    for look in dict.fromkeys(dot.look for dot in dots):
-        alike = [(dot.x, dot.y) for dot in dots if dot.look == look]
-        zorder, width, alpha = (4, 1.8, 0.9) if look[1] else (3, 0.9, 0.45)
-        drawing.marks(axes, alike, {**drawing.look(*look), "zorder": zorder}, width, alpha)
-    if not dots:
-        unknown = any(is_unknown(figure) for entry in panel.entries for figure in panel.figures(entry))
-        axes.text(0.5, 0.5, NOT_MEASURABLE if unknown else "undefined", transform=axes.transAxes, ha="center")
 
 
 def _limits(figures: Sequence[Figure], axis: Axis) -> tuple[float, float]:
