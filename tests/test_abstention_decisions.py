@@ -87,13 +87,10 @@ READ = [
     ("It was Paris. It was big. But the text does not say.", [ANSWERS, ANSWERS, TOO_LATE], NO_SENTENCE),
     (f"{CITING} But the text does not say.", [CITES, SILENT], ABSTENTION),
     (f"{CITING} {CITING} But the text does not say.", [CITES, CITES, TOO_LATE], NO_SENTENCE),
-    (f"{CITING} It was big. But the text does not say.", [CITES, ANSWERS, TOO_LATE], NO_SENTENCE),
     # an abstention, then an answer: it takes back a mere bare phrase, or turns round
     ("None. It was Paris.", [BARE, ANSWERS], TAKEN_BACK),
     ("None. It was Paris. It was big. None.", [BARE, ANSWERS], TAKEN_BACK),  # read no further
-    ("None. Unknown. It was Paris.", [BARE, BARE, ANSWERS], TAKEN_BACK),
     ("I have no idea. It was Paris.", [BARE, ANSWERS], ABSTENTION),  # bare, and abstains by itself
-    ("I don't know it. None. It was Paris.", [ALONE, BARE, ANSWERS], ABSTENTION),
     ("None. I have no idea. It was Paris.", [BARE, BARE, ANSWERS], ABSTENTION),
     ("None. The text does not say. It was Paris.", [BARE, SILENT, ANSWERS], ABSTENTION),
     ("I don't know it. However, it was Paris.", [ALONE, ANSWERS], TAKEN_BACK),
@@ -101,7 +98,6 @@ READ = [
     ("I don't know it. " + "a" * 30 + " however Paris", [ALONE, ANSWERS], ABSTENTION),
     ("It was Paris. However, it was big.", [ANSWERS, ANSWERS], NO_SENTENCE),
     ("None. Was it Paris?", [BARE, SKIPPED], ABSTENTION),
-    ("None. - -.", [BARE, SKIPPED], ABSTENTION),
     ("\"It was Paris\" 'and Rome'! None.", [SKIPPED, BARE], ABSTENTION),  # quotations alone
     (f"None. {CITING}", [BARE, CITES], ABSTENTION),
     # a sentence about the material tells what the next ones speak of; one that names it as a source does not
@@ -114,7 +110,6 @@ READ = [
     ("The text does not say. It was Paris. It was big. It was old.", [SILENT, *[ANSWERS] * 3], THREE_OTHERS),
     (f"The text does not say. {CITING} {CITING}", [SILENT, CITES, CITES], ABSTENTION),
     (f"The text does not say. {CITING} {CITING} {CITING}", [SILENT, *[CITES] * 3], THREE_OTHERS),
-    (f"The text does not say. It was old. {CITING} {CITING}", [SILENT, ANSWERS, CITES, CITES], THREE_OTHERS),
     (f"The text does not say. {CITING} It was old. It was big.", [SILENT, CITES, ANSWERS, ANSWERS], THREE_OTHERS),
     ("It was Paris. But the text does not say. It was big. Old.", [ANSWERS, SILENT, ANSWERS, ANSWERS], THREE_OTHERS),
     ("I don't know it. It was Paris. It was big. It was old.", [ALONE, *[ANSWERS] * 3], ABSTENTION),
@@ -167,7 +162,6 @@ def speak(
     ("text", "language", "likely", "abstains"),
     [
         ("Weiß nicht.", "de", ("fr",), True),
-        ("Weiß nicht.", "de-AT", ("fr",), True),
         ("Weiß nicht.", "fr", ("de",), False),
         ("Weiß nicht.", None, ("de",), True),
         ("Weiß nicht.", None, ("fr", "de"), True),
@@ -191,7 +185,6 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
     ("text", "asked", "likely", "abstains"),
     [
         ("Weiß nicht.", "fr", ("de",), True),
-        ("Weiß nicht.", "fr-CA", ("de", "fr"), True),
         ("Weiß nicht.", "fr", ("cs", "de"), True),
         ("Weiß nicht.", "fr", ("en", "de"), True),
         ("Weiß nicht.", "fr", ("fr", "de"), False),  # it looks most like what was asked for
@@ -199,17 +192,13 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
         ("Weiß nicht.", "tlh", ("de",), False),
         ("", "fr", ("de",), False),
         ("I don't know.", "fr", ("en",), False),  # English counts in every language: it was read already
-        ("I don't know.", "fr", ("en", "de"), False),
         ("Sais pas.", "fr", ("de", "fr"), False),  # so was its own
-        ("Bonn", "fr", ("de",), False),
         ("Ja.", "fr", ("de",), False),
         ("Ja. Weiß nicht.", "fr", ("de",), False),
         ("Nein.", "fr", ("de",), True),
         ("Nein.", "fr", ("de", "cs"), False),  # a "no" in one language, a "yes" in the other
         ("ne", "fr", ("cs",), False),  # a name as often as a "no"
-        ("(Ne.)", "fr", ("cs",), False),
         ("无", "fr", ("zh",), True),  # a character is a word
-        ("没有。", "fr", ("zh",), True),
         ("a" * HEAD + " Weiß nicht. " + "a" * TAIL, "fr", ("de",), False),  # in the middle, which is not read
     ],
 )
@@ -252,7 +241,6 @@ def test_a_title_is_a_name_and_no_statement(text: str, abstains: bool, monkeypat
         ("- No.", True),
         ("No, it does not", True),  # three words and a mark
         ("No, it does not say", False),  # four: they could be an answer
-        ("No - it does not", True),
         ("No, it was Paris", False),  # a name
         ("No, in 1990", False),
         ("No, answer is present in all that was given here", True),
@@ -260,7 +248,6 @@ def test_a_title_is_a_name_and_no_statement(text: str, abstains: bool, monkeypat
         ("No, as we read in the passage 3 it was old", False),  # a passage with a number is a source
         ("No, as we read in the passage 3 the text is old", True),
         ("Norway", False),
-        ("Yes", False),
         ("", False),
     ],
 )
@@ -273,13 +260,11 @@ def test_a_no_denies_where_it_names_nothing(text: str, denies: bool, monkeypatch
     ("text", "affirms"),
     [
         ("Yes", True),
-        ("(Yes.)", True),
         ("y", True),  # too short for a sentence
         ("Yes, it was Paris", True),
         ("Yes, I don't know it", False),
         ("Yes. I don't know it.", True),  # the next sentence does not take it back
         ("Yesterday", False),
-        ("No", False),
         ("", False),
     ],
 )

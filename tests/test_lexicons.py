@@ -132,13 +132,11 @@ def guess(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guess]:
         ("", ("en",)),
         ("42 mice", ("en",)),
         ("a cat", ("aa",)),
-        ("Cat!", ("aa",)),
         ("a horse and a cat", ("bb", "aa")),  # the one with most characters first
         ("cat, horse, cat", ("aa", "bb")),  # each time counts: 6 and 5
         ("dog and cat", ("aa", "cc")),  # as many: by their codes
         ("dog, elephant, horse and cat", ("dd", "bb")),  # two at most
         ("the same", ("aa", "bb")),  # a word of several languages
-        ("the same horse", ("bb", "aa")),
         ("no good idea", ("en",)),  # a phrase counts as a whole
         ("no idea", ("aa",)),
     ],
@@ -152,17 +150,12 @@ def test_a_text_is_of_the_languages_whose_words_it_holds(guess: Guess, text: str
     ("text", "counts"),
     [
         ("dog", True),
-        ("the dog barks", True),
         ("dogs", False),  # three characters are no stem
         ("underdog", False),
-        ("underdogs", False),
         ("bird", True),
         ("birds", True),  # four are, at the beginning of a word
-        ("the birds sing", True),
         ("blackbird", True),  # and at its end
-        ("a blackbird sings", True),
         ("blackbirds", False),  # not within it
-        ("squirrels", True),
         ("flyingsquirrels", False),
         ("-dog-", True),
     ],
@@ -177,17 +170,13 @@ def test_part_of_a_word_counts_from_four_characters(guess: Guess, text: str, cou
         ("ọjọ́", ("aa",)),
         ("ọjọ", ("aa",)),
         ("ojo", ("aa",)),
-        ("ojo 我", ("aa",)),
         ("día", ("bb",)),
         ("dia", ("en",)),  # marks count here
         ("día ojo", ("aa", "bb")),
         ("casas", ("bb",)),
         ("cásas", ("en",)),
         ("ojo casa", ("bb", "aa")),  # 4 and 3
-        ("ojo casa é", ("bb", "aa")),  # each language once, with marks or without
         ("ojo día é dia", ("aa", "bb")),
-        ("ọjọ día ojo", ("aa", "bb")),
-        ("ojo día día", ("bb", "aa")),
     ],
 )
 def test_marks_count_where_a_table_does_not_ignore_them(guess: Guess, text: str, likely: tuple[str, ...]) -> None:

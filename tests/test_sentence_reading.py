@@ -12,7 +12,6 @@ from custom_metrics.abstention.sentence_reading import (
     BARE,
     CITED,
     CONCEDED,
-    LONGEST_BARE,
     NOTHING,
     SILENT,
     TURNED,
@@ -109,16 +108,6 @@ def test_a_bare_phrase_is_all_there_is_but_for_openers(text: str, bare: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("size", "bare"), [(LONGEST_BARE - 1, True), (LONGEST_BARE, True), (LONGEST_BARE + 1, False), (500, False)]
-)
-def test_openers_count_in_a_short_sentence(size: int, bare: bool) -> None:
-    text = "well" + "unknown".rjust(size - len("well"), ".")
-    assert len(text) == size
-    for closed in (text, text + "..."):
-        assert is_bare(closed, lexicon().search(closed)) is bare
-
-
-@pytest.mark.parametrize(
     ("text", "named"),
     [
         ("according to the text, it was paris", True),
@@ -144,11 +133,6 @@ def test_little_stands_between_the_material_and_its_comma(between: int, named: b
     assert sentence(f"according to the text{' ' * between}, it was paris").cites() is named
 
 
-@pytest.mark.parametrize(("behind", "named"), [("", False), (" a paris", False), (" in paris", True)])
-def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, named: bool) -> None:
-    assert sentence(f"according to the text,{behind}").cites() is named
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -164,7 +148,6 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
         ("according to the text, coffee is silent", SILENT),
         ("according to the text, coffee lacks sugar, no idea", ALONE),
         ("no idea what the text is about", ALONE),
-        ("no idea, the text is silent and lacks it", ALONE),
         # what somebody is reported to say does not abstain
         ("he said no idea", NOTHING),
         ("he said: no idea, that man", NOTHING),
@@ -173,30 +156,23 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
         ("nothing was said", ALONE),  # the verb is part of the phrase
         ("他说不知道", NOTHING),
         ("he said, no idea", NOTHING),  # the comma opens what he said
-        ("he said , no idea", NOTHING),
         ("he said a, no idea", ALONE),
         ("he said nothing at all, no idea", ALONE),  # another clause
         ("he said hello, then he said no idea", NOTHING),
         ("he said no idea, the text is silent", SILENT),  # not by itself
-        ("he said hello", NOTHING),
         ("he said the text is silent", SILENT),
         # a turn with an answer behind it answers
         ("no idea, but it was paris", TURNED),
-        ("the text is silent but it was paris", TURNED),
         ("no idea but", ALONE),
         ("no idea, but.", ALONE),
         ("no idea, but 7", ALONE),  # one character is no answer
         ("no idea, but 42", TURNED),
         ("but no idea", ALONE),
-        ("rome is old, but no idea", ALONE),
         ("no idea, but please ask again", ALONE),
-        ("no idea, but no idea", ALONE),
         ("no idea, but it lacks that", ALONE),
-        ("no idea, but it is silent", ALONE),
         ("no idea, but the text is long", ALONE),
         ("no idea, but please, yet it was paris", TURNED),  # the second turn
         ("the text is mute but only here on paris", SILENT),  # inside the phrase that abstains
-        ("the text is mute thereyet only here on paris", SILENT),
         ("the text lacks it: mute but only here on paris", SILENT),
         ("不知道但巴黎", TURNED),  # right behind it
         # a turn may be the end of the word that abstains
@@ -208,7 +184,6 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
         ("不明但巴黎", ALONE),  # in a script without spaces a phrase's end is no suffix
         # a source behind a turn is no word about the material
         ("no idea, but text 5 names paris", TURNED),
-        ("no idea, but text [5] names paris", TURNED),
         ("no idea, but text five names paris", ALONE),
         ("no idea, but text 5 names paris and the text does not", ALONE),
         ("no idea, but please 5 times", ALONE),  # a number makes no source of a request
@@ -223,25 +198,19 @@ def test_a_sentence_that_cites_says_more_than_eight_characters(behind: str, name
         ("paris, although the text is silent", CONCEDED),
         ("42 although no idea", CONCEDED),
         ("7 although no idea", ALONE),  # one character is no answer
-        ("(7) although no idea", ALONE),
         ("although no idea", ALONE),
-        ("well, although no idea", ALONE),  # an opener
         ("well, paris, although no idea", CONCEDED),
         ("text of paris, although silent", SILENT),
         ("please mind, although no idea", ALONE),
         ("paris though scripture is silent", CONCEDED),  # the material stands behind the answer
         ("although the text is silent, it was paris", CONCEDED),
-        ("although the text is silent، it was paris", CONCEDED),
-        ("although no idea, it was paris", CONCEDED),
         ("although the text is silent, 42", CONCEDED),
         ("although the text is silent, 7", SILENT),
-        ("although the text is silent, please ask again", SILENT),
         ("although the text is silent, the text is long", SILENT),
         ("although the text is silent", SILENT),
         ("although the text is mute, alas, here", SILENT),  # the comma stands inside the phrase
         ("although it rained, no idea", ALONE),  # over before
         ("although it rained, no idea, it was paris", ALONE),
-        ("paris, although it rained, no idea", ALONE),
         ("no idea although it rained, it was paris", ALONE),  # behind
         ("no idea, although it was paris", ALONE),
         ("the text is silent although it lacks pictures, it was paris", SILENT),

@@ -61,7 +61,6 @@ def lexicon() -> Lexicon:
         ),
         ("version 3.5 of it", ["version 3.5 of it"]),
         ("node.js is", ["node.js is"]),
-        ("yahoo!inc", ["yahoo!inc"]),
         # "!", "?" and "..." also before kana and Han characters, which need no blank
         ("何か!わたし", ["何か", "わたし"]),
         ("何か?\u3040年", ["何か", "\u3040年"]),  # the first place of kana
@@ -95,8 +94,6 @@ def test_a_sentence_ends_behind_any_longer_word(before: str, word: str) -> None:
     ("text", "asks"),
     [
         ("is it", [False]),
-        ("is it.", [False]),
-        ("is it!", [False]),
         ("is it?", [ASKED]),
         ("is it؟", [ASKED]),
         ("is it?!", [ASKED]),
@@ -125,7 +122,6 @@ def test_a_question_ends_with_its_mark(text: str, asks: list[bool]) -> None:
         ("note: paris", "note: paris"),
         # the last one counts
         ("answer: rome answer: paris", "paris"),
-        ("answer: rome answer: bonn answer: paris", "paris"),
         # where something stands behind it
         ("is it paris? answer:", "is it paris? answer:"),
         ("is it paris? answer: ...", "is it paris? answer: ..."),
@@ -134,7 +130,6 @@ def test_a_question_ends_with_its_mark(text: str, asks: list[bool]) -> None:
         ("is it paris? answer: 7", "7"),
         # a word begins with it
         ("no reanswer: paris", "no reanswer: paris"),
-        ("no xanswer: paris", "no xanswer: paris"),
         ("is it: answer: paris", "paris"),
         ("xanswer: paris", "xanswer: paris"),
         ("-answer: paris", "paris"),
@@ -157,7 +152,6 @@ def test_a_question_ends_with_its_mark(text: str, asks: list[bool]) -> None:
         ("unknown'", "unknown'"),
         ("x'unknown'", "x'unknown'"),
         ('"rome" is not "paris"', f"{M} is not {M}"),
-        ("'rome' is not \"paris\"", f"{M} is not {M}"),
         ('"rome" is not paris', f"{M} is not paris"),
         # a quotation has a length
         # an opener counts in the 60 characters before the quotation
@@ -209,9 +203,7 @@ def test_what_a_text_states(text: str, states: str) -> None:
         ("the answer is not QunknownQ", f"the answer is not {M}"),
         # in the three characters behind it no other word begins
         ("the answer is Qno ideaQ!", "the answer is  no idea !"),
-        ("the answer is Qno ideaQ!!!", "the answer is  no idea !!!"),
         ("the answer is Qno ideaQ !) then", "the answer is  no idea  !) then"),
-        ("the answer is Qno ideaQ ) then", "the answer is  no idea  ) then"),
         ("the answer is Qno ideaQ )then", f"the answer is {M} )then"),
     ],
 )
@@ -228,7 +220,6 @@ def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, s
         ("He saw Don’t Look Up, then left", f"He saw {M}, then left"),
         ("He saw Don't Look Up and Nobody Knows That.", f"He saw {M} and {M}."),
         # three words, all with a capital, and one blank between them
-        ("He saw Nobody Knows twice", "He saw Nobody Knows twice"),
         ("He saw Nobody knows That", "He saw Nobody knows That"),
         ("He saw Nobody  Knows That", "He saw Nobody  Knows That"),
         ("He saw A B C twice", f"He saw {M} twice"),
@@ -239,9 +230,7 @@ def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, s
         ("see " + "Nobody " * 14 + "yet", f"see {M} Nobody yet"),
         # the whole text, apart from marks around it, is what the model says
         ("Nobody Knows That", "Nobody Knows That"),
-        ("“Nobody Knows That.”", "“Nobody Knows That.”"),
         ("**Nobody Knows That!** ", "**Nobody Knows That!** "),
-        ("'Nobody Knows That'", "'Nobody Knows That'"),
         ('"Nobody Knows That"', '"Nobody Knows That"'),
         ("Nobody Knows That.\n", f"{M}.\n"),
         ("(Nobody Knows That)", f"({M})"),

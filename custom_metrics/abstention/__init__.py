@@ -219,32 +219,25 @@ def _verdict(value: str, lexicon: Lexicon) -> bool | None:
     signs = {_SIGNS[char] for char in value if char in _SIGNS}
     if len(signs) == 1 and not any(map(str.isalnum, value)):
         return signs.pop()
-    if _affirms_in(value, lexicon) or value.strip(EDGE).lower() == "y":
+    folded = lexicon.fold(value).strip(EDGE)
+    if folded in ("y", "n"):
+        return folded == "y"
+    if _affirms_in(value, lexicon):
         return True
-    if value.strip(EDGE).lower() == "n":
-        return False
     short = len(value) <= _LONGEST_VERDICT
     if _denies_in(value, lexicon) or (short and _abstains_in(value, lexicon)):
         return False
-    folded = lexicon.fold(value).strip(EDGE)
     hits = lexicon.search(folded)
-    affirms = (
-        short
-        and not {"present", "affirms"}.isdisjoint(hits)
-        and TRIGGERS.isdisjoint(hits)
-        and not folded.startswith(lexicon.no)
-    )
-    return True if affirms else None
+    present = not {"present", "affirms"}.isdisjoint(hits) and TRIGGERS.isdisjoint(hits)
+    return True if short and present and not folded.startswith(lexicon.no) else None
 
 
 def _behind(particles: tuple[str, ...], text: str) -> str | None:
     """What stands behind a particle and a mark at the start of a text; ``None`` where there is no such start."""
     for particle in particles:
-        if text == particle:
-            return ""
         if text.startswith(particle):
             rest = text[len(particle) :].lstrip()
-            if rest and rest[0] in EDGE:
+            if text == particle or (rest and rest[0] in EDGE):
                 return rest
     return None
 
@@ -265,10 +258,8 @@ def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool
         sentence = Sentence(_IN_BRACKETS.sub(" ", parts[0][0]), False, lexicon)
         near = any(at <= _NEAR for at, _ in sentence.hits.get("but", ()))
         return near and sentence.classify(False) in (TURNED, CONCEDED)
-    if len(parts) < 2:
-        return False
-    follows = Sentence(parts[1][0], False, lexicon)
-    if not follows.opens_with("but", EARLY):
+    follows = Sentence(parts[1][0], False, lexicon) if len(parts) > 1 else None
+    if follows is None or not follows.opens_with("but", EARLY):
         return False
     rest = follows.text[min(end for _, end in follows.hits["but"]) :].strip(EDGE)
     return _behind(lexicon.no, rest) is not None or follows.classify(False).abstains

@@ -251,10 +251,7 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
     if question is None or text.isascii() or not _BEYOND_LATIN.search(text):
         return False
     counts = scripts(text)
-    if not counts:  # digits and marks
-        return False
-    script = max(counts, key=counts.__getitem__)
-    most = counts[script]
+    script, most = next(iter(counts.most_common(1)), ("LATIN", 0))  # no letter: digits and marks
     if script == "LATIN" or 2 * most <= counts.total():
         return False
     unspaced, hangul = (sum(map(len, pattern.findall(text))) for pattern in (NO_SPACES, _HANGUL))

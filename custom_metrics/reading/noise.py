@@ -153,18 +153,13 @@ def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> 
 def _is_noise_of_letters(text: str, question: str | None, passages: Sequence[str]) -> bool:
     if mixes_scripts(text, question, passages):
         return True
-    counts = scripts(text)
-    if not counts:
-        return False
-    top = max(counts, key=counts.__getitem__)
+    top = next((script for script, _ in scripts(text).most_common(1)), "")
     if top not in _ALPHABETS or question is None or not passages:
         return False
     triples = [word[at : at + 3] for word in text.casefold().split() for at in range(len(word) - 2)]
     triples = [triple for triple in triples if all(script_of(char) == top for char in triple)]
-    if len(triples) < _FEWEST:
-        return False
     known = "\n".join((question, *passages)).casefold()
-    if not any(script_of(char) == top for char in set(known)):
+    if len(triples) < _FEWEST or not any(script_of(char) == top for char in set(known)):
         return False
     return sum(triple in known for triple in triples) < _TRIPLES_SHARED * len(triples)
 

@@ -31,8 +31,8 @@ _WORD = re.compile(r"[^\W\d_]{5,}")
 
 
 @cache
-def _entries() -> tuple[frozenset[str], dict[str, re.Pattern[str]]]:
-    """Apologies, and the pattern of the entries that begin with the same two characters."""
+def _entries() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[str]]:
+    """Apologies, the pattern of the entries that begin with the same two characters, and how any of it begins."""
     import yaml
 
     text = resources.files("custom_metrics.reading").joinpath("service_failures.yaml").read_text("utf-8")
@@ -44,14 +44,9 @@ def _entries() -> tuple[frozenset[str], dict[str, re.Pattern[str]]]:
         if " " in entry.removesuffix(" *") and not entry.endswith("*"):
             pattern += f"(?:\\b.{{0,{_REST}}})?"
         patterns.setdefault(entry[:_KEY], set()).add(pattern)
-    return apologies, {key: re.compile("|".join(sorted(some))) for key, some in patterns.items()}
-
-
-@cache
-def _other_keys() -> frozenset[str]:
-    """How apologies and codes begin."""
     codes = {word[:_KEY] for word in ("http", "status", "error", "code")} | {f"{a}{b}" for a in "45" for b in range(10)}
-    return frozenset({apology[:_KEY] for apology in _entries()[0]} | codes)
+    begins = frozenset({apology[:_KEY] for apology in apologies} | codes | patterns.keys())
+    return apologies, {key: re.compile("|".join(sorted(some))) for key, some in patterns.items()}, begins
 
 
 def is_service_failure(text: str, question: str | None = None) -> bool:
@@ -70,9 +65,8 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
         return True
     if len(text) > _LONGEST:
         return False
-    apologies, entries = _entries()
-    first = start.lstrip(_EDGE)[:_KEY].lower()
-    if first not in entries and first not in _other_keys():  # as nearly all answers
+    apologies, entries, begins = _entries()
+    if start.lstrip(_EDGE)[:_KEY].lower() not in begins:  # as nearly all answers
         return False
     failed = False
     for clause in _CLAUSE.split(text.replace("’", "'").lower()):

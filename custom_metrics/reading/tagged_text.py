@@ -244,19 +244,19 @@ def align(text: str, spans: Sequence[Span], original: str) -> Alignment:
     """
     if text == original:
         return Alignment(list(spans), "identical", 1.0)
-    mine, theirs = _solid(text), _solid(original)
-    if [text[at] for at in mine] == [original[at] for at in theirs]:
-        pairs = dict(zip(mine, theirs, strict=True))
-        return Alignment(_carried(spans, mine, pairs), "white space", 1.0)
-    pairs = _counterparts(text, mine, original, theirs)
-    similarity = 2 * len(pairs) / (len(mine) + len(theirs))
+    mine, theirs = ([at for at, char in enumerate(whole) if not char.isspace()] for whole in (text, original))
+    alike = [text[at] for at in mine] == [original[at] for at in theirs]
+    pairs = dict(zip(mine, theirs, strict=True)) if alike else _counterparts(text, mine, original, theirs)
+    similarity = 1.0 if alike else 2 * len(pairs) / (len(mine) + len(theirs))
     if similarity < LOST_BELOW:
         return Alignment([], "lost", similarity)
-    return Alignment(_carried(spans, mine, pairs), "edited", similarity)
-
-
-def _solid(text: str) -> list[int]:
-    return [at for at, character in enumerate(text) if not character.isspace()]
+    carried = []
+    for span in spans:
+        inside = mine[bisect_left(mine, span.start) : bisect_left(mine, span.end)]
+        kept = [pairs[at] for at in inside if at in pairs]
+        if kept:
+            carried.append(span._replace(start=kept[0], end=kept[-1] + 1))
+    return Alignment(merged(carried), "white space" if alike else "edited", similarity)
 
 
 def _counterparts(text: str, mine: list[int], original: str, theirs: list[int]) -> dict[int, int]:
@@ -276,16 +276,6 @@ def _counterparts(text: str, mine: list[int], original: str, theirs: list[int]) 
             (start, end), (other, _) = words[0][block.a + step], words[1][block.b + step]
             pairs.update({start + offset: other + offset for offset in range(end - start)})
     return pairs
-
-
-def _carried(spans: Sequence[Span], mine: list[int], pairs: dict[int, int]) -> list[Span]:
-    carried = []
-    for span in spans:
-        inside = mine[bisect_left(mine, span.start) : bisect_left(mine, span.end)]
-        kept = [pairs[at] for at in inside if at in pairs]
-        if kept:
-            carried.append(span._replace(start=kept[0], end=kept[-1] + 1))
-    return merged(carried)
 
 
 @lru_cache(maxsize=4096)
