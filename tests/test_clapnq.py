@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.scores.grounding import (
-    process_results,
-    process_results_with_retrieval,
-    retrieval_figures,
-)
+from custom_metrics.scores.grounding import process_results, process_results_with_retrieval, retrieval_figures
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.dataset import load, load_task
 from lm_eval_tasks.data import sources

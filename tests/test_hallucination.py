@@ -16,14 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics import hallucination
-from custom_metrics.hallucination import (
-    doubts,
-    estimate,
-    estimated_rate,
-    flagged_words,
-    rates,
-    rogan_gladen_rate,
-)
+from custom_metrics.hallucination import doubts, estimate, estimated_rate, flagged_words, rates, rogan_gladen_rate
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts
