@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,9 +70,7 @@ _CAUSES = {"unfinished": _REASONING, "empty": _ROOM, "failure": _SERVICE}
 class Prompting(NamedTuple):
     """How answers were made, as far as the run tells: which reasons are worth a hint."""
 
-    here: bool = (
-        True  # whether this run prompted a model; stored answers, and those that follow from documents, none mends
-    )
+    here: bool = True  # whether this run prompted a model: no option mends stored answers
     chat_template: bool = False  # whether one was applied
 
 
@@ -184,14 +182,9 @@ def kind_of(answer: Answered) -> str | None:
 def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
     """One sentence or two about a run that looks broken, or whose answers are all equal; ``None`` where neither is so. A
     reason that the run rules out is not named."""
-    said = _said(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
+    said = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
     return f"{task}: {broken}{said}." if said else None
-
-
-def faults(signs: Signs, prompting: Prompting = PROMPTED) -> str:
-    """What :func:`warning` says of a run that looks broken, without a full stop; empty where it does not."""
-    return _said(signs, prompting, [])
 
 
 def are_equal(total: int, different: int) -> bool:
@@ -199,8 +192,9 @@ def are_equal(total: int, different: int) -> bool:
     return total >= FEWEST_EQUAL and different == 1
 
 
-def _said(signs: Signs, prompting: Prompting, others: list[str]) -> str:
-    """What is wrong, `others` behind it, and the usual reasons that the run does not rule out."""
+def faults(signs: Signs, prompting: Prompting = PROMPTED, others: Sequence[str] = ()) -> str:
+    """What is wrong with a run that looks broken, other facts behind it, and the usual reasons that the run does not rule
+    out, without a full stop; empty where nothing is."""
     facts, of = [], f"of {signs.total} answers"
     kinds = signs.kinds if signs.is_invalid else signs.unusable
     listed = ", ".join(f"{number} {_SAID[kind]}" for kind, number in kinds.most_common())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -113,17 +114,15 @@ def test_a_warning_says_what_was_seen_and_what_it_usually_means(signs: Signs, sa
     assert warning("t", signs) == says
 
 
-BROKEN = {
-    # answer: hallucination_rate, error_rate, invalid_rate under `robust`
-    "我不知道": (0.0, 1.0, 0.0),
-    "qzx vkbj wpfgh trmdk jxq": (None, None, 1.0),
-}
-
-
-@pytest.mark.parametrize(("answer", "rates"), BROKEN.items())
+@pytest.mark.parametrize(
+    ("answer", "hallucination", "error", "invalid"),
+    [("我不知道", 0.0, 1.0, 0.0), ("qzx vkbj wpfgh trmdk jxq", None, None, 1.0)],
+)
 def test_broken_answers_do_not_look_good(
     answer: str,
-    rates: tuple[float | None, float | None, float],
+    hallucination: float | None,
+    error: float | None,
+    invalid: float,
     hub: str,
     harness: Harness,
     tmp_path: Path,
@@ -134,17 +133,15 @@ def test_broken_answers_do_not_look_good(
     lines = [{"query_id": doc["query_id"], "subset": doc["subset"], "response": answer} for doc in docs]
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     with caplog.at_level(logging.WARNING):
-        results = harness(["nomiracl_de"], "replay", f"path={path}", metadata={"mirror": hub}, bootstrap_iters=0)
-    found = results["results"]["nomiracl_de"]
-    hallucination, error, invalid = rates
-    assert found["invalid_rate,robust"] == invalid
+        found = harness(["nomiracl_de"], "replay", f"path={path}", metadata={"mirror": hub}, bootstrap_iters=0)
+    results = found["results"]["nomiracl_de"]
+    assert results["invalid_rate,robust"] == invalid
     for metric, rate in (("hallucination_rate", hallucination), ("error_rate", error)):
-        value = found.get(f"{metric},robust")
-        assert value == rate or (rate is None and (value is None or value != value))
-    warned = [record.getMessage() for record in caplog.records if "answers are equal" in record.getMessage()]
-    assert len(warned) == 1  # one a task, not one a filter
-    assert f"all {len(docs)} answers are equal" in warned[0]
-    assert ("this run looks broken" in warned[0]) is (invalid == 1.0)
+        value = results.get(f"{metric},robust")
+        assert value == rate or (rate is None and (value is None or math.isnan(value)))
+    (warned,) = (message for message in caplog.messages if "answers are equal" in message)  # not one a filter
+    assert f"all {len(docs)} answers are equal" in warned
+    assert ("this run looks broken" in warned) is (invalid == 1.0)
 
 
 def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogCaptureFixture) -> None:

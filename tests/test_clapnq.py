@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.scores.grounding import (
-    process_results,
-    process_results_with_retrieval,
-    retrieval_figures,
-)
+from custom_metrics.scores.grounding import process_results, process_results_with_retrieval, retrieval_figures
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.dataset import load, load_task
 from lm_eval_tasks.data import sources
@@ -44,10 +40,8 @@ def test_both_settings_have_the_same_metrics_and_retrieval_adds_its_own() -> Non
     assert rag[: len(gold)] == gold
     added = [m["metric"] for m in rag[len(gold) :]]
     assert added == ["gold_retrieved", "ndcg@10", "recall@10"]
-    answerable = {
-        **{"answerable": True, "answers": ["a"], "groundings": ["a"]},
-        **{"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1]},
-    }
+    answerable: dict[str, Any] = {"answerable": True, "answers": ["a"], "groundings": ["a"]}
+    answerable |= {"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1]}
     for doc in (answerable, answerable | {"answerable": False, "answers": [], "gold_ids": [], "gold_ranks": []}):
         assert set(process_results(doc, ["x"])) == {m["metric"] for m in gold}
         assert set(process_results_with_retrieval(doc, ["x"])) == {m["metric"] for m in rag}
@@ -146,40 +140,28 @@ def test_an_unknown_value_is_refused(arguments: dict[str, Any], message: str) ->
 
 
 HEADER = "id\ttext\ttitle\n"
+CORPUS, ANSWERABLE = "clapnq_passages/passages.tsv", "clapnq/clapnq_dev_answerable.jsonl"
+ASKED = '{"id": "1", "input": "q", '
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("file", "content", "message"),
     [
-        (HEADER, "the corpus is empty"),
-        ("", r"the header lacks the columns \['id', 'text', 'title'\]"),
-        ("id\ttext\n1\tx\n", r"the header lacks the columns \['title'\]"),
-        (HEADER + "1\tx\tT\n2\ty\n", r"line 3: too few columns, no value for \['title'\]"),
-        (HEADER + "1\tx\tT\n1\ty\tT\n", "1 passage ids stand twice"),
-        (HEADER + '1\tx\t"T\n2\ty\tT\n', "unexpected end of data"),
+        (CORPUS, HEADER, "the corpus is empty"),
+        (CORPUS, "", r"the header lacks the columns \['id', 'text', 'title'\]"),
+        (CORPUS, "id\ttext\n1\tx\n", r"the header lacks the columns \['title'\]"),
+        (CORPUS, HEADER + "1\tx\tT\n2\ty\n", r"line 3: too few columns, no value for \['title'\]"),
+        (CORPUS, HEADER + "1\tx\tT\n1\ty\tT\n", "1 passage ids stand twice"),
+        (CORPUS, HEADER + '1\tx\t"T\n2\ty\tT\n', "unexpected end of data"),
+        (ANSWERABLE, '{"id": "1"', "line 1: no JSON"),
+        (ANSWERABLE, '{"id": "1", "input": "q"}', "line 1: not a CLAPnq annotation"),
+        (ANSWERABLE, ASKED + '"passages": [{"title": "T"}], "output": []}', "not a CLAPnq annotation"),
+        (ANSWERABLE, ASKED + '"passages": [{"title": "T", "text": null}], "output": []}', "no passage with title"),
+        (ANSWERABLE, ASKED + '"passages": [], "output": []}', "no passage with title and text"),
+        (ANSWERABLE, ASKED + '"passages": [], "output": [{"answer": null}]}', "not a CLAPnq annotation"),
     ],
 )
-def test_a_broken_corpus_is_named(mirror: Path, content: str, message: str) -> None:
-    (mirror / "PrimeQA" / "clapnq_passages" / "passages.tsv").write_text(content, "utf-8")
+def test_a_broken_file_is_named(mirror: Path, file: str, content: str, message: str) -> None:
+    (mirror / "PrimeQA" / file).write_text(content + "\n" * (file == ANSWERABLE), "utf-8")
     with pytest.raises(CorruptSource, match=message):
-        load_rag_bm25(mirror=str(mirror))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"id": "1"', "line 1: no JSON"),
-        ('{"id": "1", "input": "q"}', "line 1: not a CLAPnq annotation"),
-        ('{"id": "1", "input": "q", "passages": [{"title": "T"}], "output": []}', "not a CLAPnq annotation"),
-        (
-            '{"id": "1", "input": "q", "passages": [{"title": "T", "text": null}], "output": []}',
-            "no passage with title",
-        ),
-        ('{"id": "1", "input": "q", "passages": [], "output": []}', "no passage with title and text"),
-        ('{"id": "1", "input": "q", "passages": [], "output": [{"answer": null}]}', "not a CLAPnq annotation"),
-    ],
-)
-def test_a_broken_annotation_is_named(mirror: Path, line: str, message: str) -> None:
-    (mirror / "PrimeQA" / "clapnq" / "clapnq_dev_answerable.jsonl").write_text(line + "\n", "utf-8")
-    with pytest.raises(CorruptSource, match=message):
-        load_gold(mirror=str(mirror))
+        (load_rag_bm25 if file == CORPUS else load_gold)(mirror=str(mirror))

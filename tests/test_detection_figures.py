@@ -100,18 +100,13 @@ def test_macro_scores_count_the_categories_that_people_marked() -> None:
     assert detection.precision(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
     assert detection.recall(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
     assert detection.f1(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
-    varied = [counts[0].tolist(), np.roll(counts[0], 1, axis=0).tolist(), np.roll(counts[0], 2, axis=0).tolist()]
-
-    def macro(sums: Any) -> Any:
-        occurs = sums[..., 0] + sums[..., 2] > 0
-        rates = np.divide(
-            sums[..., 0], sums[..., 0] + sums[..., 1], out=np.zeros(sums.shape[:-1]), where=occurs & (sums[..., 0] > 0)
-        )
-        return rates.sum(-1) / occurs.sum(-1)
-
-    resampled = resampled_sums(np.array(varied).reshape(3, 24)).reshape(-1, 6, 4)
-    expected = (macro(np.sum(varied, axis=0)), *spread(macro(resampled)), 3)
-    assert detection.precision.figure(varied) == pytest.approx(expected, rel=1e-12)
+    varied = np.stack([np.roll(counts[0], place, axis=0) for place in range(3)])
+    resampled = resampled_sums(varied.reshape(3, 24)).reshape(-1, 6, 4)
+    with np.errstate(invalid="ignore"):
+        rates = np.nan_to_num(resampled[..., 0] / (resampled[..., 0] + resampled[..., 1]))
+    occurs = resampled[..., 0] + resampled[..., 2] > 0
+    bounds = spread((rates * occurs).sum(-1) / occurs.sum(-1))
+    assert detection.precision.figure(varied.tolist())[1:] == pytest.approx((*bounds, 3), rel=1e-12)
 
 
 def test_a_category_alone_has_the_figures_of_its_counts() -> None:

@@ -77,9 +77,3 @@ def test_of_a_copy_the_reading_that_is_nearest_to_the_answer_counts() -> None:
     marked = {**DE, "answer": "Die Katze<|im_end|> <|im_start|>user"}
     ran_on = "Die <entity>Katze</entity><|im_end|> <|im_start|>user"
     assert applied(CopiedAnswer(), ran_on, doc=marked) == [ran_on]
-
-
-def test_judges_are_read_or_unread() -> None:
-    assert applied(JudgeRating(), "Rating: 3", "Rating: 7", None) == ["3", "unread", "unread"]
-    found = applied(JudgePreference(), "Preference: B", "Preference: tie", "both", None)
-    assert found == ["B", "tie", "unread", "unread"]

@@ -16,14 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics import hallucination
-from custom_metrics.hallucination import (
-    doubts,
-    estimate,
-    estimated_rate,
-    flagged_words,
-    rates,
-    rogan_gladen_rate,
-)
+from custom_metrics.hallucination import doubts, estimate, estimated_rate, flagged_words, rates, rogan_gladen_rate
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts
@@ -266,9 +259,8 @@ def test_precision_and_recall_alone_give_equation_1() -> None:
     shares = np.divide(*resampled_sums(WILD, 200, 3).T)
     assert found.estimated == approx(Figure(0.8 / 0.5 * 23 / 146, *spread(1.6 * shares)))
     assert found.rogan_gladen == approx(UNDEFINED)
-    assert estimate(WILD, None, 0.8, 0.0, 200, 3).estimated == approx(UNDEFINED)
-    assert estimate(WILD, precision=0.8, iterations=200, seed=3).estimated == approx(UNDEFINED)
-    assert estimate(WILD, recall=0.8, iterations=200, seed=3).estimated == approx(UNDEFINED)
+    for precision, recall in ((0.8, 0.0), (0.8, NAN), (NAN, 0.8)):
+        assert estimate(WILD, None, precision, recall, 200, 3).estimated == approx(UNDEFINED)
 
 
 def test_a_resample_without_words_is_left_out_silently_and_a_single_finding_is_not_certain() -> None:
@@ -322,8 +314,7 @@ def test_errors_that_are_expected_give_bounds_from_those_that_can_be(monkeypatch
 def test_where_fewer_than_a_fifth_of_the_errors_can_be_nothing_is_known(
     possible: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draws = np.array([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible))
-    expecting(monkeypatch, pooled(draws))
+    expecting(monkeypatch, pooled([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible)))
     found = estimate(WILD, iterations=200, seed=3, pooled={}).rogan_gladen
     assert (found[1:3] != (0.0, 1.0)) is known
     assert math.isnan(found.standard_error) is not known
@@ -333,8 +324,7 @@ def test_where_fewer_than_a_fifth_of_the_errors_can_be_nothing_is_known(
 def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(
     tpr: float, fpr: float, defined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draws = np.array([[0.9, 0.0, 1.0]] * 200)
-    expecting(monkeypatch, pooled(draws, tpr, fpr))
+    expecting(monkeypatch, pooled([[0.9, 0.0, 1.0]] * 200, tpr, fpr))
     found = estimate(WILD, iterations=200, seed=3, pooled={})
     assert [not math.isnan(part) for part in found.rogan_gladen[:4]] == [defined] * 4
     assert found.estimated.value == pytest.approx(1.2 * 23 / 146)

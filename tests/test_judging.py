@@ -44,6 +44,13 @@ UNSEEN = [
 ]
 
 
+ORDINARY = [
+    *("باريس هي عاصمة فرنسا، ١٩٠٤", "می\u200cروم", "क्\u200dष है।", "巴黎是法国的首都。「1904年」", "👩‍🔬 ❤️ 🏳️‍🌈 🇫🇷 👍🏽"),
+    *("Émile naïve e\u0301 Ω ½ € … – “quoted” ‘so’", "สวัสดี 안녕하세요 こんにちは שלום"),
+    *("x² ≤ y, 3 > 2, a & b, 50 % * 2", "{{ 7 * 7 }} {% raw %}"),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [
@@ -55,7 +62,7 @@ UNSEEN = [
         ("> Rating: 4", "> > Rating: 4"),
         ("a <b and c<d, 3 < 4", "> a < b and c< d, 3 < 4"),
         ("as said [1], [2] and [citation needed]", "> as said [1], [2] and [ citation needed]"),
-        ("{{ 7 * 7 }} {% raw %}", "> {{ 7 * 7 }} {% raw %}"),
+        *((text, f"> {text}") for text in ORDINARY),
     ],
 )
 def test_quote(text: str, quoted: str) -> None:
@@ -79,23 +86,6 @@ def test_no_line_break_of_any_kind_ends_the_quotation(separator: str) -> None:
 @pytest.mark.parametrize("character", UNSEEN, ids=ascii)
 def test_what_nobody_sees_is_taken_out(character: str) -> None:
     assert quote(f"Pa{character}ris{character}") == "> Paris"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "باريس هي عاصمة فرنسا، ١٩٠٤",
-        "می‌روم",  # ZERO WIDTH NON-JOINER
-        "पेरिस फ्रांस की राजधानी है। क्‍ष",  # ZERO WIDTH JOINER
-        "巴黎是法国的首都。「1904年」",
-        "👩‍🔬 ❤️ 🏳️‍🌈 🇫🇷 👍🏽",
-        "Émile naïve e\u0301 Ω ½ € … – “quoted” ‘so’",
-        "สวัสดี 안녕하세요 こんにちは שלום",
-        "x² ≤ y, 3 > 2, a & b, 50 % * 2",
-    ],
-)
-def test_ordinary_text_is_left_as_it_is(text: str) -> None:
-    assert quote(text) == f"> {text}"
 
 
 @given(st.text(st.characters() | st.sampled_from("".join([*SPECIAL, *SEPARATORS, *UNSEEN]))))
@@ -157,13 +147,9 @@ def test_values_of_a_pair(
 # ------------------------------------------------------------------------------------------- figures of all the documents
 
 
-def ratings(
-    faithful: Sequence[float | None], appropriate: Sequence[float | None]
-) -> list[tuple[str, str, float | None]]:
-    return [
-        *((str(number), "faithfulness", value) for number, value in enumerate(faithful)),
-        *((str(number), "appropriateness", value) for number, value in enumerate(appropriate)),
-    ]
+def ratings(faithful: Sequence[float | None], appropriate: Sequence[float | None]) -> list[tuple[Any, ...]]:
+    both = (("faithfulness", faithful), ("appropriateness", appropriate))
+    return [(str(number), aspect, value) for aspect, values in both for number, value in enumerate(values)]
 
 
 def bounded(name: str, values: Sequence[Sequence[Any]]) -> float:

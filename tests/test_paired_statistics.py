@@ -13,12 +13,7 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.paired_rates import RATES, RateStratum, compare_rates, compare_ratios
 from custom_metrics.statistics.multiple_comparisons import all_pairs, holm, ranks
 from custom_metrics.statistics.paired_difference import compare_means
-from custom_metrics.statistics.paired_shares import (
-    compare_shares,
-    mcnemar,
-    stratified_mcnemar,
-    tango,
-)
+from custom_metrics.statistics.paired_shares import compare_shares, mcnemar, stratified_mcnemar, tango
 from custom_metrics.statistics.random_effects import detector_errors
 from custom_metrics.statistics.strata import linearised
 

@@ -136,11 +136,8 @@ def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
 
 
 def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Values of one comparison of two systems' answers.
-
-    Args:
-        doc: ``id`` of the question, ``first`` and ``second`` (the systems, as shown), ``systems`` (all there are).
-        results: ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``.
+    """Values of one comparison, ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``, of the answers of a document's systems
+    ``first`` and ``second``, as shown.
 
     Returns:
         For every system ``win_rate_<system>``: (id, 1 if preferred, else 0; ``None`` where it took no part or the verdict
@@ -164,13 +161,14 @@ def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, An
 # ------------------------------------------------------------------------------------------- figures of all the documents
 
 
-def _aggregation(name: str, figure: Callable[[tuple[Value, ...]], Figure]) -> Aggregation:
+def _aggregation(figure: Callable[[tuple[Value, ...]], Figure]) -> Aggregation:
+    """The aggregation of a figure's name. Lists, as a distributed gather or a samples file gives back, are as good."""
     computed = lru_cache(maxsize=16)(figure)  # equal values need one bootstrap
-    # Lists come back from a distributed gather or a samples file.
-    return Aggregation(name, lambda values: computed(tuple(map(tuple, values))))
+    return Aggregation(figure.__name__, lambda values: computed(tuple(map(tuple, values))))
 
 
-def _win_rate(values: tuple[Value, ...]) -> Figure:
+@_aggregation
+def win_rate(values: tuple[Value, ...]) -> Figure:
     """The mean over questions of a system's wins over its verdicts there; ties are no wins (Appendix A.2)."""
     verdicts: dict[Any, list[float]] = {}
     for question, won in values:
@@ -184,7 +182,8 @@ def _win_rate(values: tuple[Value, ...]) -> Figure:
     return figure
 
 
-def _share(values: tuple[Value, ...]) -> Figure:
+@_aggregation
+def share(values: tuple[Value, ...]) -> Figure:
     """A share of verdicts; bounds from a bootstrap over questions."""
     sums = sums_by_cluster(np.array([counts for _, *counts in values]).reshape(-1, 2), [name for name, *_ in values])
     sums = sums[sums[:, 1] > 0]
@@ -200,16 +199,18 @@ def _share(values: tuple[Value, ...]) -> Figure:
     return Figure(hits / counted, low, high, error, counted)
 
 
-def _flips(values: tuple[Value, ...]) -> Figure:
+@_aggregation
+def flip_rate(values: tuple[Value, ...]) -> Figure:
     """The share of pairs whose verdict changes with the order of the answers, of those that were read in both orders."""
     pairs: dict[tuple[Any, ...], list[str]] = {}
     for *pair, preferred in values:
         pairs.setdefault(tuple(pair), []).append(preferred)
     read_twice = ((pair[0], both) for pair, both in pairs.items() if len(both) == 2 and UNREAD not in both)
-    return _share(tuple((question, int(both[0] != both[1]), 1) for question, both in read_twice))
+    return share.figure(tuple((question, int(both[0] != both[1]), 1) for question, both in read_twice))
 
 
-def _f_plus_a(values: tuple[Value, ...]) -> Figure:
+@_aggregation
+def f_plus_a(values: tuple[Value, ...]) -> Figure:
     """The harmonic mean of the two aspects' means."""
     rated = [(question, aspect, rating) for question, aspect, rating in values if rating is not None]
     rows = np.zeros((len(rated), len(ASPECTS), 2))
@@ -226,9 +227,3 @@ def _harmonic(sums: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(invalid="ignore"):  # 0/0
         first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
         return np.asarray(2 * first * second / (first + second))
-
-
-f_plus_a = _aggregation("f_plus_a", _f_plus_a)
-win_rate = _aggregation("win_rate", _win_rate)
-share = _aggregation("share", _share)
-flip_rate = _aggregation("flip_rate", _flips)

@@ -23,15 +23,7 @@ from custom_metrics.statistics.intervals import Z95, wilson
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import is_wide
 
-__all__ = [
-    "across_strata",
-    "error_across",
-    "has_shared",
-    "linearised",
-    "mean_of",
-    "mean_of_shares",
-    "mean_of_strata",
-]
+__all__ = ["across_strata", "error_across", "has_shared", "linearised", "mean_of", "mean_of_shares", "mean_of_strata"]
 
 
 def linearised(top: Any, bottom: Any) -> Floats:
