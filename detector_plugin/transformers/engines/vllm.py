@@ -101,7 +101,8 @@ class VLLM(Engine):
         second = None if types is None or not types.any() else {"compressed_token_type_ids": int(types.argmax())}
         params = PoolingParams(task="token_classify", use_activation=False, extra_kwargs=second)
         prompt = TokensPrompt(prompt_token_ids=ids.tolist())
-        outputs = [output async for output in self.llm.encode(prompt, params, f"window-{next(self._number)}")]
+        answers = self.llm.encode(prompt, params, request_id=f"window-{next(self._number)}")
+        outputs = [output async for output in answers]
         logits: NDArray[np.float32] = outputs[-1].outputs.data.float().numpy()
         return logits
 
