@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 import sys
-from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -134,7 +133,9 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
 
 @pytest.mark.one_python("what a page holds")
 @pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
-def test_nothing_is_loaded_and_only_our_script_and_style_are_there(name: str, request: pytest.FixtureRequest) -> None:
+def test_a_page_loads_nothing_has_our_script_and_style_alone_and_links_lead_somewhere(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     path: Path = request.getfixturevalue(name)
     root = parsed(path)
     (policy,) = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
@@ -154,6 +155,9 @@ def test_nothing_is_loaded_and_only_our_script_and_style_are_there(name: str, re
             assert attribute.lower() not in "style srcdoc action formaction background ping".split()
             if attribute.lower() in ("src", "srcset"):
                 assert re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", value)
+    ids = root.xpath("//@id")
+    assert len(ids) == len({*ids})
+    assert {link[1:] for link in root.xpath("//a/@href[starts-with(., '#')]")} <= {*ids}
 
 
 def test_only_web_addresses_become_links(hostile_page: Path) -> None:
@@ -162,36 +166,17 @@ def test_only_web_addresses_become_links(hostile_page: Path) -> None:
     assert all("noopener" in link.get("rel") for link in outside)
 
 
-@pytest.mark.one_python("what a page holds")
-@pytest.mark.parametrize("name", ["page", "hostile_page", "big_page"])
-def test_ids_are_unique_and_links_within_the_page_lead_somewhere(name: str, request: pytest.FixtureRequest) -> None:
-    root = parsed(request.getfixturevalue(name))
-    counts = Counter(root.xpath("//@id"))
-    assert [each for each, number in counts.items() if number > 1] == []
-    assert {link[1:] for link in root.xpath("//a/@href[starts-with(., '#')]")} <= counts.keys()
-
-
 # ------------------------------------------------------------------------------------------------------------ hostile
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in HOSTILE if name not in ("controls", "override", "surrogate", "noncharacter", "megabyte")]
-)
-def test_a_hostile_answer_is_text(hostile_page: Path, name: str) -> None:
+def test_hostile_answers_are_text(hostile_page: Path) -> None:
     answers = parsed(hostile_page).xpath("//article[contains(@class, 'answer')]")
-    hidden = re.compile(r"\[hallucinated, .*?: |\]$")
-    texts = {hidden.sub("", "".join(text.itertext())) for answer in answers for text in answer.find_class("text")}
-    expected = HOSTILE[name]
-    if not expected.strip():
-        assert any("The answer is empty." in answer.text_content() for answer in answers)
-    else:
-        assert expected in texts or any(expected == plain(answer) for answer in answers)
-
-
-def plain(answer: Any) -> str:
-    """The answer without what the page adds to its hallucinated parts."""
-    (text,) = answer.find_class("text") or [html.Element("p")]
-    return "".join(part for part in text.xpath(".//text()[not(ancestor::*[@class='vh'])]"))
+    assert any("The answer is empty." in answer.text_content() for answer in answers)
+    texts = [text for answer in answers for text in answer.find_class("text")]
+    # what the page adds to hallucinated parts, and what it replaces or cuts, is tested below
+    shown = {"".join(text.xpath(".//text()[not(ancestor::*[@class='vh'])]")) for text in texts}
+    changed = {"controls", "override", "surrogate", "noncharacter", "megabyte", "empty", "white"}
+    assert [name for name, text in HOSTILE.items() if name not in changed and text not in shown] == []
 
 
 def test_characters_are_replaced_lengths_cut_visibly_and_braces_of_templates_not_filled(hostile_page: Path) -> None:
