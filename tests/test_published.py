@@ -161,22 +161,6 @@ def test_how_answers_were_made_is_said_beside_the_difference(
 # ------------------------------------------------------------------------------------------------------------ beside runs
 
 
-def test_the_bundled_sample_is_held_against_nothing(two_models: Path) -> None:
-    found = beside_paper(read_runs([two_models]))
-    assert {one.task.partition("_")[0] for one in found} == {"nomiracl", "clapnq", "mfava"}
-    for one in found:
-        assert len(one.own) == 2
-        assert one.rows
-        for _, against in one.rows:
-            assert [list(a.why_none)[:1] for a in against] == [[SAMPLE], [SAMPLE]]
-            assert all(math.isnan(part) for a in against for part in (a.difference, a.low, a.high))
-    german = next(one for one in found if (one.task, one.metric) == ("nomiracl_de", "error_rate"))
-    assert len(german.rows) == german.of == 11
-    assert german.filter == "strict"
-    gold = next(one for one in found if (one.task, one.metric) == ("clapnq_gold", "rougeL"))
-    assert len(gold.rows) == 13  # of the split that the run has
-
-
 def test_of_a_long_ranking_the_ends_the_middle_and_the_neighbours_are_shown(two_models: Path) -> None:
     run_ = read_runs([two_models])[0]
     task = dataclasses.replace(

@@ -3,7 +3,7 @@
 README.md lists the tables. A table has the columns ``model``, ``task``, ``split`` (as a run's provenance names it;
 empty where the benchmark has one), ``num_fewshot``, and one for each metric, named as our tasks name it. A cell holds
 what the source prints: a ``value``, ``value±spread``, or ``count/n``, whose quotient is the share. An empty cell: the
-source has no such figure, or it cannot be read. """
+source has no such figure, or it cannot be read."""
 
 from __future__ import annotations
 
