@@ -61,26 +61,24 @@ def test_formats_give_the_same_figures(tmp_path: Path, name: str) -> None:
     assert values(found.results[0]) == pytest.approx(OF_A_AND_B)
 
 
-@pytest.mark.parametrize(
-    ("ids", "same"),
-    [
-        ((1, "1"), True),  # JSON numbers, CSV texts
-        ((1.0, 1), True),  # as pandas writes a column with gaps
+def test_ids_are_texts_whatever_their_type(tmp_path: Path) -> None:
+    """JSON numbers, CSV texts, and whole numbers as pandas writes a column with gaps."""
+    for ids, same in (
+        ((1, "1"), True),
+        ((1.0, 1), True),
         ((" q ", "q"), True),
         (("01", 1), False),
         (("1.5", 1), False),
-    ],
-)
-def test_ids_are_texts_whatever_their_type(tmp_path: Path, ids: tuple[Any, Any], same: bool) -> None:
-    both = [[{"id": one, "rating": 1}, {"id": "other", "rating": 2}] for one in ids]
-    assert two(tmp_path, *both).results[0].counts["items"] == 1 + same
+    ):
+        both = [[{"id": one, "rating": 1}, {"id": "other", "rating": 2}] for one in ids]
+        assert two(tmp_path, *both).results[0].counts["items"] == 1 + same
 
 
-@pytest.mark.parametrize("unread", [None, "", "  ", "unread", "Unread", NAN, "nan", "NaN"])
-def test_what_is_unread_is_counted_and_left_out(tmp_path: Path, unread: Any) -> None:
-    (result,) = two(tmp_path, rows(*A, 3, unread), rows(*B, unread, unread)).results
-    assert result.counts == {"items": 6, "unread": 2}
-    assert values(result) == pytest.approx(OF_A_AND_B)
+def test_what_is_unread_is_counted_and_left_out(tmp_path: Path) -> None:
+    for unread in (None, "", "  ", "unread", "Unread", NAN, "nan", "NaN"):
+        (result,) = two(tmp_path, rows(*A, 3, unread), rows(*B, unread, unread)).results
+        assert result.counts == {"items": 6, "unread": 2}
+        assert values(result) == pytest.approx(OF_A_AND_B)
 
 
 def test_only_items_of_both_count_and_the_others_are_said(tmp_path: Path) -> None:
@@ -320,13 +318,6 @@ def test_the_language_decides_what_a_word_is(
     assert any("white space" in note for note in found.notes) == (group == "-")
 
 
-def test_each_language_has_its_row(tmp_path: Path) -> None:
-    content = tagged("<entity>a</entity> b", "c <entity>d</entity>")
-    content[1]["language"] = "turkish"
-    found = two(tmp_path, content, content, kind="tags")
-    assert [(result.group, result.counts["words"]) for result in found.results] == [("de", 2), ("tr", 2)]
-
-
 @pytest.mark.parametrize("which", ["x.json", "x.jsonl", "x.csv"])
 def test_without_ids_rows_of_one_number_are_one_document(
     tmp_path: Path, which: str, caplog: pytest.LogCaptureFixture
@@ -367,14 +358,10 @@ def test_silver_and_gold_of_the_public_data(hub: str) -> None:
     path = Path(hub) / "WueNLP/mHallucination_Detection/combined_gold_languages.json"
     found = compare([path, path], "tags", ["gold_annotations", "silver_annotations"], text_column="generated_text")
     # The same words' labels in scikit-learn 1.9.1's cohen_kappa_score give these to the last digit.
-    assert {
-        result.group: (*result.counts.values(), *(round(value, 6) for value in values(result).values()))
-        for result in found.results
-    } == {
-        "ar": (248, 24528, 0, 0, 0.594373, 0.482840),
-        "de": (331, 52730, 0, 0, 0.822784, 0.689154),
-        "tr": (244, 30160, 0, 1, 0.703043, 0.588279),
-    }
+    kappas = [(0.594373, 0.482840), (0.822784, 0.689154), (0.703043, 0.588279)]
+    assert [tuple(values(result).values()) for result in found.results] == [
+        pytest.approx(of, abs=5e-7) for of in kappas
+    ]
     assert [line.split("  ", 1)[1].split() for line in table(found).splitlines()[1:4]] == [
         "ar 248 24528 0 0 0.594 [0.555, 0.636] 0.483 [0.445, 0.523]".split(),
         "de 331 52730 0 0 0.823 [0.795, 0.847] 0.689 [0.661, 0.716]".split(),

@@ -19,10 +19,9 @@ from custom_metrics.statistics.paired_shares import compare_shares
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
-from lm_eval_tasks.results.score import score
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
-from tests.logged_runs import copied, in_one_step, only_predicted
+from tests.logged_runs import copied, only_predicted
 from tests.shared_once import SharedOnce
 
 FEW = ("nomiracl_de", "clapnq_rag", "mfava_de")
@@ -299,15 +298,6 @@ def test_the_reason_of_many_tasks_is_said_once(two_models: Path, tmp_path: Path)
 
 
 # --------------------------------------------------------------------------------------------------------------- runs
-
-
-def test_what_score_wrote_is_a_run(shared_once: SharedOnce, tmp_path: Path) -> None:
-    folder = copied(only_predicted(shared_once), tmp_path / "predicted")
-    score(folder, output=tmp_path / "scored")
-    found = compared(in_one_step(shared_once), tmp_path / "scored", every_metric=True)
-    assert {row.task for row in found.differences} == {"mfava", "mfava_de", "mfava_zh"}
-    assert {row.difference for row in found.differences if row.n} == {0.0}
-    assert all(not row.significant for row in found.differences)
 
 
 def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_path: Path) -> None:

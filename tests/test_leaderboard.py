@@ -165,26 +165,17 @@ def test_a_run_that_declines_everything_is_marked_and_leads_nowhere(folder: Path
 def test_a_page_loads_nothing_and_says_what_a_screen_reader_needs(folder: Path, tmp_path: Path) -> None:
     site = write_leaderboard(folder, tmp_path / "site")
     for path in (site.index, *(site.index.parent / "runs").glob("*.html")):
-        text = path.read_text("utf-8")
-        page = page_of(path)
-        addresses = page.xpath("//@src | //@href")
+        text, page = path.read_text("utf-8"), page_of(path)
+        addresses, ids = page.xpath("//@src | //@href"), page.xpath("//@id")
         assert all(re.match(r"#|runs/|\.\./index\.html", address) for address in addresses)
-        assert "url(" not in text
-        assert "@import" not in text
+        assert {address[1:] for address in addresses if address.startswith("#")} <= {*ids}
+        assert len(ids) == len({*ids})
+        assert not re.search(r"url\(|@import", text)
         (policy,) = page.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
         assert policy.startswith("default-src 'none'; style-src 'sha256-")
-        assert len(page.xpath("//script")) == 1
-        assert page.get("lang") == "en"
-        for table in page.iter("table"):
-            assert table.find("caption") is not None
-            assert all(head.get("scope") == "col" for head in table.xpath("./thead//th"))
-            assert all(head.get("scope") == "row" for head in table.xpath("./tbody//th"))
-        for region in page.xpath("//*[@role='region']"):
-            assert region.get("aria-label")
-            assert region.get("tabindex") == "0"
-        ids = page.xpath("//@id")
-        assert len(ids) == len({*ids})
-        assert {address[1:] for address in addresses if address.startswith("#")} <= {*ids}
+        assert (len(page.xpath("//script")), page.get("lang")) == (1, "en")
+        assert page.xpath("//table[not(caption)] | //thead//th[@scope!='col'] | //tbody//th[@scope!='row']") == []
+        assert page.xpath("//*[@role='region'][not(@aria-label) or not(@tabindex='0')]") == []
 
 
 def test_a_row_leads_to_its_run_and_to_a_report_that_lies_beside(folder: Path, tmp_path: Path) -> None:
@@ -224,21 +215,15 @@ def test_reports_are_written_for_runs_without_one(folder: Path, tmp_path: Path) 
 
 def test_hostile_names_stay_names(folder: Path, tmp_path: Path) -> None:
     for number, name in enumerate(HOSTILE):
-        run = folder / f"run{number}"
-        shutil.copytree(folder / "baseline-answer", run)
-        named(run, name)
+        named(shutil.copytree(folder / "baseline-answer", folder / f"run{number}"), name)
     index = write_leaderboard(folder, tmp_path / "site").index
-    text = index.read_text("utf-8")
     page = page_of(index)
-    assert len(page.xpath("//script")) == 1
     assert page.xpath("//img | //@onerror") == []
-    assert "\u202e" not in text
-    assert "\x00" not in text
-    shown = page.xpath("//tbody/tr/th//bdi")
-    names = {bdi.text_content() for bdi in shown}
+    assert not {"\u202e", "\x00"} & {*index.read_text("utf-8")}
+    names = {bdi.text_content() for bdi in page.xpath("//tbody/tr/th//bdi")}
     assert {HOSTILE[0], HOSTILE[2], HOSTILE[3], HOSTILE[5], "a\ufffdb\ufffdc\ufffdd"} <= names
     assert "49" not in names
-    for path in (index.parent / "runs").glob("*.html"):
+    for path in (index, *(index.parent / "runs").glob("*.html")):
         assert len(page_of(path).xpath("//script")) == 1
 
 
@@ -276,11 +261,8 @@ def test_a_run_without_answers_is_shown_without_a_rank(folder: Path, tmp_path: P
         samples.unlink()
     page = page_of(write_leaderboard(folder, tmp_path / "site").index)
     found = cells(tables(page, "clapnq_gold")[0])
-    assert {model: row["rougeL"][1] != "" for model, row in found.items()} == {
-        "lm-eval-grounded/baseline-lexical": True,
-        "lm-eval-grounded/baseline-answer": True,
-        "without": False,
-    }
+    assert [model for model, row in found.items() if row["rougeL"][1] == ""] == ["without"]
+    assert len(found) == 3
     assert "without has no rank: its answers were not logged (--log_samples)" in page.text_content()
 
 

@@ -8,6 +8,7 @@ import math
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+Recorded = tuple[dict[str, Any], Callable[[], Path]]
+
+
+@pytest.fixture
+def recorded(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """What the run's results file says, to be changed, and what writes it to a file; commands are typed in its folder."""
+    file, results = results_below(world / "out")
+    monkeypatch.chdir(world)
+
+    def write() -> Path:
+        (tmp_path / file.name).write_text(json.dumps(results), "utf-8")
+        return tmp_path / file.name
+
+    return results, write
+
+
 @pytest.mark.parametrize("typed", [True, False])
 def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
     typed: bool, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -140,9 +157,8 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     found = reproduce(file, "clapnq_rag", str(mirror))
     assert found.tasks == ["clapnq_rag"]
     assert f"mirror={mirror}" in found.commands[0]
-    assert (
-        reproduce(file, mirror=str(mirror)).commands[0].endswith(f"--metadata mirror={mirror} --output_path reproduced")
-    )
+    (line,) = reproduce(file, mirror=str(mirror)).commands
+    assert line.endswith(f"--metadata mirror={mirror} --output_path reproduced")
     assert "--tasks clapnq_rag " in found.commands[0]
     assert [one.what for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
     gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
@@ -150,41 +166,33 @@ def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_comma
     assert any("does not exist" in note for note in gone.notes)
 
 
-def test_another_version_is_a_difference(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, results = results_below(world / "out")
+def test_another_version_is_a_difference(recorded: Recorded) -> None:
+    results, write = recorded
     record = results["configs"]["mfava_de"]["metadata"]["provenance"]
-    monkeypatch.chdir(world)
     results["config"]["detector"] = {**record["detector"], "options": {}}  # of a run that evaluates a detector
-    changed = tmp_path / file.name
-    changed.write_text(json.dumps(results), "utf-8")
-    assert reproduce(changed).same
-    results["config"]["detector"]["version"] = "0123"
+    assert reproduce(write()).same
+    results["config"]["detector"]["version"] = record["detector"]["version"] = "0123"
     record["versions"]["jieba"] = "0.1"
     record["calibration"]["sha256"] = "4567"
-    record["detector"]["version"] = "0123"
     results["lm_eval_version"] = "0.4.12"
-    changed.write_text(json.dumps(results), "utf-8")
-    different = {one.what.split("@")[0]: one.details for one in reproduce(changed).compared if one.state != "same"}
+    different = {one.what.split("@")[0]: one.details for one in reproduce(write()).compared if one.state != "same"}
     assert set(different) == {"jieba 0.1", "detector lexical", "calibration lexical.json", "lm_eval 0.4.12"}
     assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
 
 
 def test_a_mirror_that_the_environment_named_stands_before_the_command_and_groups_by_their_name(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Recorded,
 ) -> None:
-    file, results = results_below(world / "out")
+    results, write = recorded
     for config in older(results)["configs"].values():
         for name in ("mirror", "metadata"):
             config["metadata"].pop(name, None)
         config["metadata"]["provenance"]["read_from"] = "sample"
     results["group_subtasks"] = {"both": ["clapnq_rag", "mfava_de"], "half": ["nomiracl_de", "nomiracl_fr"]}
-    changed = tmp_path / file.name
-    changed.write_text(json.dumps(results), "utf-8")
-    monkeypatch.chdir(world)
-    (line,) = reproduce(changed).commands
+    (line,) = reproduce(write()).commands
     assert line.startswith("LM_EVAL_GROUNDED_MIRROR=sample lm_eval --model grounded-baseline")
     assert "--tasks nomiracl_de,both " in line
-    assert reproduce(changed, "both").tasks == ["clapnq_rag", "mfava_de"]
+    assert reproduce(write(), "both").tasks == ["clapnq_rag", "mfava_de"]
 
 
 @pytest.mark.slow("a run over the real files")
@@ -204,29 +212,24 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert {one.state for one in elsewhere.compared if "@" in one.what and "/" in one.what} == {"differs"}
 
 
-def test_the_weights_behind_vectors_are_compared(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weights_behind_vectors_are_compared(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, write = recorded
     model = tmp_path / "encoder"
     model.mkdir()
     for name in ("config.json", "model.safetensors"):
         (model / name).write_bytes(name.encode())
-    dense = {
-        "retriever": "dense",
-        "model": "encoder",
-        "revision": None,
-        "weights": weights_of(named("dense", {"encoder": model}))[1],
-    }
+    weights = weights_of(named("dense", {"encoder": model}))[1]
+    dense = {"retriever": "dense", "model": "encoder", "revision": None, "weights": weights}
     minilm = {"retriever": "minilm", "model": "all-MiniLM", "revision": "c0ffee", "weights": "4567"}
-    file, results = results_below(world / "out")
     metadata = results["configs"]["clapnq_rag"]["metadata"]
     metadata["encoder"] = str(model)
     metadata["provenance"]["retrieval"] = {"retriever": "hybrid", "halves": [dense, minilm]}
-    hybrid = tmp_path / file.name
-    hybrid.write_text(json.dumps(results), "utf-8")
-    monkeypatch.chdir(world)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "no hub"))
 
     def encoders() -> dict[str, str]:
-        return {one.what: one.state for one in reproduce(hybrid).compared if one.what.startswith("encoder")}
+        return {one.what: one.state for one in reproduce(write()).compared if one.what.startswith("encoder")}
 
     assert encoders() == {"encoder encoder@None": "same", "encoder all-MiniLM@c0ffee": "not here"}
     (model / "model.safetensors").write_bytes(b"others")
@@ -250,10 +253,11 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
     ]
     record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]
-    assert record["answers"]["metadata"] == {"mirror": "sample", "top_k": 2}
-    assert record["answers"]["predict_only"] is True
-    assert record["run"]["limit"] == 4
-    assert record["retrieval"]["passages_given"] == 2
+    assert (record["answers"]["metadata"], record["answers"]["predict_only"]) == (
+        {"mirror": "sample", "top_k": 2},
+        True,
+    )
+    assert (record["run"]["limit"], record["retrieval"]["passages_given"]) == (4, 2)
     assert [entry["option"] for entry in record["local_files"]] == ["samples"]
     for line in found.commands:
         shell(line, tmp_path)
@@ -266,37 +270,30 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert reproduce(predicted).commands == found.commands[:1]
 
 
-def test_replayed_answers_are_files_too(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replayed_answers_are_files_too(recorded: Recorded, tmp_path: Path) -> None:
+    results, write = recorded
     answers = tmp_path / "answers"
     answers.mkdir()
     (answers / "a.jsonl").write_text("{}")
-    file, results = results_below(world / "out")
     entry = {"option": "path", "name": "a.jsonl", "sha256": hashlib.sha256(b"{}").hexdigest()}
     results["config"] |= {"model": "replay", "model_args": {"path": str(answers)}, "answers_from": [entry]}
-    replayed = tmp_path / file.name
-    replayed.write_text(json.dumps(results), "utf-8")
-    monkeypatch.chdir(world)
-    found = reproduce(replayed)
-    assert found.same
-    assert Compared("same", "path: a.jsonl") in found.compared
+    assert reproduce(write()).same
+    assert Compared("same", "path: a.jsonl") in reproduce(write()).compared
     (answers / "a.jsonl").write_text("{}\n")
-    assert "path: a.jsonl" in [one.what for one in reproduce(replayed).compared if one.state == "differs"]
+    assert [one.what for one in reproduce(write()).compared if one.state == "differs"] == ["path: a.jsonl"]
     shutil.rmtree(answers)
-    assert "path: a.jsonl" in [one.what for one in reproduce(replayed).compared if one.state == "not here"]
+    assert [one.what for one in reproduce(write()).compared if one.state == "not here"] == ["path: a.jsonl"]
 
 
-def test_other_tasks_and_a_models_commit_are_said(world: Path, tmp_path: Path) -> None:
-    file, results = results_below(world / "out")
+def test_other_tasks_and_a_models_commit_are_said(recorded: Recorded) -> None:
+    results, write = recorded
     older(results)["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
     results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
     results["config"] |= {"model_sha": "c0ffee", "limit": 1234567.0}
-    other = tmp_path / file.name
-    other.write_text(json.dumps(results), "utf-8")
-    found = reproduce(other)
-    assert "--tasks hellaswag,nomiracl_de,clapnq_rag,mfava_de --num_fewshot 1 " in found.commands[0]
-    assert "--limit 1234567 " in found.commands[0]
-    assert any("hellaswag" in note for note in found.notes)
-    assert any("revision=c0ffee" in note for note in found.notes)
+    found = reproduce(write())
+    for option in ("--tasks hellaswag,nomiracl_de,clapnq_rag,mfava_de --num_fewshot 1 ", "--limit 1234567 "):
+        assert option in found.commands[0]
+    assert all(any(said in note for note in found.notes) for said in ("hellaswag", "revision=c0ffee"))
 
 
 FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"
@@ -421,16 +418,11 @@ def test_a_run_writes_down_its_command_line_without_secrets(
         assert command_line() is None
 
 
-def test_a_model_that_a_program_made_has_no_command(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, results = results_below(world / "out")
-    other = tmp_path / file.name
-    other.write_text(json.dumps({**results, "model_source": "CUSTOM"}), "utf-8")
-    monkeypatch.chdir(world)
-    found = reproduce(other)
-    assert found.commands == []
-    assert not found.same
+def test_a_model_that_a_program_made_has_no_command(recorded: Recorded) -> None:
+    results, write = recorded
+    results["model_source"] = "CUSTOM"
+    found = reproduce(write())
+    assert (found.commands, found.same) == ([], False)
     assert "there is no command that makes it" in found.notes[0]
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.results.score import score
@@ -244,8 +243,7 @@ def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
     assert scored["n-samples"] == before["n-samples"] == {"clapnq_gold": {"original": 32, "effective": 6}}
     (mine,), (theirs,) = ((lines(p) for p in f.rglob("samples_*")) for f in (tmp_path / "out", tmp_path / "in"))
     for a, b in zip(mine, theirs, strict=True):
-        assert a["arguments"]["gen_args_0"]["arg_0"] == b["arguments"]["gen_args_0"]["arg_0"]
-        assert a["prompt_hash"] == b["prompt_hash"]
+        assert (a["arguments"], a["prompt_hash"]) == (b["arguments"], b["prompt_hash"])
 
 
 def test_the_command_prints_the_share(
@@ -278,10 +276,7 @@ def test_logged_answers_without_a_results_file_are_scored(tmp_path: Path, caplog
         (written,) = score(path, output=tmp_path / "out")
     assert "the results will not say which model gave the answers" in caplog.text
     results = json.loads(written.read_text("utf-8"))["results"]["clapnq_gold"]
-    assert results["hallucinated_share,answer"] == 0.0
-    assert results["k_precision,answer"] == 1.0
-    (samples,) = (tmp_path / "out").glob("samples_*")
-    assert [row["hallucinated_share"] for row in read_samples(samples)] == [0.0, 0.0]
+    assert (results["hallucinated_share,answer"], results["k_precision,answer"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -316,14 +311,6 @@ def test_samples_with_retrieval_say_what_was_retrieved(tmp_path: Path, retrieved
         score(write_samples(tmp_path, json.dumps(row), task="clapnq_rag"), output=tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("task", "tagged"),
-    [
-        ("mfava_de", True),
-        ("clapnq_rag_e5_gpt", True),
-        ("clapnq_gold_of_mine", False),
-        ("mfava_detection_de_gold", False),
-    ],
-)
-def test_whose_answers_a_detector_tags(task: str, tagged: bool) -> None:
-    assert is_tagged(task) is tagged
+def test_whose_answers_a_detector_tags() -> None:
+    tasks = ("mfava_de", "clapnq_rag_e5_gpt", "clapnq_gold_of_mine", "mfava_detection_de_gold")
+    assert [*map(is_tagged, tasks)] == [True, True, False, False]

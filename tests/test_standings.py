@@ -17,11 +17,9 @@ from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.strata import mean_of_shares
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE
-from lm_eval_tasks.results.leaderboard import write_leaderboard
 from lm_eval_tasks.results.leaderboard.entry import Entry, HeadlineFigure, TaskEntry, entry_of
 from lm_eval_tasks.results.leaderboard.standings import MEAN_COLUMN, Column, sections_of
 from lm_eval_tasks.runs import read_runs
-from tests.many_runs import many_runs
 
 ERROR = Column("", "error_rate, robust", False)
 ASKED = {"documents": "d", "prompt": "p"}
@@ -92,16 +90,6 @@ def test_a_mean_over_languages_is_of_runs_that_have_them_all() -> None:
     assert {*rows[2]} == {french}
     assert german in rows[1]
     assert {number: cells[french].rank for number, cells in rows.items()} == {0: 1, 1: 1, 2: 1}
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_the_bounds_of_a_mean_stay_on_its_scale(value: float) -> None:
-    """As the report's: 0 of 400 in one language and 1 of 400 in the other is no rate below 0."""
-    one, other = [value] * 400, [value] * 399 + [1 - value]
-    (section,) = sections_of([entry("a", task("de", list(one)), task("fr", list(other)))])
-    figure = section.tables[0].rows[0].cells[section.tables[0].columns[0]].figure
-    assert 0 <= figure.low < figure.high <= 1
-    assert figure == mean_of_shares([share_figure(one), share_figure(other)])
 
 
 def test_parallel_languages_are_no_strata_of_their_own() -> None:
@@ -184,16 +172,6 @@ def test_what_is_not_measurable_has_no_rank_and_stands_behind() -> None:
     assert rows == [(2, 1, True), (1, 2, True), (0, None, False)]
 
 
-def test_more_pairs_need_smaller_p() -> None:
-    """A difference that is significant alone is not beside twenty models: Holm."""
-    better: list[float | None] = [0.0] * 40
-    worse: list[float | None] = [0.0] * 33 + [1.0] * 7
-    (alone,) = sections_of([entry("a", task("de", better)), entry("b", task("de", worse))])
-    assert [row.cells[ERROR].rank for row in alone.tables[0].rows] == [1, 2]
-    (many,) = sections_of([entry("b", task("de", worse)), *(entry(f"a{n}", task("de", better)) for n in range(20))])
-    assert {row.cells[ERROR].rank for row in many.tables[0].rows} == {1}
-
-
 @pytest.mark.parametrize("condition", ["documents", "prompt", "shots", "detector", "version"])
 def test_runs_under_other_conditions_are_apart(condition: str) -> None:
     first, other = ({**ASKED, condition: said} for said in ("first", "other"))
@@ -226,27 +204,3 @@ def test_an_entry_is_what_was_kept_of_it_and_its_numbers_have_the_figure_as_thei
                 if headline.metric.name in ("rogan_gladen_rate", "estimated_rate"):
                     value = found.figures["answer"]["detected_rate"]["value"]  # what ranks are by
                 assert np.mean(known) == pytest.approx(value), (found.task, headline.metric.name)
-
-
-@pytest.mark.slow("a site of sixteen runs, and one more")
-def test_of_many_runs_only_the_new_one_is_read(two_models: Path, tmp_path: Path) -> None:
-    folder = many_runs(two_models, tmp_path / "runs", 16)
-    site = tmp_path / "site"
-    assert write_leaderboard(folder, site).read == 16
-    (tmp_path / "one").mkdir()
-    many_runs(two_models, tmp_path / "one", 1, seed=2)
-    (tmp_path / "one" / "run000").rename(folder / "new")
-    opened: list[str] = []
-    read = Path.open
-
-    def noted(self: Path, *arguments: Any, **more: Any) -> Any:
-        opened.append(self.name if self.parent.name.startswith(("run", "new")) and "runs" in self.parts[-3:] else "")
-        return read(self, *arguments, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "open", noted)
-        found = write_leaderboard(folder, site)
-    assert (found.runs, found.read) == (17, 1)
-    samples = [name for name in opened if name.startswith("samples_")]
-    assert len({*samples}) == 22  # of the new run, each for its checksum and for its answers
-    assert len(samples) == 2 * 22

@@ -1,11 +1,9 @@
-"""Published figures, read from the tables of this folder, which README.md lists; :mod:`~lm_eval_tasks.published.beside`
-holds runs against them.
+"""Published figures: tables of the papers, and whether a run's figures can be held against them.
 
-A table has the columns ``model``, ``task``, ``split`` (as a run's provenance names it; empty where the benchmark has one),
-``num_fewshot``, and one for each metric, named as our tasks name it. A cell holds what the source prints: a ``value``,
-``value±spread``, or ``count/n``, whose quotient is the share. An empty cell: the source has no such figure, or it cannot be
-read.
-"""
+README.md lists the tables. A table has the columns ``model``, ``task``, ``split`` (as a run's provenance names it;
+empty where the benchmark has one), ``num_fewshot``, and one for each metric, named as our tasks name it. A cell holds
+what the source prints: a ``value``, ``value±spread``, or ``count/n``, whose quotient is the share. An empty cell: the
+source has no such figure, or it cannot be read."""
 
 from __future__ import annotations
 

@@ -88,12 +88,10 @@ def compare(
     for name, rows, column in zip(names, tables, columns, strict=True):
         said: list[tuple[str, Key, Any]] = []
         for where, row in rows:
-            if kind == "tags":
-                key, rating = (id_of(where, row, identity), ""), tagged_of(where, row, column, text_column, language)
-                said.append((where, key, rating))
-            else:
-                key = id_of(where, row, identity), str(row.get("aspect") or "").strip()
-                said.append((where, key, rating_of(where, row.get(column))))
+            tags = kind == "tags"
+            key = id_of(where, row, identity), "" if tags else str(row.get("aspect") or "").strip()
+            of_row = tagged_of(where, row, column, text_column, language) if tags else rating_of(where, row.get(column))
+            said.append((where, key, of_row))
         raters.append(Rater(name, _by_item(name, said, notes)))
     pairs = _pairs_of(raters, notes)
     results = compare_tags(pairs, text_column, notes) if kind == "tags" else compare_ratings(pairs, raters, notes)

@@ -135,7 +135,7 @@ def compare_runs(
             has = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}; there are {', '.join(has)}")
     asked = {name: members for name, members in groups.items() if not tasks or name in tasks}
-    rows = [*_group_rows(runs, asked, compared), *_task_rows(runs, compared)]
+    rows = [*_rows(runs, asked, compared)]
     said = [f"{_few(names, 3)}: {note}" for note, names in notes.items()]
     for model, run in zip(models, runs, strict=True):
         alone = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
@@ -252,29 +252,24 @@ def _refusals(refused: Sequence[Refusal]) -> str:
 # ------------------------------------------------------------------------------------------------------ what was found
 
 
-def _task_rows(runs: Sequence[Run], compared: Mapping[str, _Task]) -> Iterator[Difference]:
-    for name, task in compared.items():
-        for metric in task.metrics:
-            if values := task.measured.get(metric.name):
-                for first, second in combinations(values.values, 2):
-                    yield _row(name, {name: task}, metric, task.filter, [values], [values], (first, second), runs)
-
-
-def _group_rows(
+def _rows(
     runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, _Task]
 ) -> Iterator[Difference]:
-    for group, members in groups.items():
-        if not all(name in compared for name in members):
+    """The rows of groups whose tasks are all compared, then those of the tasks."""
+    for name, members in (*groups.items(), *((name, [name]) for name in compared)):
+        if not all(member in compared for member in members):
             continue
-        tasks = {name: compared[name] for name in members}
+        tasks = {member: compared[member] for member in members}
         for metric in tasks[members[0]].metrics:
             for filter_name in dict.fromkeys(task.filter for task in tasks.values()):
-                read = {name: task for name, task in tasks.items() if task.filter == filter_name}
-                parts = [task.measured[metric.name] for task in read.values() if metric.name in task.measured]
+                read = [task.measured for task in tasks.values() if task.filter == filter_name]
+                parts = [measured[metric.name] for measured in read if metric.name in measured]
                 for pair in combinations(range(len(runs)), 2):
-                    both = [part for part in parts if all(part.counted(run).any() for run in pair)]
+                    both = [part for part in parts if all(run in part.values for run in pair)]
+                    if name not in tasks:  # of a task the row says that nothing counts
+                        both = [part for part in both if all(part.counted(run).any() for run in pair)]
                     if both and len({(part.is_mean, part.errors is None) for part in both}) == 1:
-                        yield _row(group, tasks, metric, filter_name, both, parts, pair, runs)
+                        yield _row(name, tasks, metric, filter_name, both, parts, pair, runs)
 
 
 def _row(

@@ -118,7 +118,6 @@ def _section(part: Sequence[BesidePaper], letters: dict[str, str], described: bo
     given = f" Answers are read by the filter {first.filter}." if len(first.run_filters) > 1 and first.filter else ""
     source = f"{first.task}: {first.source}. Measured on: {first.rows[0][0].measured_on}.{given}"
     return Section(
-        f"{first.task} beside {where}",
         ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs)),
         tuple(tuple(map(on_one_line, row)) for row in rows),
         before=(on_one_line(f"{first.task}: {where}, as above." if described else source),),

@@ -40,7 +40,6 @@ __all__ = [
 class Section:
     """A table, with the paragraphs before and after it. All texts are printable; they are not escaped for a format."""
 
-    title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     before: tuple[str, ...] = ()
@@ -196,7 +195,7 @@ def sections(comparison: Comparison) -> list[Section]:
     said = sentences(comparison, short if len(set(short)) == len(short) else names)
     after = map(on_one_line, (*said, *_explanations(comparison, letters)))
     columns = (*header, "only one") if dropped else (*header,)
-    return [Section("Paired differences", columns, tuple(rows), legend(comparison.models), tuple(after))]
+    return [Section(columns, tuple(rows), legend(comparison.models), tuple(after))]
 
 
 def _value(value: float, own: float) -> str:

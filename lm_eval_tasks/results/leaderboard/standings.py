@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -111,10 +112,7 @@ class _Part:
 
     def p_of_pairs(self, strata: Sequence[Floats], by_document: bool) -> Floats:
         """p of all pairs. They are kept: two corrections of the same flagged shares have the same."""
-        digest = hashlib.sha256(repr([by_document, *(values.shape for values in strata)]).encode())
-        for values in strata:
-            digest.update(np.ascontiguousarray(values).tobytes())
-        key = digest.hexdigest()
+        key = hashlib.sha256(pickle.dumps([by_document, *strata])).hexdigest()
         if key not in self.tested:
             self.tested[key] = all_pairs(strata, None if by_document else False)
         return self.tested[key]

@@ -232,6 +232,8 @@ def _encoders(run: RecordedRun) -> list[Compared]:
 
 def _detectors(run: RecordedRun) -> list[Compared]:
     """Detector and calibration of each task, and the detector that was evaluated, each once."""
+    from detector_plugin.calibration import CalibrationError, load
+
     compared = []
     evaluated, arguments = run.config.get("detector"), run.config.get("model_args")
     if isinstance(evaluated, Mapping):
@@ -243,8 +245,12 @@ def _detectors(run: RecordedRun) -> list[Compared]:
             compared.append(_compare_detector(detector, said_of(run.configs[task], "detector")))
         if isinstance(calibration, Mapping):
             of_detector = detector.get("name") if isinstance(detector, Mapping) else None
-            named = said_of(run.configs[task], "calibration") or of_detector
-            compared.append(_compare_calibration(calibration, named))
+            what = f"calibration {calibration.get('file')}"
+            try:
+                here = load(str(said_of(run.configs[task], "calibration") or of_detector)).sha256
+                compared.append(Compared.of(what, calibration.get("sha256"), here))
+            except CalibrationError as error:
+                compared.append(Compared(ABSENT, what, (str(error),)))
     return list({each.what: each for each in compared}.values())
 
 
@@ -262,13 +268,3 @@ def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:
     except (OSError, ValueError) as error:
         return Compared(ABSENT, what, (f"version there: {there}; here: {error}",))
     return Compared.of(what, there, detector.version, "version")
-
-
-def _compare_calibration(entry: Mapping[str, Any], named: Any) -> Compared:
-    from detector_plugin.calibration import CalibrationError, load
-
-    what = f"calibration {entry.get('file')}"
-    try:
-        return Compared.of(what, entry.get("sha256"), load(str(named)).sha256)
-    except CalibrationError as error:
-        return Compared(ABSENT, what, (str(error),))
