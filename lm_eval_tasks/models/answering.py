@@ -138,7 +138,7 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         given = self.respond(requests, disable_tqdm)
         for request in requests:
             request.is_unprompted = True  # what :mod:`lm_eval_tasks.harness.run_warnings` goes by
-        writable = [without_surrogates(answer) for answer in given]
+        writable = [without_surrogates(answer) if isinstance(answer, str) else answer for answer in given]
         mended = sum(before != after for before, after in zip(given, writable, strict=True))
         if mended:
             log.warning(
