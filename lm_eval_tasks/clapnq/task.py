@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from lm_eval.api.samplers import ContextSampler
@@ -36,13 +35,13 @@ class PromptedTask(GroundedTask):
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
         """The prompt, as the harness makes it but for the ends of its parts."""
         template = how.pop("chat_template", None) if how.get("apply_chat_template") else None
-        in_turns = None if template is None else partial(_trimmed, template)
-        prompt = super().fewshot_context(doc, num_fewshot, **{**how, "chat_template": in_turns})
-        return prompt if in_turns else prompt + str(self.config.target_delimiter).rstrip()
+        if template is None:
+            return super().fewshot_context(doc, num_fewshot, **how) + str(self.config.target_delimiter).rstrip()
 
+        def in_turns(messages: list[dict[str, Any]], **more: Any) -> Any:
+            return template([{**message, "content": message["content"].strip()} for message in messages], **more)
 
-def _trimmed(chat_template: Callable[..., Any], messages: list[dict[str, Any]], **how: Any) -> Any:
-    return chat_template([{**message, "content": message["content"].strip()} for message in messages], **how)
+        return super().fewshot_context(doc, num_fewshot, chat_template=in_turns, **how)
 
 
 # ------------------------------------------------------------------------------ the paper's few-shot settings (section 4.2)

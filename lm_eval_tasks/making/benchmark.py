@@ -15,13 +15,8 @@ _KEPT = Metric("kept_rate", DEFINED_SHARE, True, "all replies")
 _COMMENT = re.compile(r"\A\{#.*?-#\}\s*", re.DOTALL)
 
 
-def _prompt(step: str) -> str:
-    """The Jinja template ``prompts/<step>.jinja``, without the comment that says where it comes from."""
-    text = resources.files("lm_eval_tasks.making").joinpath(f"prompts/{step}.jinja").read_text("utf-8")
-    return _COMMENT.sub("", text).rstrip("\n")
-
-
 def _base(step: str, says: str, most_tokens: int, *metrics: Metric) -> Base:
+    template = resources.files("lm_eval_tasks.making").joinpath(f"prompts/{step}.jinja").read_text("utf-8")
     return Base(
         f"_{step}_base",
         says,
@@ -29,7 +24,7 @@ def _base(step: str, says: str, most_tokens: int, *metrics: Metric) -> Base:
         documents="lm_eval_tasks.making.dataset.load_task",
         dataset_path="articles",
         prompt={
-            "doc_to_text": _prompt(step),
+            "doc_to_text": _COMMENT.sub("", template).rstrip("\n"),  # the comment says where it comes from
             "doc_to_target": "",
             "target_delimiter": "",
             "generation_kwargs": {"until": [], "do_sample": False, "max_gen_toks": most_tokens},

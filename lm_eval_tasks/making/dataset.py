@@ -56,7 +56,6 @@ def load(
         parts: of a translation: some of ``question``, ``reference`` and ``answer``; default all that a row has.
         translation_prompt: ``"chat"``, or ``"text"``: the text alone, for translation models.
         translation_prefix: with ``"text"``: what stands before it, as ``<2de>`` and a space.
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``row`` (the id of the row it is from), ``step``, ``language``,

@@ -61,7 +61,6 @@ def load(
             first of these that there is.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public file.
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}``, the five subsets in turn, so that ``--limit`` sees all. Columns: ``id``,

@@ -44,7 +44,6 @@ def load(
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         annotations: ``"gold"`` or ``"silver"``.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows of one

@@ -28,11 +28,12 @@ def _read(kind: str, code: str, mirror: str | None) -> list[LabelledAnswer]:
     ]
 
 
-def _collection(kind: str) -> Collection:
-    languages = tuple(code for code, known in LANGUAGES.items() if (known.gold if kind == "gold" else known.silver))
-    return Collection(
-        languages, partial(_read, kind), "mFAVA (Islam et al. 2025)", "Creative Commons, version not stated"
+LABELLED = {
+    f"mfava-{kind}": Collection(
+        tuple(code for code, known in LANGUAGES.items() if (known.gold if kind == "gold" else known.silver)),
+        partial(_read, kind),
+        "mFAVA (Islam et al. 2025)",
+        "Creative Commons, version not stated",
     )
-
-
-LABELLED = {f"mfava-{kind}": _collection(kind) for kind in ("gold", "silver")}
+    for kind in ("gold", "silver")
+}

@@ -82,7 +82,6 @@ def load(
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         split: ``"test"``, ``"validation"`` or ``"both"``; of both the answers take turns, so that ``--limit`` sees both.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),

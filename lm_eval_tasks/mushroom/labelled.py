@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from custom_metrics.reading.spans import Span, span_of
 from detector_plugin.labelled import REAL, LabelledAnswer
 from lm_eval_tasks.data.tables import shipped_rows
@@ -14,9 +12,7 @@ from lm_eval_tasks.mushroom.dataset import LANGUAGES
 __all__ = ["LABELLED"]
 
 
-@lru_cache(maxsize=1)
-def _families() -> list[tuple[str, str]]:
-    return [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks.mushroom", "families.tsv")]
+_FAMILIES = [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks.mushroom", "families.tsv")]
 
 
 def _family(model: str) -> str:
@@ -25,7 +21,7 @@ def _family(model: str) -> str:
     That of the first row of ``families.tsv`` whose part its name holds, else the name.
     """
     name = model.rsplit("/", 1)[-1].lower()
-    return next((family for part, family in _families() if part in name), name)
+    return next((family for part, family in _FAMILIES if part in name), name)
 
 
 def _read(code: str, mirror: str | None) -> list[LabelledAnswer]:

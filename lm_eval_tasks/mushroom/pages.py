@@ -56,18 +56,18 @@ def open_pages(archive: Path) -> Pages:
     Raises:
         CorruptSource: the archive is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE``.
     """
+
+    def write(folder: Path) -> None:
+        pages, left_out = read_pages(archive)
+        content = json.dumps({"pages": pages, "left_out": left_out}, ensure_ascii=False)
+        (folder / "pages.json").write_text(
+            content, "utf-8", errors="replace"
+        )  # half a surrogate pair fits into no file
+
     key = f"{sha256_of(archive)[:32]}-{_FORM}"
-    folder = whole_folder(
-        sources.cache_folder() / "pages" / key, lambda new: _write(archive, new), f"the text of the pages of {archive}"
-    )
+    folder = whole_folder(sources.cache_folder() / "pages" / key, write, f"the text of the pages of {archive}")
     kept = json.loads((folder / "pages.json").read_text("utf-8"))
     return Pages({address: Page(*page) for address, page in kept["pages"].items()}, Counter(kept["left_out"]))
-
-
-def _write(archive: Path, folder: Path) -> None:
-    pages, left_out = read_pages(archive)
-    content = json.dumps({"pages": pages, "left_out": left_out}, ensure_ascii=False)
-    (folder / "pages.json").write_text(content, "utf-8", errors="replace")  # half a surrogate pair fits into no file
 
 
 def read_pages(archive: Path) -> Pages:

@@ -89,7 +89,6 @@ def load(
             (scripts without spaces are hardly ever cut), or those of `passage_tokenizer`.
         passage_tokenizer: name or path of a Hugging Face tokenizer to count (and cut) by; needs ``transformers``.
         mirror: folder with copies of the public files, see :mod:`lm_eval_tasks.data.sources`.
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,

@@ -39,7 +39,6 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
     Args:
         samples: the samples file of the run, or the folder it lies in.
         judge_reference: rate the gold answers to the same questions instead.
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id`` (with the aspect), ``aspect``,
@@ -94,7 +93,6 @@ def load_pairs(
         judge_reference: the gold answers take part as a system of their own.
         judge_orders: 2: every pair is shown in both orders; 1: in one, each order for half of the questions.
         judge_seed: decides the order of questions, and which order of a pair comes first (or at all).
-        ignored: the model's arguments, which the harness passes as well.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id``, ``first`` and ``second`` (which
