@@ -1,14 +1,8 @@
 """What is made once a test session and shared by its workers: environments, tiny models, harness runs.
 
-A fixture that needs such a thing asks for ``shared_once`` and says how a folder is filled::
-
-    @pytest.fixture(scope="session")
-    def tiny_llama(shared_once: SharedOnce) -> Path:
-        return shared_once("tiny_llama", tiny_llama.write)
-
-The first worker that asks fills the folder; the others wait for it and read. The folder lies where the session keeps its
-temporary files, so that pytest removes it with them. Nobody writes into it afterwards: a test that changes what it is given
-copies it first.
+The first worker that asks for ``shared_once(name, make)`` fills the folder; the others wait for it and read. It lies where
+the session keeps its temporary files, so that pytest removes it with them. Nobody writes into it afterwards: a test that
+changes what it is given copies it first.
 """
 
 from __future__ import annotations

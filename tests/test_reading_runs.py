@@ -361,13 +361,6 @@ def test_newer_samples_replace_older_ones(tmp_path: Path, caplog: pytest.LogCapt
         f"{tmp_path}: of each task in a folder the newest samples count; passed over: "
         f"{tmp_path / 'samples_a_2025-01-01T00-00-00.jsonl'}"
     ]
-    caplog.clear()
-    written(tmp_path, b=[row(1)])
-    samples_files(tmp_path)
-    assert caplog.messages[0].endswith(
-        f"passed over: {tmp_path / 'samples_a_2025-01-01T00-00-00.jsonl'}, "
-        f"{tmp_path / 'samples_b_2025-01-01T00-00-00.jsonl'}"
-    )
 
 
 def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:

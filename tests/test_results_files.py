@@ -297,14 +297,6 @@ def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_arg
     assert re.fullmatch(name, found)
 
 
-def test_two_settings_never_share_a_name() -> None:
-    settings: list[tuple[str, dict[str, Any]]] = [
-        *(("grounded-baseline", {"strategy": "lexical", "threshold": t}) for t in (0.3, 0.4)),
-        *(("hallucination-detector", {"detector": name}) for name in ("a/x", "b/x")),
-    ]
-    assert len({name_of(*setting) for setting in settings}) == len(settings)
-
-
 @pytest.mark.parametrize(
     ("model_args", "name"),
     [

@@ -145,6 +145,15 @@ def test_a_download_is_verified_and_kept(requests: list[str]) -> None:
     assert sources.state(github("a.tsv")) == ("verified", first)
 
 
+def test_a_download_that_was_damaged_in_the_cache_is_fetched_again(
+    requests: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    local = sources.fetch(github("a.tsv"))
+    local.write_bytes(b"damaged")
+    assert sources.fetch(github("a.tsv")).read_bytes() == CONTENT
+    assert caplog.messages == [f"{local} is damaged (not {GOOD}); it is fetched again"]
+
+
 def test_a_download_with_another_checksum_leaves_nothing_behind(requests: list[str], tmp_path: Path) -> None:
     with pytest.raises(
         CorruptSource, match=r"a\.tsv of github repository o/n .* does not have the pinned checksum git:0"

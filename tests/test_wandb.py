@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +11,11 @@ import pytest
 
 from tests.conftest import command, results_of, run
 
-pytest.importorskip("wandb", reason="needs lm-eval[wandb] (extra dev)")
-
-pytestmark = [pytest.mark.slow("starts two harnesses and W&B"), pytest.mark.xdist_group("wandb")]
+pytestmark = [
+    pytest.mark.slow("starts two harnesses and W&B"),
+    pytest.mark.xdist_group("wandb"),
+    pytest.mark.skipif(find_spec("wandb") is None, reason="needs lm-eval[wandb] (extra dev)"),
+]
 
 ANSWERING = ("nomiracl_de", "clapnq_rag", "mfava_de")
 DETECTING = ("mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_de")

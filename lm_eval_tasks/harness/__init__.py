@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-__all__ = ["WEIGHTLESS", "Unanswered", "unanswered"]
+__all__ = ["WEIGHTLESS", "Unanswered"]
 
 WEIGHTLESS = ("grounded-baseline", "replay", "hallucination-detector")
 """Models of ours, as in ``--model``. Their answers follow from documents and files, not from a prompt, and they name their
@@ -20,10 +17,3 @@ class Unanswered(str):
     """
 
     __slots__ = ()
-
-
-def unanswered(requests: Iterable[Any]) -> frozenset[int]:
-    """Ids of the documents of which a request was not answered."""
-    return frozenset(
-        request.doc_id for request in requests if any(isinstance(given, Unanswered) for given in request.resps)
-    )

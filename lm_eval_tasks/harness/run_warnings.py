@@ -21,7 +21,6 @@ __all__ = [
     "NOTEWORTHY",
     "answered",
     "not_copies",
-    "prompting_of",
     "unread",
     "warn_broken",
     "warn_few_questions",
@@ -38,11 +37,6 @@ NOTEWORTHY = 0.2
 
 _VERDICT = {"judge_rating": "rating", "judge_preference": "preference"}  # filter: what it reads
 _ROOM = "max_gen_toks enough for its whole reply (reasoning included)"
-
-
-def prompting_of(requests: Sequence[Any], chat_template: bool) -> Prompting:
-    """How the answers to a task's requests were made: models without weights mark the requests that they answered."""
-    return Prompting(not any(getattr(request, "is_unprompted", False) for request in requests), chat_template)
 
 
 def warn_unreadable(

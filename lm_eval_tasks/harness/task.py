@@ -10,6 +10,7 @@ from typing import Any
 
 from lm_eval.api.task import ConfigurableTask
 
+from custom_metrics.broken_run import Prompting
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.usage.plain_errors import UsageError
@@ -18,7 +19,7 @@ from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import LEFT_OUT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.harness import autoload, harness_results, run_warnings, unanswered
+from lm_eval_tasks.harness import Unanswered, autoload, harness_results, run_warnings
 from lm_eval_tasks.harness.figures import Remembering, figures_of, reported
 
 __all__ = ["GroundedTask"]
@@ -101,7 +102,10 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
     def apply_filters(self) -> Any:
         """Apply the filters to the answers, made writable. Documents without an answer are left out."""
         self._aggregations.clear()
-        self._leave_out(unanswered(self._instances or ()))
+        requests = self._instances or ()
+        self._leave_out(
+            frozenset(each.doc_id for each in requests if any(isinstance(r, Unanswered) for r in each.resps))
+        )
         mended = 0
         for request in self._instances or ():
             for number, answer in enumerate(request.resps):
@@ -115,7 +119,8 @@ class GroundedTask(ConfigurableTask):  # type: ignore[misc]
             )
         filtered = super().apply_filters()
         answered = self.config.task, self.config.filter_list or (), self._instances or ()
-        prompting = run_warnings.prompting_of(self._instances or (), bool(self.asked.get("apply_chat_template")))
+        unprompted = any(getattr(request, "is_unprompted", False) for request in self._instances or ())  # no weights
+        prompting = Prompting(not unprompted, bool(self.asked.get("apply_chat_template")))
         run_warnings.warn_unreadable(*answered, prompting)
         run_warnings.warn_broken(*answered, self.is_generated, prompting)
         return filtered
