@@ -29,9 +29,8 @@ from custom_metrics.abstention import (
 )
 from custom_metrics.abstention.folding import EDGE, legible
 from custom_metrics.abstention.sentence_splitting import MASK, own_words, split
-from custom_metrics.reading.no_answer import behind_prompt, no_answer
+from custom_metrics.reading.no_answer import behind_prompt, is_service_failure, no_answer
 from custom_metrics.reading.response import after_reasoning, final_answer
-from custom_metrics.reading.service_failures import is_service_failure
 
 __all__ = ["ANSWER", "INVALID", "NO_ANSWER", "nomiracl_label", "process_results", "robust_label"]
 

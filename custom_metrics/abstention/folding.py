@@ -104,13 +104,11 @@ class _Boundaries(dict[str, int]):
     """:func:`is_boundary` for one character inside, by the character outside, filled when asked."""
 
     def __init__(self, inside: str, counts: int) -> None:
-        super().__init__()
-        self.inside = inside
-        self.counts = counts
+        self.inside, self.counts = inside, counts
 
     def __missing__(self, outside: str) -> int:
-        found = self[outside] = self.counts if is_boundary(outside, self.inside) else 0
-        return found
+        self[outside] = self.counts if is_boundary(outside, self.inside) else 0
+        return self[outside]
 
 
 BEGINS, ENDS = 1, 2

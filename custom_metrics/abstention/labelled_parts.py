@@ -52,18 +52,12 @@ def fields(text: str) -> list[Field]:
         text: as :func:`custom_metrics.reading.response.final_answer` leaves it.
     """
     text = text if len(text) <= 2 * READ else text[:READ] + "\n" + text[-READ:]
-    if text[:1] in "{[<`" and (found := list(_of_object(text))):
-        return found
+    if text[:1] in "{[<`":  # fields of JSON, also of a broken one, or of XML elements
+        matches = [match.groups() for pattern in (_JSON, _ELEMENT) for match in pattern.finditer(text)]
+        stated = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
+        if stated:
+            return [Field(label, NOTHING if value in ("None", "NULL") else value) for label, value in stated]
     return list(_of_lines(text)) if _FORM.search(text) else []
-
-
-def _of_object(text: str) -> Iterator[Field]:
-    """Fields of JSON, also of a broken one, or of XML elements."""
-    for pattern in (_JSON, _ELEMENT):
-        for match in pattern.finditer(text):
-            label, *values = match.groups()
-            value = next((value for value in values[:3] if value is not None), "None")
-            yield Field(label, NOTHING if value in ("None", "NULL") else value)
 
 
 def _of_lines(text: str) -> Iterator[Field]:

@@ -1,9 +1,4 @@
-"""Read one sentence of an answer: does it abstain, and why?
-
-A sentence abstains when it *is* a ``bare`` phrase ("unknown."), when it holds a phrase that ``abstains`` by itself, or when
-it speaks of the ``material`` and finds it ``silent``. A turn ("..., but it was Paris") or a concession ("Paris, although
-the text does not say so") makes it an answer.
-"""
+"""One sentence of an answer: the phrases in it, whether it abstains and why (see :mod:`custom_metrics.abstention`)."""
 
 from __future__ import annotations
 

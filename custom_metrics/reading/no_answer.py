@@ -4,7 +4,7 @@
 
 ================  =====================================================================================================
 ``empty``         no letter and no digit
-``failure``       the message of a service that failed, see :mod:`custom_metrics.reading.service_failures`
+``failure``       the message of a service that failed, see :func:`is_service_failure`
 ``prompt``        the text repeats the prompt or goes on with it, and nothing of its own stands behind that: headings
                   ("QUESTION:", "CONTEXTS:", "[document]:"), sentences of the instruction, the question itself, the next
                   passage ("[11] Berlin: ...", where there were ten), or the passages from the first on
@@ -30,14 +30,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from itertools import pairwise
+from typing import Any
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES
 from custom_metrics.reading.noise import is_noise, script_of, scripts
-from custom_metrics.reading.service_failures import is_service_failure
 
-__all__ = ["KINDS", "behind_prompt", "no_answer"]
+__all__ = ["KINDS", "behind_prompt", "is_service_failure", "no_answer"]
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
 
@@ -121,6 +122,81 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
         return text[start:].lstrip() if start else text
     said = _OUTPUT.search(text, start) or _VERDICT.search(text, start)
     return text[said.end() :] if said else ""
+
+
+_LONGEST_FAILURE = 200  # characters
+_REST_OF_ENTRY = 60  # characters behind an entry of several words
+_WILDCARD = 40
+_KEY = 2  # characters by which entries are looked up
+_CLAUSE_END = re.compile(r"[.!?…,;:\n。！？，、；：।۔؟،]+(?=\s|$)|[。！？，、；：।۔؟،\n]+|\s[-–—]\s")
+_FAILURE_EDGE = " \t\"'`*_#()[]<>{}!¡¿⚠️❌️"
+# A number alone is an answer; a code has its reason behind it, or says before it what it is.
+_HTTP_CODE = re.compile(
+    r"(?P<said>(?:(?:https?|status|error|code)\W+){0,3})[45]\d\d(?:\W+|$)"
+    r"(?P<reason>bad request|unauthorized|forbidden|not found|request timeout|payload too large|unprocessable entity)?"
+)
+_PYTHON_ERROR = re.compile(
+    r"Traceback \(most|<html>\s*<head>\s*<title>\s*[45]\d\d|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?::|\(|$)"
+)
+_ERROR_BODY = re.compile(
+    r'\{\s*(?:"(?:status|code|type|success)"\s*:\s*[\w"]{1,20}\s*,\s*)?"(?:(?:errors?|exception)"\s*:|choices"\s*:\s*\[\s*\])'
+)
+_LONG_WORD = re.compile(r"[^\W\d_]{5,}")
+
+
+@cache
+def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[str]]:
+    """Apologies, the pattern of the entries that begin with the same two characters, and how any of it begins."""
+    import yaml
+
+    text = resources.files("custom_metrics.reading").joinpath("service_failures.yaml").read_text("utf-8")
+    table: dict[str, list[Any]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    apologies = frozenset(table.pop("apologies"))
+    patterns: dict[str, set[str]] = {}
+    for entry in dict.fromkeys(entry for entries in table.values() for entry in entries):
+        pattern = re.escape(entry).replace(r"\*", f".{{0,{_WILDCARD}}}")
+        if " " in entry.removesuffix(" *") and not entry.endswith("*"):
+            pattern += f"(?:\\b.{{0,{_REST_OF_ENTRY}}})?"
+        patterns.setdefault(entry[:_KEY], set()).add(pattern)
+    codes = {word[:_KEY] for word in ("http", "status", "error", "code")} | {f"{a}{b}" for a in "45" for b in range(10)}
+    begins = frozenset({apology[:_KEY] for apology in apologies} | codes | patterns.keys())
+    return apologies, {key: re.compile("|".join(sorted(some))) for key, some in patterns.items()}, begins
+
+
+def is_service_failure(text: str, question: str | None = None) -> bool:
+    """Whether a text is nothing but the message of a service that failed.
+
+    Each clause must be an entry of the table, an apology beside one, or a code of HTTP (400 to 599). No word of the text
+    may stand in the question: "An error occurred in the navigation system" answers what is wrong with the system. A text
+    that begins as an exception of Python ("RateLimitError: ...") or as a JSON object with an error is a failure as a whole.
+
+    Args:
+        text: the answer; one of more than 200 characters is read only for exceptions and JSON.
+        question: what was asked.
+    """
+    start = text.lstrip()
+    if (start[:1] == "{" and _ERROR_BODY.match(start)) or _PYTHON_ERROR.match(start):
+        return True
+    if len(text) > _LONGEST_FAILURE:
+        return False
+    apologies, entries, begins = _failures()
+    if start.lstrip(_FAILURE_EDGE)[:_KEY].lower() not in begins:  # as nearly all answers
+        return False
+    failed = False
+    for clause in _CLAUSE_END.split(text.replace("’", "'").lower()):
+        clause = clause.strip(_FAILURE_EDGE)
+        if code := _HTTP_CODE.match(clause):
+            clause, failed = clause[code.end() :].strip(_FAILURE_EDGE), failed or bool(code["said"] or code["reason"])
+        if not clause or clause in apologies:
+            continue
+        pattern = entries.get(clause[:_KEY])
+        if pattern is None or not pattern.fullmatch(clause):
+            return False
+        failed = True
+    if failed and question:
+        asked = question.casefold()
+        return not any(word in asked for word in _LONG_WORD.findall(text.casefold()))
+    return failed
 
 
 _COPIES = 4

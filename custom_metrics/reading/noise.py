@@ -113,7 +113,13 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
         if odd - sum(map(head.count, _JOINERS)) > _UNREADABLE * characters:
             return True
     folded = latin(head)
-    values = _neighbours(folded)
+    get = commonness().get
+    values: list[int] = []
+    for token in folded.split():
+        word = token.strip(_EDGE)
+        abbreviation = word.isupper() and ((word.isalpha() and len(word) <= _ABBREVIATION) or _ROMAN.fullmatch(word))
+        if not abbreviation and (word.isalpha() or word[:1] > "Z" or not _FORMULA.fullmatch(word)):
+            values += [value for value in map(get, map(add, word, word[1:])) if value is not None]
     mean = fmean(values) if values else _HIGHEST
     if len(values) >= _FEWEST_LETTERS and 2 * len(values) > len("".join(folded.split())):
         limit = min(_HIGHEST, _LOWEST + _MORE_EACH * (len(values) - _FEWEST_LETTERS))
@@ -128,19 +134,6 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
         if many and not _COMMAND.search(head):
             return not _shares_a_word(head, question, passages)
     return not folded.isascii() and _is_noise_of_letters(head, question, passages)
-
-
-def _neighbours(text: str) -> list[int]:
-    get = commonness().get
-    found: list[int] = []
-    for token in text.split():
-        word = token.strip(_EDGE)
-        if word.isupper() and ((word.isalpha() and len(word) <= _ABBREVIATION) or _ROMAN.fullmatch(word)):
-            continue
-        if not word.isalpha() and word[:1] <= "Z" and _FORMULA.fullmatch(word):
-            continue
-        found += [value for value in map(get, map(add, word, word[1:])) if value is not None]
-    return found
 
 
 def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> bool:
