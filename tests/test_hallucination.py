@@ -7,7 +7,6 @@ import math
 import warnings
 from itertools import pairwise
 from pathlib import Path
-from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -101,36 +100,19 @@ def test_the_shipped_calibration_of_the_papers_detector_is_table_10(shared: Path
     assert {"la", "pl", "ro"}.isdisjoint(paper.languages)  # the paper's table lacks them
 
 
-NAMES = dict(
-    line.split("\t")[:2]
-    for line in (Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/languages.tsv")
-    .read_text("utf-8")
-    .lower()
-    .splitlines()
-)
-
-
-def test_the_papers_standard_deviations_divide_by_n_minus_1(shared: Path) -> None:
-    """Figure 4 prints the mean and spread of each language's eleven rates; ours are computed alike."""
-    rows = list(csv.reader((shared / "reference/published/mfava_figure4_rates.csv").open(encoding="utf-8")))[1:]
-    complete = [[float(cell.split("±")[0]) for cell in row[1:-1]] for row in rows if all(row[1:])]
-    spreads = [float(row[-1].split("±")[1]) for row in rows if all(row[1:])]
-    assert len(complete) >= 10
-    close = [abs(stdev(rates) - spread) < 0.006 for rates, spread in zip(complete, spreads, strict=True)]
-    assert sum(close) >= 0.9 * len(close)
+LANGUAGES = Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/languages.tsv"
+NAMES = dict(line.split("\t")[:2] for line in LANGUAGES.read_text("utf-8").lower().splitlines())
 
 
 # ----------------------------------------------------------------------------------------------------------- estimates
 
 
-def corpus(
-    rng: np.random.Generator, documents: int, prevalence: float, tpr: float = 0.75, fpr: float = 0.15
-) -> np.ndarray:
+def corpus(rng: np.random.Generator, documents: int, prevalence: float) -> np.ndarray:
     """Word counts (tp, fp, fn, tn) of documents whose prevalence and error rates vary from one to the next."""
     total = rng.integers(60, 240, documents)
     hallucinated = rng.binomial(total, rng.beta(8 * prevalence, 8 * (1 - prevalence), documents))
-    tp = rng.binomial(hallucinated, rng.beta(15 * tpr, 15 * (1 - tpr), documents))
-    fp = rng.binomial(total - hallucinated, rng.beta(15 * fpr, 15 * (1 - fpr), documents))
+    tp = rng.binomial(hallucinated, rng.beta(11.25, 3.75, documents))
+    fp = rng.binomial(total - hallucinated, rng.beta(2.25, 12.75, documents))
     return np.stack([tp, fp, hallucinated - tp, total - hallucinated - fp], axis=1)
 
 

@@ -221,11 +221,8 @@ def test_the_error_of_the_calibration_is_common_and_cancels() -> None:
     assert [found.first for found in (detected, estimated, rogan)] == pytest.approx([figure.value for figure in run])
     assert estimated.high - estimated.low < (run.estimated.high - run.estimated.low) / 2
     assert detected.p == pytest.approx(estimated.p)
-    assert (
-        detected.p < rogan.p < 0.05
-    )  # by some draws, what either model has flagged is no more than the detector's slips
-    for found in (detected, estimated, rogan):
-        assert found.low > 0
+    assert detected.p < rogan.p < 0.05  # by some draws, all that either model has flagged are the detector's slips
+    assert min(found.low for found in (detected, estimated, rogan)) > 0
 
 
 def test_a_pooled_calibration_is_drawn_once_for_both() -> None:

@@ -43,15 +43,8 @@ def test_what_is_expected_is_the_mean_over_languages_of_the_mean_over_models() -
         return [logit(tp / (tp + fn)), logit(fp / (fp + tn)), math.log((tp + fn) / (tp + fp))]
 
     de, ar, zh = LANGUAGES["de"], LANGUAGES["ar"], LANGUAGES["zh"]
-    cells = [
-        [scales(de["m1"]), scales(de["m2"])],
-        [
-            scales(ar["m1"]),
-            scales(ar["m3"]),
-            scales(ar["few"], ar["less"]),
-        ],  # those of fewer than five answers together
-        [scales(zh["m2"])],
-    ]
+    few = scales(ar["few"], ar["less"])  # those of fewer than five answers together
+    cells = [[scales(de["m1"]), scales(de["m2"])], [scales(ar["m1"]), scales(ar["m3"]), few], [scales(zh["m2"])]]
     centre = np.mean([np.mean(found, axis=0) for found in cells], axis=0)
     found = predicted(LANGUAGES, 10, 1)
     assert found.true_positive_rate == pytest.approx(1 / (1 + math.exp(-centre[0])), abs=1e-12)
