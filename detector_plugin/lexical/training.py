@@ -8,8 +8,8 @@ sums over several threads depend on their order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,7 @@ SPREAD = 2.0  # of `most_overlap`. Chosen nested, by left-out language, it is an
 _THRESHOLDS = np.arange(0.2, 0.61, 0.01)
 
 
-@dataclass(frozen=True)
-class _Words:
+class _Words(NamedTuple):
     """Words to learn from, one row each."""
 
     x: Matrix
@@ -89,7 +88,11 @@ class _Words:
     family: NDArray[np.str_]
 
     def of(self, chosen: NDArray[np.bool_]) -> _Words:
-        return _Words(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
+        return _Words._make(column[chosen] for column in self)
+
+    def of_kind(self, *annotations: str) -> NDArray[np.bool_]:
+        """(n,) words of answers with such annotations."""
+        return np.asarray(np.any([np.char.endswith(self.group, f" {kind}") for kind in annotations], axis=0))
 
 
 def _content(document: LabelledAnswer) -> tuple[str, ...]:
@@ -159,7 +162,7 @@ def _random(document: LabelledAnswer, seed: int, use: int) -> np.random.Generato
 
 def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
     made_up = _made_up([document for document in documents if document.annotations != REAL], seed)
-    columns: dict[str, list[Any]] = {name: [] for name in _Words.__dataclass_fields__}
+    parts = []
     copied = _copied(documents, seed)
     ordered = sorted([*documents, *made_up, *copied], key=lambda d: (*_content(d), tuple(d.spans), d.model))
     for document in ordered:
@@ -181,19 +184,13 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             swapped = hard | (x[:, FEATURE_NAMES.index("exact")] == 0)  # one or two words a copy
             chosen |= swapped
             weight[swapped] *= SWAPPED_WEIGHT * SHARE
-        rows = int(chosen.sum())
         edges = bare(document.answer, places)
         soft = (_shares(document, edges) + hard) / 2
-        columns["x"].append(x[chosen])
-        columns["y"].append(hard[chosen])
-        columns["soft"].append(soft[chosen])
-        columns["weight"].append(weight[chosen])
-        columns["group"].append(np.full(rows, f"{document.language} {document.annotations}"))
-        columns["language"].append(np.full(rows, document.language))
-        columns["family"].append(np.full(rows, document.family))
-    if not columns["x"]:
+        names = f"{document.language} {document.annotations}", document.language, document.family
+        parts.append(_Words(x, hard, soft, weight, *(np.full(len(x), name) for name in names)).of(chosen))
+    if not parts:
         raise ValueError("no words to learn from")
-    return _Words(**{name: np.concatenate(values) for name, values in columns.items()})
+    return _Words._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _beginning(text: str, tokens: int) -> str:
@@ -239,7 +236,7 @@ def _train(known: _Words, seed: int) -> bytes:
         probabilities = 1 / (1 + np.exp(-slope * odds - offset))
         threshold = _best_threshold(probabilities, known)
     trees = _grow(known, seed)
-    copied = _of_kind(known, COPIED) | _of_kind(known, _RARE)
+    copied = known.of_kind(COPIED, _RARE)
     groups, counts = np.unique(known.group[~copied], return_counts=True)
     training = {
         "seed": seed,
@@ -273,13 +270,9 @@ def _train(known: _Words, seed: int) -> bytes:
     return weights
 
 
-def _of_kind(known: _Words, annotations: str) -> NDArray[np.bool_]:
-    return np.char.endswith(known.group, f" {annotations}")
-
-
 def _spread_out(known: _Words) -> list[str]:
     """Languages, those of real answers first: as few as they are, they fall into different folds."""
-    real = set(known.language[_of_kind(known, REAL)].tolist())
+    real = set(known.language[known.of_kind(REAL)].tolist())
     return sorted(set(known.language.tolist()), key=lambda language: (language not in real, language))
 
 
@@ -287,8 +280,8 @@ def _weights(known: _Words, of_real: float, of_copied: float) -> NDArray[np.floa
     """(words,) such that a language with many answers weighs more than one with few, but not in proportion."""
     _, number = np.unique(known.group, return_inverse=True)
     weight = known.weight / np.sqrt(np.bincount(number, known.weight))[number]
-    copied = _of_kind(known, COPIED) | _of_kind(known, _RARE)
-    shares = [(_of_kind(known, REAL), of_real), (copied, of_copied)]
+    copied = known.of_kind(COPIED, _RARE)
+    shares = [(known.of_kind(REAL), of_real), (copied, of_copied)]
     others = ~np.any([kind for kind, _ in shares], axis=0)
     for kind, share in shares:
         if kind.any() and others.any():
@@ -308,10 +301,10 @@ def _grow(known: _Words, seed: int) -> _Pair:
     if known.y.all() or not known.y.any():
         raise ValueError("hallucinated and other words are needed to learn from")
     parameters = {**RECIPE, "seed": seed}
-    annotated = known.of(~_of_kind(known, COPIED) & ~_of_kind(known, _RARE))
+    annotated = known.of(~known.of_kind(COPIED, _RARE))
     x, soft = _with_uncased(annotated)
     of_annotated = lightgbm.Dataset(x[:, :_AROUND], soft, params=parameters)
-    without_rare = known.of(~_of_kind(known, _RARE))
+    without_rare = known.of(~known.of_kind(_RARE))
     x, soft = _with_uncased(without_rare)
     of_all = lightgbm.Dataset(x[:, :_AROUND], soft, reference=of_annotated, params=parameters)
     amid = known.of(_amid(known.x))
@@ -341,7 +334,7 @@ def _amid(x: Matrix) -> NDArray[np.bool_]:
 
 def _with_uncased(known: _Words) -> tuple[Matrix, NDArray[np.float64]]:
     """Features and soft labels of all words, and of those of real answers a second time, without capitals."""
-    real = _of_kind(known, REAL)
+    real = known.of_kind(REAL)
     uncased = known.x[real].copy()
     uncased[:, [FEATURE_NAMES.index(name) for name in CASE]] = MISSING
     return np.concatenate([known.x, uncased]), np.concatenate([known.soft, known.soft[real]])
@@ -349,7 +342,7 @@ def _with_uncased(known: _Words) -> tuple[Matrix, NDArray[np.float64]]:
 
 def _with_uncased_weights(known: _Words, of_real: float, of_copied: float = COPIED_WEIGHT) -> NDArray[np.float64]:
     """Weights of the rows of :func:`_with_uncased`."""
-    real = _of_kind(known, REAL)
+    real = known.of_kind(REAL)
     weight = _weights(known, of_real, of_copied)
     return np.concatenate([np.where(real, 1 - UNCASED, 1.0) * weight, UNCASED * weight[real]])
 
@@ -383,7 +376,7 @@ def _calibrated(odds: NDArray[np.float64], known: _Words) -> _Calibration:
     a line fitted to the others can tell: left out by language, the trees' own probabilities (they minimise cross entropy)
     are off by 0.04 in German and Finnish, fitted ones by 0.11 and 0.15. They stay as they are.
     """
-    inserted = (_of_kind(known, "gold") | _of_kind(known, "silver")) & ~_asked(known.x)
+    inserted = known.of_kind("gold", "silver") & ~_asked(known.x)
     return (_platt(odds[inserted], known.y[inserted].astype(float)) if inserted.any() else (1.0, 0.0)), (1.0, 0.0)
 
 
