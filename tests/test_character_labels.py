@@ -69,6 +69,7 @@ def test_iou(annotated: list[tuple[int, int]], found: list[tuple[int, int]], exp
         ([(0, 2, 0.5), (1, 2, 1.0)], [(0, 1, 0.5), (1, 2, 1.0)], 4, 1.0),  # the last span holds
         ([(0, 2, 1e-9)], [(0, 2, 1.0)], 4, 0.0),  # constant to eight decimals
         ([], [], 0, 1.0),
+        ([(2, 2, 0.5), (0, 1, 1.0)], [(0, 1, 0.25)], 3, 1.0),  # an empty span says nothing
     ],
 )
 def test_rho(annotated: Soft, found: Soft, length: int, expected: float) -> None:
@@ -191,7 +192,3 @@ def test_nested_tags_count_with_the_higher_probability() -> None:
     outside = 'Die Donau <entity probability="0.8">ist <invented probability="0.3">3500 km</invented> lang.</entity>'
     sure = rho([(4, 9, 0.25), (14, 21, 1.0)], [(10, 27, 0.8)], 27)
     assert process_results(DOC, [outside])["rho"] == pytest.approx(sure)
-
-
-def test_an_empty_span_says_nothing() -> None:
-    assert rho([(2, 2, 0.5), (0, 1, 1.0)], [(0, 1, 0.25)], 3) == pytest.approx(1.0)

@@ -40,10 +40,7 @@ def test_ansi_lets_no_control_through() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            "calibrate det --check lexical",
-            "--check lexical reads that calibration alone, and writes none.",
-        ),
+        ("calibrate det --check lexical", "--check lexical reads that calibration alone, and writes none."),
         ("calibrate --check lexical -o x", "reads that calibration alone"),
         ("train --recipe encoder", "train --detector lexical has no option --recipe"),
         ("train --detector lexical --show", "train --detector lexical has no option --show"),

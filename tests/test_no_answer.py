@@ -312,7 +312,7 @@ def test_every_pair_of_letters_has_its_digit() -> None:
     assert {*letters.values()} == {*range(10)}
     assert commonness()["th"] >= 7
     assert commonness()["qx"] == 0
-    assert latin("Łódź, Straße, ığ") == "Lodz, Strasse, ig"
+    assert latin("Łódź, Straße, ığ, ÆŒÞøđə, ọ̀ṣ, жა我ŋ") == "Lodz, Strasse, ig, AEOETHode, os, жა我ŋ"
 
 
 # ------------------------------------------------------------------------------------------------- real, and hostile

@@ -13,6 +13,7 @@ from custom_metrics.abstention import is_abstention, labelled_verdict
 from custom_metrics.abstention.labelled_parts import Field, fields
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
+from lm_eval_tasks.nomiracl.dataset import load
 from tests.growth import exponent
 
 LABELLED = [
@@ -145,28 +146,15 @@ def test_the_last_verdict_holds_and_the_rule_quoted_is_none(text: str, label: st
             False,
             True,
         ),
+        ("Plants make light into energy. I can't tell from the text how the dark reactions proceed.", False, True),
         (
-            "Photosynthesis takes place in the chloroplasts, where light becomes chemical energy. "
-            "I can't tell from the text how the dark reactions proceed.",
+            "The text explains that the wall was built against raiders and as a border. It does not say its cost.",
             False,
             True,
         ),
-        (
-            "The text explains that the wall was built to keep out raiders and as a border. It does not say what it cost.",
-            False,
-            True,
-        ),
-        (
-            "The document names the cast of the first film (Reed, Marsh and Okafor) but gives no cast for the sequel.",
-            False,
-            False,
-        ),
+        ("The document names the cast (Reed, Marsh and Okafor) but gives no cast for the sequel.", False, False),
         ("While the passage does not define it, it describes its use: the captain raises both arms.", False, False),
-        (
-            "The passage only covers the Belgian Revolution, so the causes of the French one can't be listed from it.",
-            True,
-            True,
-        ),
+        ("The passage only covers the Belgian Revolution, so the French causes can't be listed.", True, True),
         ("The passages discuss the tower's height. They do not say who built it.", True, True),
         ("No.", False, False),  # to a question that asks for yes or no
         ('{"answer": null}', True, True),
@@ -208,13 +196,9 @@ def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
     assert exponent(lambda text: robust_label(text, "en"), lambda size: "{" + unit * (size // len(unit)), 4_000) < 1.5
 
 
-@pytest.mark.parametrize("answer", ["No.", "Answer: No", "**Final answer:** No", '{"answerable": false}'])
-def test_a_run_of_a_bare_verdict_hallucinates_nowhere(
-    answer: str, harness: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
-    first = harness(["nomiracl_en"], "grounded-baseline", "strategy=abstain", metadata={"mirror": "sample"})
-    docs = [sample["doc"] for sample in first["samples"]["nomiracl_en"] if sample["filter"] == "robust"]
-    rows = [{"query_id": doc["query_id"], "subset": doc["subset"], "response": answer} for doc in docs]
+def test_a_run_of_a_bare_verdict_hallucinates_nowhere(harness: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    docs = load("en", mirror="sample")["evaluation"]
+    rows = [{"query_id": doc["query_id"], "subset": doc["subset"], "response": "**Final answer:** No"} for doc in docs]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     results = harness(["nomiracl_en"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": "sample"})
     found = results["results"]["nomiracl_en"]
