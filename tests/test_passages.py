@@ -157,19 +157,6 @@ def test_means_and_shares_are_by_passage() -> None:
     assert none == pytest.approx((0.0, *wilson(0, 3), 0.0, 5))
 
 
-def test_a_run_has_the_standard_error_by_text(harness: Harness) -> None:
-    got = harness(
-        ["mfava_detection_de_gold"], "hallucination-detector", "detector=lexical", metadata={"mirror": "sample"}
-    )
-    values = [[*sample["precision"]] for sample in got["samples"]["mfava_detection_de_gold"]]
-    passages = [sample["doc"]["passage"] for sample in got["samples"]["mfava_detection_de_gold"]]
-    expected = detection.f1.figure([CountsOfCluster(*pair) for pair in zip(values, passages, strict=True)])
-    assert expected.standard_error != detection.f1.figure(values).standard_error
-    figure = figures_of(got, "mfava_detection_de_gold")["f1"]
-    assert (figure["low"], figure["high"], figure["n"]) == (expected.low, expected.high, 7)
-    assert got["results"]["mfava_detection_de_gold"]["f1_stderr,tags"] == expected.standard_error
-
-
 @pytest.mark.parametrize(
     ("strata", "rows"),
     [
@@ -204,7 +191,7 @@ def test_linearised_scores_have_the_spread_of_the_bootstrap(metric: str) -> None
         assert error_across([rows, rows]) == pytest.approx(found.standard_error, rel=0.05)
 
 
-def test_a_group_has_the_standard_error_by_passage(harness: Harness, tmp_path: Path) -> None:
+def test_a_run_has_the_standard_error_by_passage(harness: Harness, tmp_path: Path) -> None:
     """Every language has the same texts, marked alike: the group is as sure as each of them."""
     shutil.copytree(_sample(), mirror := tmp_path / "mirror")
     file = mirror / "github" / REPOSITORY / GOLD_FILE
@@ -223,7 +210,11 @@ def test_a_group_has_the_standard_error_by_passage(harness: Harness, tmp_path: P
             values = [sample["precision" if counted else metric] for sample in got["samples"][task]]
             passages = [sample["doc"]["passage"] for sample in got["samples"][task]]
             carried = [*map(CountsOfCluster, values, passages)] if counted else of_clusters(values, passages)
-            rows.append(getattr(detection, metric, defined_share).rows(carried))
+            score = getattr(detection, metric, defined_share)
+            rows.append(score.rows(carried))
+            expected, figure = score.figure(carried), figures_of(got, task)[metric]
+            assert (figure["low"], figure["high"], figure["n"]) == (expected.low, expected.high, 7)
+            assert got["results"][task][f"{metric}_stderr,tags"] == expected.standard_error
         error = got["groups"]["mfava_detection_gold"][f"{metric}_stderr,tags"]
         assert error == error_across(rows)
         errors = [got["results"][task][f"{metric}_stderr,tags"] for task in tasks]
