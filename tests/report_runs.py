@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,8 @@ def _hostile(path: Path, number: int, row: Row) -> Row:
     doc = row["doc"]
     if isinstance(row["filtered_resps"][0], str) and row["filtered_resps"][0].startswith("{"):
         found = json.loads(row["filtered_resps"][0])
-        spans = [
-            [0, 5, other],
-            {"start": 2, "end": 10**9, "category": '"><script>'},
-            [3, -1, "x"],
-            "no span",
-            [None] * 3,
-        ]
+        wide = {"start": 2, "end": 10**9, "category": '"><script>'}
+        spans = [[0, 5, other], wide, [3, -1, "x"], "no span", [None] * 3]
         row["filtered_resps"] = [json.dumps({**found, "answer": text, "spans": spans})]
         row["detected_rate"] = 0.5
     elif "subset" not in doc or "label" not in doc:
@@ -155,14 +151,8 @@ def _long(path: Path, number: int, row: Row) -> Row:
     for passage in doc.get("passages") or ():
         passage["text"] = _to(passage["text"], PASSAGE)
     arguments = row["arguments"]["gen_args_0"]
-    arguments["arg_0"] = "".join(_grown(arguments["arg_0"]))
+    arguments["arg_0"] = re.sub(r"(?m)^\[.*$", lambda passage: _to(passage[0], PASSAGE), arguments["arg_0"])
     return row
-
-
-def _grown(prompt: str) -> Iterator[str]:
-    """A prompt with passages of the real length."""
-    for line in prompt.splitlines(keepends=True):
-        yield _to(line.rstrip("\n"), PASSAGE) + "\n" if line.startswith("[") else line
 
 
 def _to(text: str, length: int) -> str:

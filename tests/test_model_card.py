@@ -67,11 +67,7 @@ def test_every_entry_of_a_card_of_two_languages_and_their_mean() -> None:
     assert card == golden("card.md", card)
     name, found = parsed(card)
     assert name == "org/model"
-    assert [(one.dataset_config, one.metric_args["documents"]) for one in found] == [
-        ("nomiracl_de", 9),
-        ("nomiracl_fr", 9),
-        ("nomiracl", 18),
-    ]
+    assert [one.dataset_config for one in found] == ["nomiracl_de", "nomiracl_fr", "nomiracl"]
 
 
 def test_what_is_not_measurable_is_left_out_and_said() -> None:

@@ -189,32 +189,24 @@ def test_the_passages_of_a_prompt(prompt: str, number: int, expected: list[tuple
 
 
 @pytest.mark.parametrize(
-    ("response", "label", "expected"),
+    ("reading", "response", "label", "expected"),
     [
-        ("Yes, answer is present in [1].", "Yes, answer is present", "it holds “Yes, answer is present”"),
-        ("I don't\nknow", "I don't know", "it holds “I don't know”"),
-        ("Yes, answer is present or I don't know", "Invalid", "it holds both phrases of the prompt"),
-        ("The answer is not present.", "I don't know", "it holds “answer is not present”"),
-        ("Berlin", "Invalid", "it holds neither phrase of the prompt"),
-        ("[3]", "Yes, answer is present", "it is the number of a passage"),
+        ("Strict", "Yes, answer is present in [1].", "Yes, answer is present", "it holds “Yes, answer is present”."),
+        ("Strict", "I don't\nknow", "I don't know", "it holds “I don't know”."),
+        ("Strict", "Yes, answer is present or I don't know", "Invalid", "it holds both phrases of the prompt."),
+        ("Strict", "The answer is not present.", "I don't know", "it holds “answer is not present”."),
+        ("Strict", "Berlin", "Invalid", "it holds neither phrase of the prompt."),
+        ("Strict", "[3]", "Yes, answer is present", "it is the number of a passage."),
+        ("Robust", "Berlin", "Yes, answer is present", "it answers, in other words than the prompt's."),
+        ("Robust", "###", "Invalid", "Invalid, for it has no letter and no digit."),
+        ("Robust", "null", "Invalid", "Invalid, for it is the message of a service that failed."),
+        ("Robust", "Das steht nicht im Text.", "I don't know", "it does not answer. Phrases that decided: “"),
+        ("Robust", "Berlin", "I don't know", "it does not answer."),
     ],
 )
-def test_why_the_strict_reading_says_so(response: str, label: str, expected: str) -> None:
-    assert why_strict(response, label) == f"Strict reading: {expected}."
-
-
-@pytest.mark.parametrize(
-    ("response", "label", "expected"),
-    [
-        ("Berlin", "Yes, answer is present", "it answers, in other words than the prompt's."),
-        ("###", "Invalid", "Invalid, for it has no letter and no digit."),
-        ("null", "Invalid", "Invalid, for it is the message of a service that failed."),
-        ("Das steht nicht im Text.", "I don't know", "it does not answer. Phrases that decided: “"),
-        ("Berlin", "I don't know", "it does not answer."),
-    ],
-)
-def test_why_the_robust_reading_says_so(response: str, label: str, expected: str) -> None:
-    assert why_robust(response, label, "de", "Wo?").startswith(f"Robust reading: {expected}")
+def test_why_an_answer_got_its_label(reading: str, response: str, label: str, expected: str) -> None:
+    said = why_strict(response, label) if reading == "Strict" else why_robust(response, label, "de", "Wo?")
+    assert said.startswith(f"{reading} reading: {expected}")
 
 
 # ----------------------------------------------------------------------------------------------------------- real runs

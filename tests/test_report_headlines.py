@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from dataclasses import replace
@@ -24,6 +23,7 @@ from lm_eval_tasks.results.report.numbers import bounds, shown, with_bounds
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task
+from tests.report_runs import changed
 
 CALIBRATION = {
     "annotations": "real",
@@ -76,12 +76,7 @@ def test_samples_alone_have_no_numbers(two_models: Path, tmp_path: Path) -> None
 
 def test_a_broken_run_is_said_where_answers_show_it(two_models: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(two_models / "baseline-answer", tmp_path / "broken"))
-    (samples,) = folder.glob("samples_mfava_de_*.jsonl")
-    lines = samples.read_text("utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    for row in rows:
-        row["resps"] = [["<|im_start|>"]]
-    samples.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    changed(folder, lambda path, _, row: {**row, "resps": [["<|im_start|>"]]} if "mfava_de" in path.name else row)
     one = only(headlines(read_runs([folder])), "rogan_gladen_rate")
 
     assert doubts(one)["broken"].startswith("the run looks broken (9 of 9 answers are no answers (9 empty), in 1 of 2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -178,10 +177,3 @@ def test_names_that_fit() -> None:
     assert wrapped("Meta-Llama-3.1-8B-Instruct", 15) == "Meta-Llama-3.1-\n8B-Instruct"
     assert wrapped("x" * 20, 15) == "x" * 15 + "\n" + "x" * 5
     assert wrapped("abcdefghijklmnopqrstuvwxyz" * 2, 15) == "abcdefghijklmno\n…mnopqrstuvwxyz"
-
-
-def test_without_matplotlib_there_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    plot = plots_of(CASES["one language"])[0]
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'lm-eval-grounded\[report\]'"):
-        plot.svg()

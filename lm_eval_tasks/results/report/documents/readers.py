@@ -34,6 +34,7 @@ __all__ = ["TaskReader", "passages_of", "reader_of", "why_abstention", "why_robu
 _MARKER = re.compile(r"^\[(\d{1,3})\] ", re.MULTILINE)
 _BEHIND = re.compile(r"\n\n(?:OUTPUT:|Remember to read the contexts carefully\.)")
 _REFERENCE = re.compile(r"\[Reference\]\n(?P<text>.*)\n\n\[Answer\]\n", re.DOTALL)  # of detection_prompt.jinja
+_LOST = "Invalid: another text came back"
 
 
 class TaskReader:
@@ -227,7 +228,7 @@ class DetectionReader(TaskReader):
         """The label is how well detectors agree with the people, in halves: ``wrong`` is less than half, ``invalid`` that
         another text came back."""
         if self._value(answer, "lost_rate") == 1.0:
-            return ShownAnswer("lost", "Invalid: another text came back", "unsure", _kinds("invalid"))
+            return ShownAnswer("lost", _LOST, "unsure", _kinds("invalid"))
         overlap = self._value(answer, "iou")
         agreement = overlap if overlap is not None else self._value(answer, "f1")
         if agreement is None:
@@ -254,7 +255,7 @@ class DetectionReader(TaskReader):
         written = reading.answer if reading is not None and isinstance(reading.answer, str) else answer.response
         alignment = align(*parse(written), original)
         if alignment.kind == "lost":
-            return super()._written(answer, judged)
+            return super()._written(answer, judged._replace(verdict=_LOST, tone="unsure"))
         return judged._replace(text=text_of(original, ANSWER_LENGTH, alignment.spans))
 
 
