@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.scores.grounding import process_results, process_results_with_retrieval, retrieval_figures
+from custom_metrics.scores.grounding import process_results, process_results_with_retrieval
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.dataset import load, load_task
 from lm_eval_tasks.data import sources
@@ -100,23 +100,6 @@ def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Ca
     }
     assert printed == PAPER
     assert results["n-samples"]["clapnq_gold"] == {"original": 600, "effective": 600}
-
-
-def by_metric(values: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [of_document[name] for of_document in values] for name in values[0]}
-
-
-def test_retrieval_on_real_questions(hub: str) -> None:
-    """BM25 over the 5,494 passages of the mirror, answerable dev questions."""
-    documents = load_rag_bm25(mirror=hub)["evaluation"]
-    values = [process_results_with_retrieval(doc, [""]) for doc in documents if doc["answerable"]]
-    figures = {name: sum(v[name] or 0 for v in values) / len(values) for name in ("ndcg@10", "recall@10")}
-    (at_one,) = (found.value for name, found, _ in retrieval_figures(by_metric(values)) if name == "ndcg@1")
-    assert figures | {"ndcg@1": at_one} == {
-        "ndcg@1": pytest.approx(0.7933, abs=5e-5),
-        "ndcg@10": pytest.approx(0.8682, abs=5e-5),
-        "recall@10": pytest.approx(0.9333, abs=5e-5),
-    }
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,6 @@ def test_documents_with_retrieved_passages(mirror: Path, tmp_path: Path, caplog:
     assert [(file["option"], file["name"]) for file in record["local_files"]] == [("run", "mine.run")]
     assert "the corpus holds 4 of 178,891 passages" in "\n".join(record["not_comparable"])
     assert len(load(mirror=str(mirror), retriever="run", run=str(run), top_k=4)["evaluation"][2]["passages"]) == 4
-    with pytest.raises(UsageError, match=r"^t: top_k=5 is larger than the corpus \(4 passages\)$"):
-        load(mirror=str(mirror), name="t", retriever="run", run=str(run), top_k=5)
 
 
 def test_ten_passages_are_kept_of_those_found(mirror: Path) -> None:
@@ -223,19 +221,6 @@ def test_options_of_a_detector_without_a_detector_change_nothing(
     )
     load(mirror=str(mirror), name="t", calibration="x.json")
     assert logged(caplog)[0].endswith("change nothing here: calibration")
-
-
-def test_a_detectors_settings_are_columns_of_each_document(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
-    found = load(
-        mirror=str(mirror),
-        **{"name": "t", "detector": "lexical", "detector_args": "threshold=0.5"},
-        **{"calibration": "lexical", "calibration_annotations": "gold"},
-    )["evaluation"]
-    assert {*found["detector"], *found["language"]} == {"lexical", "en"}
-    assert [json.loads(arguments) for arguments in found["detector_args"]] == [{"threshold": 0.5}] * 5
-    assert {*found["calibration_annotations"]} == {"gold"}
-    assert all("lexical" in named for named in found["calibration"])
-    assert logged(caplog)[0].startswith("WARNING t: calibration ")
 
 
 # -------------------------------------------------------------------------------------------------------- gold passages

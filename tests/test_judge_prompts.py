@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.conftest import results_of, run
 from tests.judged import (
@@ -23,7 +21,6 @@ from tests.judged import (
     samples,
     write,
 )
-from tests.test_judging import SEPARATORS, SPECIAL, UNSEEN
 
 HOSTILE = [
     "Paris.",
@@ -141,26 +138,6 @@ def test_outside_the_quotation_a_prompt_is_the_same_whatever_is_judged(prompt: P
                     line.startswith(">") for line in lines if verdict in line and '"Preference: tie"' not in line
                 )
             assert lines.count("Response B:") == ("Response A:" in lines)
-
-
-TEXTS = st.text() | st.lists(
-    st.sampled_from([*SPECIAL, *SEPARATORS, *UNSEEN, "Rating: 4", "Response B:", "Preference: A", "> ", " "])
-).map("".join)
-
-
-@pytest.fixture(scope="module")
-def plain(prompt: Prompt) -> list[list[str]]:
-    """What stands around the quotation."""
-    return [skeleton(each) for each in prompt()]
-
-
-@given(TEXTS)
-@settings(max_examples=20, deadline=None)
-def test_outside_the_quotation_a_prompt_is_the_same_for_any_text(
-    prompt: Prompt, plain: list[list[str]], text: str
-) -> None:
-    for place in ("question", "passage", "answer"):
-        assert [skeleton(each) for each in prompt(**{place: text})] == plain
 
 
 def test_the_judge_is_not_told_whose_answers_it_reads(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from tests.conftest import evaluate, figures_of
+from tests.conftest import figures_of
 from tests.judged import (
     ANSWERABLE,
     PAIRS,
@@ -66,7 +66,8 @@ def test_a_document_holds_what_the_run_answered_and_read(runs: Path) -> None:
 
 
 def test_reference_rates_the_gold_answers_instead(runs: Path) -> None:
-    docs = rated(samples=file(runs, "abstain"), judge_reference=True)
+    of_pairs = {"judge_orders": 1, "judge_seed": 2, "judge_names": ["x"]}  # which both tasks are given in one run
+    docs = rated(samples=file(runs, "abstain"), judge_reference=True, **of_pairs)
     assert len(docs) == 2 * ANSWERABLE
     assert {doc["system"] for doc in docs} == {"reference"}
     gold = {
@@ -366,29 +367,6 @@ def test_a_judge_that_talks_nonsense_is_unread_and_nothing_else(runs: Path, tmp_
     assert found["unread_rate"] == 1.0
     about_answers = ("unread_rate", "abstention_rate", "sample", "alias", "name", "whole")
     assert [name for name in found if not name.startswith(about_answers)] == []  # no other figure is defined
-
-
-def test_both_tasks_in_one_run_take_each_their_own_options(runs: Path, tmp_path: Path) -> None:
-    (tmp_path / "v.jsonl").write_text(
-        "".join(
-            json.dumps({"id": doc["query_id"], "response": said}) + "\n"
-            for said, docs in (
-                ("Rating: 4", rated(samples=file(runs, "lexical"))),
-                ("Preference: tie", compared(samples=file(runs, "lexical"), judge_reference=True, judge_orders=1)),
-            )
-            for doc in docs
-        ),
-        "utf-8",
-    )
-    results = evaluate(
-        [RATINGS, PAIRS],
-        "replay",
-        f"path={tmp_path / 'v.jsonl'}",
-        metadata={"samples": file(runs, "lexical"), "judge_reference": True, "judge_orders": 1},
-    )["results"]
-    assert results[RATINGS]["f_plus_a,rating"] == 4.0
-    assert results[PAIRS]["tie_rate,preference"] == 1.0
-    assert "first_position_rate,preference" not in results[PAIRS]
 
 
 # --------------------------------------------------------------------------------------- what a judge cannot be given

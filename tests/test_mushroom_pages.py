@@ -155,16 +155,6 @@ def test_a_page_is_read_in_linear_time(body: Callable[[int], str]) -> None:
     assert exponent(read_page, lambda size: html(f"<p>Anfang</p>{body(size)}").encode(), 40_000) < 1.5
 
 
-@pytest.mark.slow("reads five pages of 20 MB")
-@pytest.mark.parametrize("name", BODIES)
-def test_a_page_of_20_megabytes_is_read(name: str) -> None:
-    body = BODIES[name](700_000 if name == "formatting" else 20_000_000)
-    page = read_page(html(f"<p>Anfang</p>{body}").encode())
-    assert page.title == "T"
-    if "wort" in body:
-        assert page.text.count("wort") == body.count("wort")
-
-
 # ------------------------------------------------------------------------------------------------------------ archives
 
 
