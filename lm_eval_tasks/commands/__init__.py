@@ -7,8 +7,8 @@ A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks fo
 - ``run(arguments) -> int``: does the work, prints by :func:`say`, and returns the exit status.
 
 The name of the module is the name of the command (``_`` is typed ``-``). A new command is a new file; no list names it.
-Work that only the command does stands below ``run``, as functions of paths and values that print nothing; ``check``
-is a folder. Work that others need, too, is in the rooms below: ``results``, ``making``.
+Work that only the command does stands below ``run``, as functions of paths and values that print nothing. Work that others
+need, too, is in the rooms below: ``results``, ``making``.
 
 Shells ask for ``--help`` often, so a command imports what is heavy (numpy and all that needs it) within its functions.
 
