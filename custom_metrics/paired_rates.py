@@ -27,6 +27,7 @@ from custom_metrics.statistics.paired_difference import (
     bounds_and_p,
     compare_means,
     draws,
+    paired,
     pivots_of,
 )
 from custom_metrics.statistics.random_effects import Errors
@@ -56,10 +57,11 @@ def compare_ratios(
         harmonic: the figure is the harmonic mean of the ratios instead.
         clusters: of each language, the names of its clusters. Those that several languages have, such as a passage and its
             translations, are drawn together.
+
+    Raises:
+        ValueError: the two models' sums are of another form, or not of equally many clusters.
     """
-    pairs = [
-        np.column_stack([values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)]) for one, other in strata
-    ]
+    pairs = [paired(values_of_ratios(one, harmonic), values_of_ratios(other, harmonic)) for one, other in strata]
     if clusters is not None and has_shared(clusters):
         pairs = across_strata(pairs, clusters)
     return compare_means([(pair[:, 0], pair[:, 1]) for pair in pairs], CLUSTERS)
@@ -68,6 +70,8 @@ def compare_ratios(
 def values_of_ratios(parts: Any, harmonic: bool = False) -> Floats:
     """(clusters,) values whose mean is the mean of ratios of sums, or their harmonic mean, of (clusters, ratios, 2)."""
     array = np.asarray(parts)
+    if array.ndim not in (2, 3) or array.shape[-1] != 2:
+        raise ValueError(f"sums are 2 numbers, or lists of 2, a document, not of shape {array.shape}")
     values = linearised(array[..., 0], array[..., 1])
     if values.ndim == 1:
         return values

@@ -35,6 +35,7 @@ __all__ = [
     "bounds_and_p",
     "compare_means",
     "draws",
+    "paired",
     "pivots_of",
 ]
 
@@ -79,6 +80,32 @@ NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.na
 """Of models without a document in common."""
 
 
+def paired(first: Any, second: Any, share: bool = False) -> Floats:
+    """(documents, 2) values of two models over the same documents, checked.
+
+    Raises:
+        ValueError: they are not one number a document, or not of equally many; a share is neither 1 nor 0, nor ``nan``.
+    """
+    arrays = []
+    for name, values in (("first", first), ("second", second)):
+        try:
+            array = np.asarray(values, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the {name} model's values are not all numbers ({error})") from error
+        if array.ndim != 1:
+            raise ValueError(f"the {name} model's values are one number a document, not of shape {array.shape}")
+        wrong = array[~np.isnan(array) & ~np.isin(array, (0.0, 1.0))]
+        if share and len(wrong):
+            raise ValueError(
+                f"the {name} model's values are 1 (in the share) or 0 (not), not {wrong[0]:g}; compare means instead"
+            )
+        arrays.append(array)
+    one, other = map(len, arrays)
+    if one != other:
+        raise ValueError(f"the first model has values of {one} documents, the second of {other}; both are of the same")
+    return np.column_stack(arrays)
+
+
 def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) -> PairedDifference:
     """The difference of two means, or of their means over languages, in which each language counts the same.
 
@@ -87,8 +114,11 @@ def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) ->
             document is not in the model's denominator. Documents count that are in both. A language without one is left
             out.
         method: what to call it.
+
+    Raises:
+        ValueError: see :func:`paired`.
     """
-    pairs = [np.column_stack(pair) for pair in strata]
+    pairs = [paired(*pair) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Floats, PairedDifference, paired
 
 __all__ = ["compare_shares", "discordant", "mcnemar", "stratified_mcnemar", "tango"]
 
@@ -45,8 +45,11 @@ def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
         strata: of each language, the two models' values: 1.0 (in the share) or 0.0 of each document, in the same order;
             ``nan`` where a document is not in the model's denominator. Documents count that are in both. A language without
             one is left out.
+
+    Raises:
+        ValueError: values are neither 1 nor 0, nor ``nan``, or not of equally many documents.
     """
-    pairs = [np.column_stack(pair) for pair in strata]
+    pairs = [paired(*pair, share=True) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]
     if not pairs:
         return NO_DIFFERENCE
