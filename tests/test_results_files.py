@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import re
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -224,6 +225,7 @@ def test_only_our_aggregations_are_asked_for_their_standard_error() -> None:
 
 def test_a_harness_that_cannot_be_extended_writes_no_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its figures are all there, but for their standard errors."""
+    import_module("lm_eval_tasks.harness.task")  # which extends it once
     for name in ("stderr_for_metric", "_compute_task_aggregations"):
         monkeypatch.setattr(evaluator_utils, name, getattr(evaluator_utils, name).__wrapped__)
     metadata = {"mirror": "sample", "subset": "relevant"}
