@@ -20,7 +20,7 @@ CLAUSE, JOINED, SPACE = -1, 0, 1
 CLOSED, OPEN, FREE = range(3)
 """Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
-MOST = 50
+MOST = 100
 """Most words of two neighbours that are multiplied to one element: more are faster to find, but slower to compile."""
 LONGEST = 40
 """Characters that an open end of a word may have; this bounds the time for each word of a text."""
@@ -210,8 +210,8 @@ class _Step(NamedTuple):
 
 _Way = tuple[_Step, tuple[Place, ...]]
 """A step, and the places before it."""
-_Plan = tuple[tuple[_Way, ...], dict[_Node, tuple[_Step, ...]]]
-"""The steps of a literal that begins a pattern, and those from each other node."""
+_Plan = tuple[tuple[_Way, ...], dict[_Node, tuple[_Step, ...]]] | tuple[()]
+"""The steps of a literal that begins a pattern, and those from each other node; empty where it does nothing."""
 
 
 class Matcher:
@@ -266,7 +266,7 @@ class Matcher:
                 )
                 for how, reached in ways.items()
             )
-        return tuple((step, ()) for step in steps.pop(self._root, ())), steps
+        return (tuple((step, ()) for step in steps.pop(self._root, ())), steps) if steps else ()
 
     def search(self, text: str, trace: list[Found] | None = None) -> Hits:
         """Find the patterns in a folded text.
@@ -290,26 +290,35 @@ class Matcher:
             plan: _Plan | None = plans[borders]
             if plan is None:
                 plan = plans[borders] = self._plan(text[start:end], borders)
+            if not plan:
+                continue
             ways, later = plan
             if later and not later.keys().isdisjoint(nodes):
                 led = [(step, node) for node in begun if node in later for step in later[node]]
                 ways += tuple(
                     (step, places) for step, node in led for places in _before(text, start, step, begun[node])
                 )
-            for step, before in ways:
-                if step.joint == CLAUSE and not _starts_clause(text, start, hits):
+            for (joint, grows_left, grows_right, kinds, inner, reached), before in ways:
+                if joint == CLAUSE and not _starts_clause(text, start, hits):
                     continue
-                begin = _word_start(text, start) if step.grows_left else start
-                stop = _word_end(text, end) if step.grows_right else end
-                places = (*before, (begin, stop, text[start:end]))
-                for kind in step.kinds:
+                begin = _word_start(text, start) if grows_left else start
+                stop = _word_end(text, end) if grows_right else end
+                for kind in kinds:
                     # of a turn that is the end of a word ("없지만"), the word itself may abstain
-                    at = start if kind == "but" and not before else places[0][0]
-                    hits.setdefault(kind, []).append((at, stop))
-                for node in step.inner:
-                    begun.setdefault(node, []).append(places)
-                if trace is not None:
-                    trace += [(pattern, places) for node in step.reached for pattern in node.whole]
+                    at = before[0][0] if before else start if kind == "but" else begin
+                    if kind in hits:
+                        hits[kind].append((at, stop))
+                    else:
+                        hits[kind] = [(at, stop)]
+                if inner or trace is not None:
+                    places = (*before, (begin, stop, text[start:end]))
+                    for node in inner:
+                        if node in begun:
+                            begun[node].append(places)
+                        else:
+                            begun[node] = [places]
+                    if trace is not None:
+                        trace += [(pattern, places) for node in reached for pattern in node.whole]
         for kind in hits.keys() - _KEPT if "except" in hits else ():
             kept = [hit for hit in hits[kind] if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]
             hits[kind] = kept
