@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks.data.sources import MissingSource, find
-from lm_eval_tasks.detection.detector_settings import read_options
+from lm_eval_tasks.detection.calibrated import read_options
 from lm_eval_tasks.mfava import dataset, detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
 

@@ -19,7 +19,7 @@ from detector_plugin.calibration import Calibration as CalibrationFile
 from detector_plugin.calibration import CalibrationError, measured
 from detector_plugin.loading import calibrated_name, check_detector, has_package, takes
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
-from lm_eval_tasks.detection.detector_settings import calibration_of, settings_of
+from lm_eval_tasks.detection.calibrated import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import evaluate, run
 from tests.somebodys_package import DETECTORS, Package, loaded

@@ -200,7 +200,7 @@ class TransformersDetector:
                 for index, tokens in zip(wanted, _ahead(self.encoder.encode_all, documents), strict=True):
                     yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
 
-            for (document, window, row), probabilities in self.engine.read(to_read()):
+            for (document, decided, row), probabilities in self.engine.read(to_read()):
                 if isinstance(probabilities, FailingInput):
                     said = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
                     said += repr(answers[document.index][:80])
@@ -213,7 +213,7 @@ class TransformersDetector:
                     log.warning("%s; it is left out", said)
                     document.failed = True
                 else:
-                    document.take(window, row, probabilities)
+                    document.take(decided, row, probabilities)
                 document.left -= 1
                 if document.left == 0:
                     bar.update()

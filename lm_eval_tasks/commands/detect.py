@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import load_detector
-    from lm_eval_tasks.detection.detector_settings import read_options
+    from lm_eval_tasks.detection.calibrated import read_options
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
     reference = _text(arguments.reference)

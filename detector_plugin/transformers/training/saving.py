@@ -20,11 +20,10 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.model import describe
 from detector_plugin.transformers.repository import first_line
-from detector_plugin.transformers.training.base import Base
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
-from detector_plugin.transformers.training.trainer import TrainingFailed
+from detector_plugin.transformers.training.trainer import Base, TrainingFailed
 
 __all__ = ["FinishedAlready", "Ingredient", "Trained", "claim", "finish", "save", "write_calibration", "write_card"]
 

@@ -31,7 +31,7 @@ from lm_eval_tasks.data.atomic import move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.detection.detector_settings import read_options
+from lm_eval_tasks.detection.calibrated import read_options
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.runs.results_file import read_results, said_of
@@ -76,7 +76,7 @@ def score(
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
         CorruptSource: a samples file is damaged in the middle.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         OSError: the results could not be written; what was found is kept for the next run.
     """
     here = processes.here()
