@@ -13,7 +13,7 @@ from typing import Any
 
 from custom_metrics.reading.spans import Span
 
-__all__ = ["REAL", "TRANSLATED", "LabelledAnswer", "article_groups", "is_unreadable", "shares_of", "text_groups"]
+__all__ = ["REAL", "TRANSLATED", "UNREADABLE", "LabelledAnswer", "article_groups", "is_unreadable", "text_groups"]
 
 REAL = "real"  # annotations of what a model wrote on its own
 TRANSLATED = "?"

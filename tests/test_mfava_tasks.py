@@ -328,20 +328,17 @@ def test_tasks_and_detector_ask_the_same_question(harness: Harness) -> None:
     assert sample["target"] == documents[0]["target"]
 
 
-GOLD_BARS = {"de": 0.74, "tr": 0.71, "ar": 0.64}
-
-
 @pytest.mark.slow("the lexical detector reads the answers of three languages")
-def test_the_lexical_detectors_bars_on_languages_it_has_not_seen(hub: str, harness: Harness) -> None:
-    """Weights trained without any document of the language (`held_out`); the paper's detector has a gold mean of 66.4."""
-    tasks = [f"mfava_detection_{language}_gold" for language in GOLD_BARS]
+def test_the_shipped_calibration_is_a_run_on_languages_that_the_detector_has_not_seen(
+    hub: str, harness: Harness
+) -> None:
+    """Weights trained without any document of the language; ``test_lexical_held_out.py`` has the bars."""
+    languages = ("de", "tr", "ar")
+    tasks = [f"mfava_detection_{language}_gold" for language in languages]
     got = harness(tasks, "hallucination-detector", "detector=lexical,held_out=True", metadata={"mirror": hub})[
         "results"
     ]
-    gold = {language: got[f"mfava_detection_{language}_gold"]["f1,tags"] for language in GOLD_BARS}
-    assert all(gold[language] >= bar for language, bar in GOLD_BARS.items()), gold
-    assert sum(gold.values()) / 3 >= 0.705
     calibration = load("lexical")
-    for language in GOLD_BARS:  # the shipped calibration is this run
+    for language in languages:
         entry = calibration.languages[language]["gold"]
         assert entry.precision == pytest.approx(got[f"mfava_detection_{language}_gold"]["precision,tags"], abs=1e-6)

@@ -310,13 +310,8 @@ _COPIED = 8
 
 
 def _copied_around(beside: NDArray[np.bool_], starts: NDArray[np.intp], counts: NDArray[np.intp]) -> Values:
-    """(words,): see `COPIED_AROUND`.
-
-    Args:
-        beside: (tokens - 1,) whether a token and the next one stand next to each other in the reference.
-        starts: (words,) first token of each word.
-        counts: (words,) its tokens.
-    """
+    """(words,): see `COPIED_AROUND`. Words have a first token and a number of tokens; `beside` says of each token but the
+    last whether it and the next one stand next to each other in the reference."""
     at = np.arange(len(beside) + 2)
     missing = np.concatenate([[True], ~beside, [True]])  # (tokens + 1,): between a token and the one before it
     since = at - np.maximum.accumulate(np.where(missing, at, 0))

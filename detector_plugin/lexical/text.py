@@ -118,19 +118,14 @@ class Layout:
             np.bool_,
         )
         self.sentence_starts, self.clause_starts = _segment_starts(self.texts, new_lines)
-        self.sentence_of = _numbers(self.sentence_starts, self.n_words)
-        self.clause_of = _numbers(self.clause_starts, self.n_words)
         self.sentence_words = np.diff(self.sentence_starts, append=self.n_words)
         self.clause_words = np.diff(self.clause_starts, append=self.n_words)
+        self.sentence_of = np.repeat(np.arange(len(self.sentence_starts)), self.sentence_words)
+        self.clause_of = np.repeat(np.arange(len(self.clause_starts)), self.clause_words)
 
 
 def _segment_starts(words: list[str], new_lines: list[bool]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Index of the first word of each sentence, and of each clause; a sentence's first word also begins a clause.
-
-    Args:
-        words: with their punctuation.
-        new_lines: whether a line feed stands before each word.
-    """
+    """Index of the first word of each sentence, and of each clause; a sentence's first word also begins a clause."""
     sentences = [0]
     clauses = [0]
     for index in range(1, len(words)):
@@ -151,9 +146,3 @@ def _segment_starts(words: list[str], new_lines: list[bool]) -> tuple[NDArray[np
             continue
         clauses.append(index)
     return np.array(sentences, np.intp), np.array(clauses, np.intp)
-
-
-def _numbers(starts: NDArray[np.intp], length: int) -> NDArray[np.intp]:
-    first = np.zeros(length, np.intp)
-    first[starts[1:]] = 1
-    return np.cumsum(first)

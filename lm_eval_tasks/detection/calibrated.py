@@ -34,7 +34,6 @@ __all__ = [
     "estimated",
     "in_force",
     "rates_of",
-    "read_options",
     "say_what_it_rests_on",
     "settings_of",
 ]
@@ -90,7 +89,7 @@ def settings_of(
             f"{task}: {', '.join(sorted(strayed))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
-    options = read_options(detector_args, task)
+    options = metadata.pairs("detector_args", detector_args, task)
     written = json.dumps(options, sort_keys=True)
     check_detector(detector, written)
     return {
@@ -101,17 +100,9 @@ def settings_of(
     }
 
 
-def read_options(options: Mapping[str, Any] | str | None, task: str) -> dict[str, Any]:
-    """A detector's options from a mapping, from JSON, or from ``name=value;name=value``; ValueError where it is none."""
-    return metadata.pairs("detector_args", options, task)
-
-
 def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:
-    """Identity of the calibration in force; empty where there is none, ``none`` where none is wanted.
-
-    Raises:
-        CalibrationError: the one that was named cannot be read, or is of another detector.
-    """
+    """Identity of the calibration in force; empty where there is none, ``none`` where none is wanted. CalibrationError
+    where the one that was named cannot be read, or is of another detector."""
     name = calibrated_name(detector, options)
     if calibration is None:
         ours = calibrations.shipped().get(name) or calibrations.beside(name)
@@ -214,12 +205,10 @@ Counts = TypeVar("Counts")
 
 
 def counts_of(values: Iterable[Any], kind: Callable[..., Counts]) -> tuple[Counts, ...]:
-    """What the per-document values of a rate carry, a `kind` each; ``None`` is left out.
-
-    A value is a :class:`custom_metrics.statistics.figures.FloatWithCounts`, a mapping, or, in old samples, a list.
-    """
+    """What the per-document values of a rate carry, a `kind` each, as numbers with counts or as samples have them; ``None``
+    is left out."""
     carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
-    return tuple(kind(**value) if isinstance(value, Mapping) else kind(*value) for value in carried)
+    return tuple(kind(**counts) for counts in carried)
 
 
 def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:

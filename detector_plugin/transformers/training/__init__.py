@@ -73,7 +73,7 @@ def train_detector(
     )
     with arguments.main_process_first():
         if arguments.should_save:
-            saving.claim(folder, saving.settings_of(recipe, seed, [*parts.learn, *made, *parts.choose]))
+            saving.claim(folder, recipe, seed, [*parts.learn, *made, *parts.choose])
     transformers.set_seed(seed)
     base = hf_trainer.load_base(recipe, LABELS[recipe.labels], precision, arguments.device)
     form, longest = base.settings.form, base.settings.max_length
