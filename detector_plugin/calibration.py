@@ -72,7 +72,7 @@ class LanguageCalibration:
     models: tuple[str, ...] = ()  # whose answer each document is; empty where nothing says so
     clusters: tuple[int, ...] = ()
     pooled: Mapping[str, Mapping[str, np.ndarray[Any, Any]]] | None = (
-        None  # of other languages: code to model to documents
+        None  # of other languages: code to model to counts
     )
     kind: str = ""  # one of `KINDS`; empty before a file holds it
 
@@ -217,11 +217,8 @@ def loaded(identity: str) -> Calibration:
 
 @lru_cache(maxsize=32)
 def load(name: str) -> Calibration:
-    """A calibration by its file, or by the name of a detector whose calibration ships with the package.
-
-    Raises:
-        CalibrationError: there is none, or the file is damaged; the message says where.
-    """
+    """A calibration by its file, or by the name of a detector whose calibration ships with the package. CalibrationError
+    where there is none, or the file is damaged."""
     if not isinstance(name, str):
         raise CalibrationError(f"calibration: name a file, or a detector whose calibration ships, not {name!r}")
     path = Path(name).expanduser()

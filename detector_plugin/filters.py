@@ -91,9 +91,7 @@ class HallucinationSpans(Filter):  # type: ignore[misc]
                 asked[key].append((text, doc, (place, number)))
         tagged = [[""] * len(several) for several in responses]
         for (name, options), group in asked.items():
-            described, found = self._detect(
-                name, options, [answer for answer, *_ in group], [doc for _, doc, _ in group]
-            )
+            described, found = self._detect(name, options, [answer for answer, *_ in group], [one[1] for one in group])
             for (answer, _, (place, number)), spans in zip(group, found, strict=True):
                 content = {"answer": answer, "spans": spans, "detector": described}
                 tagged[place][number] = json.dumps(content, ensure_ascii=False)

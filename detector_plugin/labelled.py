@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from custom_metrics.reading.spans import Span
 
@@ -55,6 +56,19 @@ def without_spans(answer: str, spans: Sequence[Span]) -> str:
     """An answer without the characters of some spans."""
     cut = {at for span in spans for at in range(span.start, span.end)}
     return "".join(character for at, character in enumerate(answer) if at not in cut)
+
+
+def shares_of(document: LabelledAnswer, edges: Any) -> Any:
+    """(n,) mean over the characters of each of n places, as (n, 2) first and end, of the share of annotators that marked
+    them."""
+    import numpy as np
+
+    marked = np.zeros(len(document.answer) + 1)
+    for span in document.spans if document.soft is None else document.soft:
+        marked[span.start : span.end] = span.probability
+    sums = np.concatenate([[0], np.cumsum(marked)])
+    start, end = np.asarray(edges, np.intp).reshape(-1, 2).T
+    return (sums[end] - sums[start]) / np.maximum(end - start, 1)
 
 
 # Which labelled answers are about one text

@@ -11,6 +11,7 @@ import pytest
 
 MODULE = '''
 """What the package of somebody else holds."""
+import re
 from custom_metrics.reading.spans import Span
 
 LOADED = []
@@ -26,15 +27,11 @@ class Shouting:
         self.least, self.device = least, device
 
     def detect(self, references, answers, languages, questions=None):
-        found = []
-        for answer in answers:
-            spans, at = [], 0
-            for word in answer.split(" "):
-                if word[:1].isupper() and len(word) >= self.least:
-                    spans.append(Span(at, at + len(word), "entity"))
-                at += len(word) + 1
-            found.append(spans)
-        return found
+        capitalised = [
+            [word for word in re.finditer("[^ ]+", answer) if word[0][0].isupper() and len(word[0]) >= self.least]
+            for answer in answers
+        ]
+        return [[Span(*word.span(), "entity") for word in those] for those in capitalised]
 
 def check_model(model=None):
     if model is None:

@@ -75,7 +75,9 @@ def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     rows = []
     for number, model in enumerate(("a", "b", "a")):
         doc = {"language": "fi", "model": model, "answer": "x"}
-        rows.append({"doc_id": number, "doc": doc, "resps": [["x"]], "f1": [number + 1, 1, 2, 9], "filter": "tags"})
+        rows.append(
+            {"doc_id": number, "doc": doc, "resps": [["x"]], "precision": [number + 1, 1, 2, 9], "filter": "tags"}
+        )
     name = "2026-01-01T00-00-00.0"
     (tmp_path / f"samples_mushroom_fi_{name}.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in rows), "utf-8"

@@ -23,7 +23,7 @@ from detector_plugin.calibration import Calibration, CalibrationError, load, mea
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.clapnq.benchmark import BENCHMARK
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.detection import detector_settings
+from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
@@ -59,7 +59,7 @@ def third(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     detector = Recording()
     filters.shared_detector.cache_clear()
     monkeypatch.setattr(filters, "load_detector", lambda name, **options: detector)
-    monkeypatch.setattr(detector_settings, "check_detector", lambda name, options: None)
+    monkeypatch.setattr(calibrated, "check_detector", lambda name, options: None)
     hallucination._calibration.cache_clear()
     hallucination._estimates.cache_clear()
     yield detector

@@ -28,8 +28,8 @@ from detector_plugin.processes import Here, here
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.engines import Loop
-from detector_plugin.transformers.engines.pooling_api import Garbage, addresses, logits_of, request_for
 from detector_plugin.transformers.engines.runner import each_on_a_core
+from detector_plugin.transformers.engines.server import Garbage, addresses, logits_of, request_for
 from tests.tiny_models import write_base
 
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]

@@ -67,16 +67,6 @@ def test_a_language_is_guessed_where_the_text_shows_it(answer: str, reference: s
     assert (found.code, found.of) == (code, of)
 
 
-class Classifier:
-    """In place of py3langid: of texts of one line this sure, of others that sure."""
-
-    def __init__(self, alone: float, with_reference: float) -> None:
-        self.alone, self.with_reference = alone, with_reference
-
-    def classify(self, text: str) -> tuple[str, float]:
-        return "de", self.with_reference if "\n" in text else self.alone
-
-
 @pytest.mark.parametrize(
     ("alone", "with_reference", "found"),
     [
@@ -88,7 +78,7 @@ class Classifier:
 def test_a_guess_is_used_from_a_probability_on(
     monkeypatch: pytest.MonkeyPatch, alone: float, with_reference: float, found: Guess
 ) -> None:
-    monkeypatch.setattr(language_tags, "_identifier", lambda: Classifier(alone, with_reference))
+    monkeypatch.setattr(language_tags, "identified", lambda text: ("de", with_reference if "\n" in text else alone))
     assert guess("a", "b") == found
 
 

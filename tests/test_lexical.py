@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +31,7 @@ from detector_plugin.lexical.copies import (
     words_of,
 )
 from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, answer_features
-from detector_plugin.lexical.normalisation import normalise, stem
+from detector_plugin.lexical.text import normalise, stem
 from lm_eval_tasks.mfava.held_out import Bin, bins, calibration_error, draw
 
 REFERENCE = (
@@ -154,11 +152,11 @@ RARE = {
 
 
 def test_a_rare_word_in_a_copy_is_found_more_often_than_not(detector: LexicalDetector) -> None:
-    found = []
-    for language, (*swapped, other) in RARE.items():
-        for word in swapped:
-            answer = BIOGRAPHIES[language].replace(word, other, 1)
-            found.append(other in " ".join(flagged(detector, BIOGRAPHIES[language], answer, language)))
+    found = [
+        other in " ".join(flagged(detector, BIOGRAPHIES[code], BIOGRAPHIES[code].replace(word, other, 1), code))
+        for code, (*swapped, other) in RARE.items()
+        for word in swapped
+    ]
     assert sum(found) >= len(found) / 2
 
 
@@ -231,8 +229,7 @@ def test_what_is_no_list_of_texts_is_said(detector: LexicalDetector, arguments: 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80), st.sampled_from(["de", "ar", "zh", "ja", "sr", "xx", None]))
-def test_anything_is_read(reference: str, answer: str, language: str | None) -> None:
-    detector = _shared()
+def test_anything_is_read(detector: LexicalDetector, reference: str, answer: str, language: str | None) -> None:
     (spans,) = detector.detect([reference], [answer], [language])
     (probabilities,) = detector.probabilities([reference], [answer], [language])
     places = words(answer, language)
@@ -242,15 +239,6 @@ def test_anything_is_read(reference: str, answer: str, language: str | None) -> 
     assert all(span.start in starts and span.end in ends for span in spans)
     assert all(a.end < b.start for a, b in pairwise(spans))
     assert np.isfinite(answer_features(reference, answer, language)).all()
-
-
-_DETECTOR: list[LexicalDetector] = []
-
-
-def _shared() -> LexicalDetector:
-    if not _DETECTOR:
-        _DETECTOR.append(LexicalDetector())
-    return _DETECTOR[0]
 
 
 @pytest.mark.parametrize(
@@ -284,16 +272,6 @@ def test_long_answers_and_references_are_read(detector: LexicalDetector, size: i
     assert detector.detect([answer], [answer], ["de"]) == [[]]  # quoted
     (probabilities,) = detector.probabilities(["Der Dom."], [answer], ["de"])
     assert len(probabilities) == size
-
-
-def test_importing_it_is_light() -> None:
-    code = (
-        "import sys; from detector_plugin.lexical import LexicalDetector; LexicalDetector().detect(['a'], ['b'], ['de']);"
-        "heavy = {'torch', 'sklearn', 'lightgbm', 'transformers', 'lm_eval', 'jieba', 'janome', 'datasets'};"
-        "print(sorted(heavy & sys.modules.keys()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 # -------------------------------------------------------------------------------------------------------------- weights
@@ -339,8 +317,6 @@ def test_spans_of_largest_expected_overlap() -> None:
     (spans,) = LexicalDetector(spans="iou").detect([REFERENCE], [answer], ["de"], [question])
     assert [answer[span.start : span.end] for span in spans][-1] == "Bonn"  # without the marks around it
     assert all(0 < span.probability < 1 for span in spans)
-    with pytest.raises(ValueError, match="spans is one of words, iou, got 'all'"):
-        LexicalDetector(spans="all")
 
 
 @pytest.mark.parametrize(
@@ -411,10 +387,18 @@ def test_weights_of_other_features_are_refused(tmp_path: Path) -> None:
         LexicalDetector(weights=tmp_path)
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.5])
-def test_a_threshold_is_a_probability(threshold: float) -> None:
-    with pytest.raises(ValueError, match="detector lexical: a threshold is a probability"):
-        LexicalDetector(threshold=threshold)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"threshold": -0.1}, "a threshold is a probability, got -0.1"),
+        ({"threshold": 1.5}, "a threshold is a probability, got 1.5"),
+        ({"held_out": 1}, "held_out is True or False, got 1"),
+        ({"spans": "all"}, "spans is one of words, iou, got 'all'"),
+    ],
+)
+def test_values_of_options_that_do_not_fit(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^detector lexical: {said}$"):
+        LexicalDetector(**options)
 
 
 def test_the_weights_can_be_read_with_safetensors() -> None:
@@ -431,14 +415,7 @@ def test_copies_with_a_word_swapped() -> None:
     names = names_of(texts)
     assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
     assert names["de"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne"]  # no "Frau", no "Dom"
-    assert words_of(texts["de"])[:6] == [
-        "der",
-        "eine",
-        "in",
-        "und",
-        "wurde",
-        "als",
-    ]  # those of both first
+    assert words_of(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
     assert rare([f"word{number}" for number in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
     document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
     for number in range(20):

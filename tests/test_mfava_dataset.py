@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks.data.sources import MissingSource, find
-from lm_eval_tasks.detection.detector_settings import read_options
+from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.mfava import dataset, detection
 from lm_eval_tasks.mfava.languages import LANGUAGES
 
@@ -137,7 +137,7 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
     ],
 )
 def test_detector_args(given: object, options: dict[str, object]) -> None:
-    assert read_options(given, "mfava_de") == options  # type: ignore[arg-type]
+    assert pairs("detector_args", given, "mfava_de") == options  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------------------------------- annotated answers

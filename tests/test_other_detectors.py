@@ -19,7 +19,7 @@ from detector_plugin.calibration import Calibration as CalibrationFile
 from detector_plugin.calibration import CalibrationError, measured
 from detector_plugin.loading import calibrated_name, check_detector, has_package, takes
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, names, open_retriever
-from lm_eval_tasks.detection.detector_settings import calibration_of, settings_of
+from lm_eval_tasks.detection.calibrated import calibration_of, settings_of
 from lm_eval_tasks.models.detector import HallucinationDetector
 from tests.conftest import evaluate, run
 from tests.somebodys_package import DETECTORS, Package, loaded
@@ -145,16 +145,17 @@ def test_a_stale_installation_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_looked_up_before_it_is_asked_for(theirs: Path, tmp_path: Path) -> None:
-    """And then the installed packages are read once."""
+    """And then the installed packages are read once; detecting words loads no heavy library."""
     code = (
         "import sys, detector_plugin, lm_eval_tasks.clapnq.retrieval\n"
         "from custom_metrics.usage import entry_points\nfrom detector_plugin import load_detector\n"
         "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules)\n"
-        "load_detector('shouting'); load_detector('lexical'); load_detector('shouting')\n"
-        "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules, 'torch' in sys.modules)"
+        "load_detector('shouting'); load_detector('lexical').detect(['a'], ['b'], ['de']); load_detector('shouting')\n"
+        "heavy = {'torch', 'sklearn', 'lightgbm', 'transformers', 'lm_eval', 'jieba', 'janome', 'datasets'}\n"
+        "print(entry_points._offers.cache_info().misses, 'somebodys_module' in sys.modules, heavy & sys.modules.keys())"
     )
     done = run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(theirs))
-    assert done.stdout == "0 False\n1 True False\n"
+    assert done.stdout == "0 False\n1 True set()\n"
 
 
 @pytest.mark.usefixtures("theirs")

@@ -26,7 +26,7 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import check_detector, load_detector
 from detector_plugin.span_store import StoredDetector
 from detector_plugin.transformers import TransformersDetector
-from detector_plugin.transformers.engines import pooling_api, server
+from detector_plugin.transformers.engines import server
 from tests.conftest import command as command_of
 from tests.conftest import results_of, run
 from tests.environment.pooling_stand_in import Server, serving
@@ -212,7 +212,7 @@ def test_an_answer_that_always_fails(
     ],
 )
 def test_what_retry_after_says(said: str | None, seconds: float | None) -> None:
-    assert pooling_api.seconds_of(said, 1000.0) == seconds
+    assert server.seconds_of(said, 1000.0) == seconds
 
 
 def test_a_server_is_left_alone_as_long_as_it_asks_for(

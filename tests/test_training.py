@@ -37,7 +37,7 @@ from detector_plugin.transformers.training.measuring import measure
 from detector_plugin.transformers.training.recipe import read
 from detector_plugin.transformers.training.splitting import GIVEN_UP
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.detection.detector_settings import calibration_of
+from lm_eval_tasks.detection.calibrated import calibration_of
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from tests.labelled_facts import facts, write_lines
 from tests.tiny_models import KINDS, write_base

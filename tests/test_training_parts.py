@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from detector_plugin.transformers.training.examples import IGNORED, LABELS, Exam
 from detector_plugin.transformers.training.measuring import MOST_WINDOWS, TOO_LONG, Measured, Row, best_threshold, table
 from detector_plugin.transformers.training.splitting import GIVEN_UP, NOT_MEASURED, UNPLACED, Parts, split, synthetic
 from detector_plugin.transformers.training.trainer import HEAVIEST, balanced
-from detector_plugin.transformers.windows import number_of_windows, windows
+from detector_plugin.transformers.windows import cuts
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.detection.labelled_answers import collections
@@ -344,7 +345,8 @@ def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
     draw = np.random.default_rng(reference)
     encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
     best: dict[tuple[int, int], tuple[int, tuple[int, int]]] = {}
-    for (first, end), part, _ in windows(reference, answer, room):
+    of_reference, of_answer = cuts(reference, answer, room)
+    for (part, _), (first, end) in product(of_answer, of_reference):
         shared = {*encoded.ids[encoded.reference[first:end]]} & {*encoded.ids[encoded.answer[slice(*part)]]}
         if part not in best or len(shared) > best[part][0]:
             best[part] = len(shared), (first, end)
@@ -377,7 +379,9 @@ def test_what_is_too_long_is_not_measured() -> None:
     long = answer("a" * 20_000, "r" * 20_000)
     kept = measuring.short_enough([short[0], long, short[1]], cast(Encoder, Encodes()), 512, counts)
     assert (kept, counts) == (short, {TOO_LONG: 1})
-    assert number_of_windows(12_000, 12_000, 509) <= MOST_WINDOWS < number_of_windows(20_000, 20_000, 509)
+    assert (
+        math.prod(map(len, cuts(12_000, 12_000, 509))) <= MOST_WINDOWS < math.prod(map(len, cuts(20_000, 20_000, 509)))
+    )
 
 
 def test_weights_of_classes() -> None:

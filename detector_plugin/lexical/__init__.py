@@ -130,20 +130,9 @@ class LexicalDetector:
         languages: Sequence[str | None],
         questions: Sequence[str] | None = None,
     ) -> list[list[Span]]:
-        """Spans of each answer, with probabilities; see the constructor's `spans`.
-
-        Args:
-            references: what each answer is held against. If a reference has next to nothing of an answer's words, the whole
-                answer is flagged, unless it abstains.
-            answers: any text; an empty one has no spans.
-            languages: ISO 639 codes or ``None``; decide how words are cut and, with `held_out`, by which weights an answer
-                is read.
-            questions: what each answer answers; an empty one, or ``None`` for all, where that is not known.
-
-        Raises:
-            ValueError: the sequences differ in length.
+        """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
+        Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
         """
-        same_length(references, answers, {"languages": languages, "questions": questions})
         _say_what_it_is()  # here: a run that only generates checks the detector's options, and needs no warning of it
         found = self.probabilities(references, answers, languages, questions)
         return [self.marked(*one) for one in zip(answers, languages, found, strict=True)]
@@ -172,7 +161,7 @@ class LexicalDetector:
         it holds less than `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`).
 
         Raises:
-            ValueError: the sequences differ in length.
+            UsageError: these are no lists of texts, or differ in length.
         """
         same_length(references, answers, {"languages": languages, "questions": questions})
         found: list[NDArray[np.float64]] = []
@@ -205,9 +194,7 @@ class LexicalDetector:
         return found
 
     def _forest(self, language: str | None) -> Forest:
-        name = language if language in self._languages else None
-        if name is None:
-            return self._forests[""]
+        name = language if language in self._languages else ""
         if name not in self._forests:
             self._forests[name] = _load(self._folder / HELD_OUT / f"{name}.safetensors")
         return self._forests[name]

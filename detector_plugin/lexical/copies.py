@@ -17,19 +17,9 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import bare
-from detector_plugin.lexical.layout import Layout
-from detector_plugin.lexical.normalisation import TOKEN, normalise
+from detector_plugin.lexical.text import TOKEN, Layout, normalise
 
-__all__ = [
-    "COPIED",
-    "copy_of",
-    "drawing",
-    "name_swapped",
-    "names_of",
-    "number_swapped",
-    "rare",
-    "word_swapped",
-]
+__all__ = ["COPIED", "copy_of", "drawing", "name_swapped", "names_of", "number_swapped", "rare", "word_swapped"]
 
 COPIED = "copied"
 """Annotations of the answers that are made here."""

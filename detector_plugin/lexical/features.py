@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
-from detector_plugin.lexical.layout import Layout
-from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
 from detector_plugin.lexical.reference import GRAMS, ReferenceIndex, codes, gram_hashes, index_reference, slots
+from detector_plugin.lexical.text import TOKEN, Layout, amounts, normalise, stem
 
 __all__ = ["CASE", "COPIED_AROUND", "FEATURE_NAMES", "MISSING", "Matrix", "answer_features"]
 
@@ -110,40 +109,7 @@ def answer_features(
     places = words(answer, language)
     if not places:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
-    return _features(Layout(answer, places), index_reference(reference), question, cases)
-
-
-def _columns(names: tuple[str, ...]) -> list[int]:
-    return [SIGNALS.index(name) for name in names]
-
-
-def window_mean(sums: Values, low: NDArray[np.intp], high: NDArray[np.intp]) -> Values:
-    """Mean of the rows [`low`, `high`) of a matrix, from the sums of the rows before each row.
-
-    Args:
-        sums: (n + 1, k), first row 0.
-        low: (m,) rows.
-        high: (m,) rows, each behind that of `low`.
-    """
-    return np.asarray((sums[high] - sums[low]) / (high - low)[:, None])
-
-
-def cumulated(values: Values) -> Values:
-    """Sums of the rows before each row, and of all: (n, k) -> (n + 1, k)."""
-    sums = np.zeros((len(values) + 1, values.shape[1]))
-    np.cumsum(values, axis=0, out=sums[1:])
-    return sums
-
-
-def _features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -> Matrix:
-    """(n_words, len(FEATURE_NAMES)) features of an answer's words, finite; `MISSING` for what does not apply.
-
-    Args:
-        plan: of the answer, with one word at least.
-        index: of the reference.
-        question: what the answer answers, or empty.
-        cases: go by capital letters.
-    """
+    plan, index = Layout(answer, places), index_reference(reference)
     n = plan.n_words
     read = _read(plan, index, question, cases)
     signals, weight = read.signals, read.weight
@@ -203,6 +169,22 @@ def _features(plan: Layout, index: ReferenceIndex, question: str, cases: bool) -
     ).astype(np.float32)
     matrix[np.isnan(matrix)] = MISSING
     return matrix
+
+
+def _columns(names: tuple[str, ...]) -> list[int]:
+    return [SIGNALS.index(name) for name in names]
+
+
+def window_mean(sums: Values, low: NDArray[np.intp], high: NDArray[np.intp]) -> Values:
+    """(m, k) means of the rows [`low`, `high`) of a matrix, both (m,), from the (n + 1, k) sums of the rows before each."""
+    return np.asarray((sums[high] - sums[low]) / (high - low)[:, None])
+
+
+def cumulated(values: Values) -> Values:
+    """Sums of the rows before each row, and of all: (n, k) -> (n + 1, k)."""
+    sums = np.zeros((len(values) + 1, values.shape[1]))
+    np.cumsum(values, axis=0, out=sums[1:])
+    return sums
 
 
 class _Read(NamedTuple):
@@ -328,13 +310,8 @@ _COPIED = 8
 
 
 def _copied_around(beside: NDArray[np.bool_], starts: NDArray[np.intp], counts: NDArray[np.intp]) -> Values:
-    """(words,): see `COPIED_AROUND`.
-
-    Args:
-        beside: (tokens - 1,) whether a token and the next one stand next to each other in the reference.
-        starts: (words,) first token of each word.
-        counts: (words,) its tokens.
-    """
+    """(words,): see `COPIED_AROUND`. Words have a first token and a number of tokens; `beside` says of each token but the
+    last whether it and the next one stand next to each other in the reference."""
     at = np.arange(len(beside) + 2)
     missing = np.concatenate([[True], ~beside, [True]])  # (tokens + 1,): between a token and the one before it
     since = at - np.maximum.accumulate(np.where(missing, at, 0))
@@ -358,10 +335,7 @@ class _Asked(NamedTuple):
 
     def held_with(self, name: str, index: ReferenceIndex) -> float:
         """The most of the question that stands in a window with a stem; 0 where the stem is nowhere."""
-        number = index.stems.get(name)
-        if number is None or not self.total:
-            return 0.0
-        return float(self.by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]].max())
+        return float(self.by_window[index.windows_of(name)].max(initial=0.0)) if self.total else 0.0
 
 
 def _asked(question: str, index: ReferenceIndex) -> _Asked:
@@ -370,9 +344,7 @@ def _asked(question: str, index: ReferenceIndex) -> _Asked:
     weights = {name: _weight(name, index) for name in map(stem, tokens)}
     by_window = np.zeros(index.n_windows)
     for name, weight in weights.items():
-        number = index.stems.get(name)
-        if number is not None:
-            by_window[index.windows[index.window_bounds[number] : index.window_bounds[number + 1]]] += weight
+        by_window[index.windows_of(name)] += weight
     return _Asked(tokens, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
 
 
@@ -406,7 +378,7 @@ def _quoted(texts: list[str]) -> Values:
 
 
 def _weight(name: str, index: ReferenceIndex) -> float:
-    weight = log((index.n_windows + 1) / (index.n_windows_of(name) + 0.5))
+    weight = log((index.n_windows + 1) / (len(index.windows_of(name)) + 0.5))
     return weight * 0.3 if len(name) == 1 and not name.isdigit() else weight  # letters and particles
 
 

@@ -147,17 +147,10 @@ def to_bytes(
         trees: how many are for answers without a question, and for those with one; they stand in this order.
         calibration, threshold, spread, names, training: see :class:`Forest`.
     """
-    header: dict[str, Any] = {
-        "__metadata__": {
-            "format": _FORMAT,
-            "trees": json.dumps(trees),
-            "calibration": json.dumps(calibration),
-            "threshold": repr(threshold),
-            "spread": repr(spread),
-            "features": " ".join(names),
-            "training": json.dumps(training, sort_keys=True, separators=(",", ":")),
-        }
-    }
+    metadata = {"format": _FORMAT, "trees": json.dumps(trees), "calibration": json.dumps(calibration)}
+    metadata |= {"threshold": repr(threshold), "spread": repr(spread), "features": " ".join(names)}
+    metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
+    header: dict[str, Any] = {"__metadata__": metadata}
     body = b""
     for name, array in sorted(arrays.items()):
         kind = array.dtype.newbyteorder("<")
@@ -191,11 +184,13 @@ def from_bytes(data: bytes) -> Forest:
             start, end = entry["data_offsets"]
             kind = np.dtype(_TYPES[entry["dtype"]]).newbyteorder("<")
             arrays[name] = np.frombuffer(body[start:end], kind).reshape(entry["shape"])
+        names = tuple(metadata["features"].split(" "))
         sizes = arrays["nodes"].astype(np.int64)
         first, second = json.loads(metadata["trees"])
+        unasked, asked = ((float(slope), float(offset)) for slope, offset in json.loads(metadata["calibration"]))
         if len(sizes) != first + second or not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
             raise ValueError("they do not hold the trees that they name")
-        if (arrays["feature"] >= len(metadata["features"].split(" ")))[arrays["feature"] != LEAF].any():
+        if (arrays["feature"] >= len(names))[arrays["feature"] != LEAF].any():
             raise ValueError("they look at columns that they do not name")
         cut = int(sizes[:first].sum())
         return Forest(
@@ -203,11 +198,11 @@ def from_bytes(data: bytes) -> Forest:
                 Trees.of(arrays["feature"][:cut], arrays["number"][:cut], sizes[:first]),
                 Trees.of(arrays["feature"][cut:], arrays["number"][cut:], sizes[first:]),
             ),
-            calibration=(_pair(metadata, 0), _pair(metadata, 1)),
-            asked=metadata["features"].split(" ").index(ASKED),
+            calibration=(unasked, asked),
+            asked=names.index(ASKED),
             threshold=float(metadata["threshold"]),
             spread=float(metadata["spread"]),
-            feature_names=tuple(metadata["features"].split(" ")),
+            feature_names=names,
             version=hashlib.sha256(data).hexdigest()[:12],
             training=json.loads(metadata["training"]),
         )
@@ -215,16 +210,6 @@ def from_bytes(data: bytes) -> Forest:
         raise ValueError(f"not the weights of a lexical detector: {error}") from error
 
 
-def _pair(metadata: Mapping[str, str], number: int) -> tuple[float, float]:
-    slope, offset = json.loads(metadata["calibration"])[number]
-    return float(slope), float(offset)
-
-
 def load(path: Path) -> Forest:
-    """The forest of a weights file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it holds something else.
-    """
+    """The forest of a weights file; OSError where it cannot be read, ValueError where it holds something else."""
     return from_bytes(path.read_bytes())

@@ -11,7 +11,7 @@ from operator import eq
 import numpy as np
 from numpy.typing import NDArray
 
-from detector_plugin.lexical.normalisation import TOKEN, amounts, normalise, stem
+from detector_plugin.lexical.text import TOKEN, amounts, normalise, stem
 
 __all__ = ["GRAMS", "ReferenceIndex", "codes", "gram_hashes", "index_reference", "slots"]
 
@@ -55,10 +55,10 @@ class ReferenceIndex:
     n_tokens: int
     amounts: NDArray[np.float64]
 
-    def n_windows_of(self, name: str) -> int:
-        """Number of windows that a stem occurs in; 0 for one that is not there."""
+    def windows_of(self, name: str) -> NDArray[np.int64]:
+        """The windows that a stem occurs in; none for one that is not there."""
         number = self.stems.get(name)
-        return 0 if number is None else int(self.window_bounds[number + 1] - self.window_bounds[number])
+        return self.windows[:0] if number is None else self.windows[slice(*self.window_bounds[number : number + 2])]
 
     def longest_beginning(self, token: str) -> int:
         """Length of the token's longest beginning that a token of the reference begins with too; 0 if it is under 3

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
-from detector_plugin.labelled import REAL, LabelledAnswer, without_spans
+from detector_plugin.labelled import REAL, LabelledAnswer, shares_of, without_spans
 from detector_plugin.lexical import HELD_OUT, MAIN_WEIGHTS, bare, model
 from detector_plugin.lexical.copies import (
     COPIED,
@@ -30,7 +30,7 @@ from detector_plugin.lexical.copies import (
     words_of,
 )
 from detector_plugin.lexical.features import CASE, COPIED_AROUND, FEATURE_NAMES, MISSING, Matrix, answer_features
-from detector_plugin.lexical.normalisation import TOKEN
+from detector_plugin.lexical.text import TOKEN
 
 __all__ = ["REAL", "LabelledAnswer", "left_out", "train", "train_all", "weights_name"]
 
@@ -185,7 +185,7 @@ def _labelled(documents: Sequence[LabelledAnswer], seed: int) -> _Words:
             chosen |= swapped
             weight[swapped] *= SWAPPED_WEIGHT * SHARE
         edges = bare(document.answer, places)
-        soft = (_shares(document, edges) + hard) / 2
+        soft = (shares_of(document, edges) + hard) / 2
         names = f"{document.language} {document.annotations}", document.language, document.family
         parts.append(_Words(x, hard, soft, weight, *(np.full(len(x), name) for name in names)).of(chosen))
     if not parts:
@@ -199,23 +199,11 @@ def _beginning(text: str, tokens: int) -> str:
     return text[: found[-1]] if found else ""
 
 
-def _shares(document: LabelledAnswer, edges: NDArray[np.intp]) -> NDArray[np.float64]:
-    """(words,) mean over each word's characters of the share of annotators that marked them."""
-    marked = np.zeros(len(document.answer) + 1)
-    for span in document.spans if document.soft is None else document.soft:
-        marked[span.start : span.end] = span.probability
-    sums = np.concatenate([[0], np.cumsum(marked)])
-    return np.asarray((sums[edges[:, 1]] - sums[edges[:, 0]]) / np.maximum(edges[:, 1] - edges[:, 0], 1))
-
-
 def train(documents: Sequence[LabelledAnswer], seed: int = 0) -> bytes:
-    """Learn weights from documents, as the bytes of a weights file.
+    """Learn weights from documents, as the bytes of a weights file; ValueError where they have no words.
 
     Probabilities are calibrated, and the threshold with the best mean F1 is chosen, out of sample: on each third of the
     languages, read by trees of the other two thirds.
-
-    Raises:
-        ValueError: the documents have no words, or none or all of them are hallucinated.
     """
     return _train(_labelled(documents, seed), seed)
 
@@ -473,33 +461,24 @@ def train_all(documents: Sequence[LabelledAnswer], seed: int = 0, processes: int
         seed: of the words learned from and of the features each split may choose from.
         processes: forests grown at once; changes the time, not the bytes.
     """
-    known = _labelled(documents, seed)
-    parts: list[tuple[str | None, str]] = [(None, ""), *left_out(documents)]
-    if processes <= 1:
-        return {weights_name(*part): _train_without(part, known, seed) for part in parts}
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    parts: list[tuple[str | None, str]] = [(None, ""), *left_out(documents)]
     # Spawned: a fork after OpenMP has started threads may hang.
-    with ProcessPoolExecutor(processes, get_context("spawn"), _share, (known, seed)) as pool:
-        return {
-            weights_name(*part): weights for part, weights in zip(parts, pool.map(_train_shared, parts), strict=True)
-        }
+    with ProcessPoolExecutor(processes, get_context("spawn"), _share, (_labelled(documents, seed), seed)) as pool:
+        return dict(zip((weights_name(*part) for part in parts), pool.map(_train_without, parts), strict=True))
 
 
-_SHARED: dict[str, Any] = {}
+_SHARED: list[Any] = []  # of the processes: the words, and the seed
 
 
-def _share(known: _Words, seed: int) -> None:
-    _SHARED.update(known=known, seed=seed)
+def _share(*known_and_seed: Any) -> None:
+    _SHARED[:] = known_and_seed
 
 
-def _train_shared(part: tuple[str | None, str]) -> bytes:
-    return _train_without(part, _SHARED["known"], _SHARED["seed"])
-
-
-def _train_without(part: tuple[str | None, str], known: _Words, seed: int) -> bytes:
-    language, family = part
+def _train_without(part: tuple[str | None, str]) -> bytes:
+    (language, family), (known, seed) = part, _SHARED
     if language is None:
         return _train(known, seed)
     return _train(known.of((known.language != language) & ((known.family == "") | (known.family != family))), seed)

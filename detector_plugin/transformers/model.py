@@ -48,11 +48,8 @@ class Described:
 
 
 def find(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
-    """A model's repository, and that of its weights: an adapter's base model, else the same.
-
-    Raises:
-        UnusableDetector: there is no such model, or it cannot be had; no weights are loaded to know.
-    """
+    """A model's repository, and that of its weights: an adapter's base model, else the same. UnusableDetector where it
+    cannot be had; no weights are loaded to know."""
     own = Repository(name, revision)
     adapter = own.json("adapter_config.json")
     if not adapter:
@@ -83,11 +80,7 @@ def describe(
     name: str, revision: str | None = None, base_model: str | None = None, trust_remote_code: bool = False
 ) -> Described:
     """What is known of a token classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
-    :class:`detector_plugin.transformers.TransformersDetector`.
-
-    Raises:
-        UnusableDetector: there is no such model, or it is none that tags tokens.
-    """
+    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none that tags tokens."""
     library("torch")  # says what to install
     transformers = library("transformers")
     own, weights = find(name, revision, base_model)
@@ -96,8 +89,8 @@ def describe(
             weights.source, revision=weights.revision, trust_remote_code=trust_remote_code
         )
     stored = Stored.of(own.json(DETECTOR_FILE), name)
-    head = None
-    if own is not weights:
+    adapter, head = own is not weights, None
+    if adapter:
         head = _head_size(own)
         if head and config.num_labels != head:
             config.num_labels = head
@@ -113,7 +106,7 @@ def describe(
         config.reference_compile = False  # ModernBERT would compile itself in transformers before 5
     config.use_cache = False
     labels = [str(config.id2label[index]) for index in range(config.num_labels)]
-    if own is not weights:
+    if adapter:
         stated = own.json("config.json").get("id2label")
         if isinstance(stated, dict) and len(stated) == len(labels):
             labels = [str(stated[str(index)]) for index in range(len(labels))]
@@ -124,10 +117,10 @@ def describe(
         own=own,
         weights=weights,
         config=config,
-        tokenizer=fast_tokenizer(transformers, [own] if own is weights else [own, weights], trust_remote_code, name),
+        tokenizer=fast_tokenizer(transformers, [own, weights] if adapter else [own], trust_remote_code, name),
         labels=labels,
         decoder=is_decoder(config),
-        version=own.version() if own is weights else f"{own.version()}+base.{weights.version()}",
+        version=f"{own.version()}+base.{weights.version()}" if adapter else own.version(),
         licence=own.licence(),
         stored=stored,
         head=bool(head),
@@ -136,11 +129,8 @@ def describe(
 
 
 def load(described: Described, device: str, dtype: str) -> Any:
-    """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``.
-
-    Raises:
-        UnusableDetector: any of it cannot be done, or the files lack weights.
-    """
+    """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``. UnusableDetector
+    where any of it cannot be done, or the files lack weights."""
     torch, transformers = library("torch"), library("transformers")
     name, config, repository = described.name, described.config, described.weights
     if device == "auto":

@@ -146,38 +146,38 @@ def require(repository: Repository, adapter: Repository | None) -> None:
     if re.match(r"[./~\\]|[A-Za-z]:\\", repository.name) or repository.name.count("/") > 1:
         raise UnusableDetector(f"{what} there is no folder {Path(repository.name).expanduser().resolve()}")
     hub, errors = library("huggingface_hub"), library("huggingface_hub.errors")
-    page = f"https://huggingface.co/{repository.name}"
     try:
         hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
-    except errors.HFValidationError as error:
-        raise UnusableDetector(
-            f"{what} is neither a folder ({Path(repository.name).expanduser().resolve()}) nor a name that the hub could "
-            f"have ({first_line(error)})"
-        ) from error
-    except errors.GatedRepoError as error:
-        raise UnusableDetector(
-            f"{what} is gated: ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise UnusableDetector(
-            f"{what} there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name "
-            f"here, and the detectors with a name of their own are {', '.join(names(DETECTORS))}"
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise UnusableDetector(f"{what} has no revision {repository.revision!r}; see {page}/commits/main") from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+    except (errors.HFValidationError, errors.EntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
+        raise UnusableDetector(f"{what} {_why_not(repository, error, errors)}") from error
+
+
+def _why_not(repository: Repository, error: Exception, errors: Any) -> str:
+    """Why a file of the hub cannot be had, and what to do. `errors` are the hub's, of which some are kinds of others."""
+    page = f"https://huggingface.co/{repository.name}"
+    if isinstance(error, errors.HFValidationError):
+        folder = Path(repository.name).expanduser().resolve()
+        return f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
+    if isinstance(error, errors.GatedRepoError):
+        return f"is gated: ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            f"there is no such model at {page} (or it is private and HF_TOKEN is not set), no folder of that name here, "
+            f"and the detectors with a name of their own are {', '.join(names(DETECTORS))}"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"has no revision {repository.revision!r}; see {page}/commits/main"
+    if isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
         offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        constants = library("huggingface_hub.constants")
-        raise UnusableDetector(
-            f"{what} is no folder here, is not in the cache {constants.HF_HUB_CACHE}, and cannot be fetched "
-            f"({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a connection, run "
-            f"'hf download {repository.name}' and copy it here, or name its folder. "
+        return (
+            f"is no folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and cannot be "
+            f"fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine with a "
+            f"connection, run 'hf download {repository.name}' and copy it here, or name its folder. "
             f"Detectors with a name of their own are {', '.join(names(DETECTORS))}."
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise UnusableDetector(f"{what} has no config.json at {page}: it is no model of transformers") from error
-    except (errors.HfHubHTTPError, OSError) as error:
-        raise UnusableDetector(f"{what} cannot be fetched from {page}: {first_line(error)}") from error
+        )
+    if isinstance(error, errors.EntryNotFoundError):
+        return f"has no config.json at {page}: it is no model of transformers"
+    return f"cannot be fetched from {page}: {first_line(error)}"
 
 
 def first_line(error: BaseException) -> str:

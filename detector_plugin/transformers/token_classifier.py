@@ -200,7 +200,7 @@ class TransformersDetector:
                 for index, tokens in zip(wanted, _ahead(self.encoder.encode_all, documents), strict=True):
                     yield from Document(index, tokens, self.categories, self._room(tokens)).readings()
 
-            for (document, window, row), probabilities in self.engine.read(to_read()):
+            for (document, decided, row), probabilities in self.engine.read(to_read()):
                 if isinstance(probabilities, FailingInput):
                     said = f"detector {self.name}: {probabilities}, while others are answered. It is the answer "
                     said += repr(answers[document.index][:80])
@@ -213,7 +213,7 @@ class TransformersDetector:
                     log.warning("%s; it is left out", said)
                     document.failed = True
                 else:
-                    document.take(window, row, probabilities)
+                    document.take(decided, row, probabilities)
                 document.left -= 1
                 if document.left == 0:
                     bar.update()
@@ -349,24 +349,22 @@ def check(
     """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, no such
     option, or the engine cannot be had.
     """
-    of_every_engine = inspect.signature(TransformersDetector).parameters
-    engine_options = {key: value for key, value in options.items() if key not in of_every_engine}
-    kind = _engine_of(name, engine, engine_options)
+    kind = _engine_of(name, engine, options)
     for needed in ("torch", "transformers"):
         if find_spec(needed) is None:
             library(needed)  # which says what to install
     find(name.rstrip("/") or name, revision, base_model)
-    kind.check(name.rstrip("/") or name, engine_options)
+    kind.check(name.rstrip("/") or name, options)
 
 
 def _engine_of(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
-    """The engine of a name; `options` are those that not every engine has."""
+    """The engine of a name, which has all of these options."""
     one_of("engine", name, tuple(ENGINES))
     engine = ENGINES[name]
     parameters = inspect.signature(TransformersDetector).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     known = sorted([*known, *(engine.OPTIONS or ())])
-    for option in sorted(options.keys() - (engine.OPTIONS or ())):
+    for option in sorted(options.keys() - {*known}):
         if engine.OPTIONS is not None:
             raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, known)}")
         if meant := misspelt(option, known):

@@ -13,53 +13,29 @@ from numpy.typing import NDArray
 from custom_metrics.reading.spans import Span
 from detector_plugin.transformers.forms import Encoded
 
-__all__ = ["SMALLEST_ROOM", "Document", "Reading", "Window", "number_of_windows", "spans_of", "windows"]
+__all__ = ["SMALLEST_ROOM", "Document", "Reading", "cuts", "spans_of", "without_space"]
 
 SMALLEST_ROOM = 16
 """Tokens of reference and answer that a window must hold at the least."""
 _OVERLAP = 4  # windows share a quarter of their tokens with the next
 
 
-class Window(NamedTuple):
-    """Tokens that are read at once: first and end of the reference's, of the answer's, and of those of the answer that this
-    window decides. Where two windows overlap, each decides the half of the overlap it has more context for.
-    """
-
-    reference: tuple[int, int]
-    answer: tuple[int, int]
-    decided: tuple[int, int]
-
-
-def windows(reference: int, answer: int, room: int) -> Iterator[Window]:
-    """All windows of one document, so that every token of the answer meets every token of the reference.
-
-    Where both are long, each has half of the room.
+def cuts(
+    reference: int, answer: int, room: int
+) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
+    """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
+    one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
+    has more context for. Where both texts are long, each has half of the room.
 
     Args:
         reference, answer: numbers of tokens.
         room: tokens a window may hold of both together; at least `SMALLEST_ROOM`.
     """
-    reference_cuts, answer_parts = cuts(reference, answer, room)
-    for part, decided in answer_parts:
-        for cut in reference_cuts:
-            yield Window(cut, part, decided)
-
-
-def cuts(
-    reference: int, answer: int, room: int
-) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
-    """The windows' parts of the reference; and of the answer, each with the part of it that it decides."""
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _cuts(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
     decided = zip([0, *middles], [*middles, answer], strict=True)
     return _cuts(reference, room - size), list(zip(answer_cuts, decided, strict=True))
-
-
-def number_of_windows(reference: int, answer: int, room: int) -> int:
-    """The number of windows that :func:`windows` yields."""
-    reference_cuts, answer_parts = cuts(reference, answer, room)
-    return len(reference_cuts) * len(answer_parts)
 
 
 def _cuts(length: int, size: int) -> list[tuple[int, int]]:
@@ -77,22 +53,24 @@ class Document:
     def __init__(self, index: int, encoded: Encoded, categories: Sequence[str | None], room: int) -> None:
         self.index = index
         self.encoded = encoded
-        self.left = number_of_windows(len(encoded.reference), len(encoded.answer), room)  # to be read
+        self._cuts = cuts(len(encoded.reference), len(encoded.answer), room)
+        self.left = len(self._cuts[0]) * len(self._cuts[1])  # windows to be read
         self.best = np.zeros((len(encoded.answer), len(categories)), np.float32)  # the most favourable reading so far
         self.failed = False  # whether a window can never be read
-        self._room = room
         self._supported = [category is None for category in categories]
         self._borne_out = np.full(len(encoded.answer), -1, np.float32)
 
     def readings(self) -> Iterator[Reading]:
         """The windows that are to be read."""
-        for window in windows(len(self.encoded.reference), len(self.encoded.answer), self._room):
-            yield Reading(self, window, self.encoded.window(window.reference, window.answer))
+        of_reference, of_answer = self._cuts
+        for part, decided in of_answer:
+            for cut in of_reference:
+                yield Reading(self, decided, self.encoded.window(cut, part))
 
-    def take(self, window: Window, row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
-        """For each token that the window decides, keep the reading in which it is most likely borne out. `row` has the
-        places of the window's tokens, `probabilities` their classes'."""
-        first, end = window.decided
+    def take(self, decided: tuple[int, int], row: NDArray[np.int64], probabilities: NDArray[np.float32]) -> None:
+        """For each token that a window decides, keep the reading in which it is most likely borne out. `probabilities` are
+        those of the classes of the window's tokens; see :class:`Reading`."""
+        first, end = decided
         probabilities = probabilities[np.searchsorted(row, self.encoded.answer[first:end])]
         borne_out = probabilities[:, self._supported].sum(1)
         better = borne_out > self._borne_out[first:end]
@@ -101,11 +79,11 @@ class Document:
 
 
 class Reading(NamedTuple):
-    """One window of a document, to be read; `row` has the places of its tokens in the document, in order."""
+    """One window of a document: tokens that are read at once."""
 
     document: Document
-    window: Window
-    row: NDArray[np.int64]
+    decided: tuple[int, int]  # first and end of the answer's tokens that it decides
+    row: NDArray[np.int64]  # places of its tokens in the document, in order
 
     @property
     def ids(self) -> NDArray[np.int64]:

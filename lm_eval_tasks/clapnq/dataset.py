@@ -62,7 +62,7 @@ def load(
         name: of the task, for messages.
         detector: who tags the answers, see :func:`detector_plugin.load_detector`; ``None``: nobody.
         detector_args, calibration, calibration_annotations: see
-            :func:`lm_eval_tasks.detection.detector_settings.settings_of`; no calibration is used unless one is named.
+            :func:`lm_eval_tasks.detection.calibrated.settings_of`; no calibration is used unless one is named.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public files.
         others: what ``retrieval.OPTIONS`` names; the model's arguments, which the harness passes as well, are ignored.
 
@@ -77,7 +77,7 @@ def load(
 
     Raises:
         ValueError: an unknown split or retriever; `top_k` is no whole number or larger than the corpus.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         MissingSource, CorruptSource: a file is not to be had, or damaged.
     """
     task = name

@@ -19,8 +19,14 @@ from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FloatWithCounts
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
-from lm_eval_tasks.detection.calibrated import NO_CALIBRATION, CalibrationKey, corrected, counts_of, in_force
-from lm_eval_tasks.detection.detector_settings import settings_of
+from lm_eval_tasks.detection.calibrated import (
+    NO_CALIBRATION,
+    CalibrationKey,
+    corrected,
+    counts_of,
+    in_force,
+    settings_of,
+)
 
 __all__ = ["AGGREGATIONS", "TaggedAnswer", "columns", "is_named", "metric_list", "process_results"]
 
@@ -54,7 +60,7 @@ def columns(
 ) -> dict[str, str]:
     """The columns of a task's documents that filter, metrics and results read.
 
-    Arguments and errors are those of :func:`lm_eval_tasks.detection.detector_settings.settings_of`. A calibration is
+    Arguments and errors are those of :func:`lm_eval_tasks.detection.calibrated.settings_of`. A calibration is
     used only if it is named.
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION

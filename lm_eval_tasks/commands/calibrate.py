@@ -125,9 +125,8 @@ def calibration_from_runs(places: Iterable[Path], note: str = "") -> Calibration
 
 
 def _counts(sample: dict[str, Any], path: Path) -> list[int]:
-    # Earlier versions had the same under every metric.
-    counts: list[int] = next((sample[name] for name in ("precision", "f1") if isinstance(sample.get(name), list)), [])
-    if len(counts) != 4 or not all(isinstance(number, int) for number in counts):
+    counts = sample.get("precision")
+    if not isinstance(counts, list) or len(counts) != 4 or not all(isinstance(number, int) for number in counts):
         raise UsageError(
             f"{path}, document {sample['doc_id']}: no word counts; was it run with --predict_only? Run the task without."
         )

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from detector_plugin import load_detector
-    from lm_eval_tasks.detection.detector_settings import read_options
+    from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
     reference = _text(arguments.reference)
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"cannot be guessed from {of} (less than {SURE:.0%} sure); words are taken to stand between spaces"
             )
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
-    detector = load_detector(arguments.detector, **read_options(arguments.detector_args, "detect"))
+    detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
         raise UsageError(f"detector {detector.name}: the answer cannot be read (option skip_failing)")

@@ -183,12 +183,7 @@ def _calibration_of(documents: Sequence[LabelledAnswer], folder: Path) -> Calibr
 
 def _train_transformers(recipe: Recipe, arguments: argparse.Namespace) -> Iterator[Trained]:
     """Train a detector with each seed of a recipe, and yield what was made, in the main process alone. Where there are
-    several seeds, each has a folder ``seed-N`` below the one of ``--output``.
-
-    Raises:
-        UsageError: what was asked for cannot be done.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
-    """
+    several seeds, each has a folder ``seed-N`` below the one of ``--output``."""
     from detector_plugin.transformers.training import train_detector
     from detector_plugin.transformers.training.saving import FinishedAlready
     from detector_plugin.transformers.training.splitting import split
@@ -257,12 +252,8 @@ def read_data(
     names: Sequence[str], mirror: str | None, seen: Counter[str], languages: Sequence[str] | None = None
 ) -> tuple[list[LabelledAnswer], list[Ingredient]]:
     """The labelled answers of collections of a mirror, and of files, and what each brought. What was left out is counted in
-    `seen`. Of a collection, no file of another language than those asked for is needed.
-
-    Raises:
-        UsageError: a name is neither.
-        MissingSource, CorruptSource: a file is not to be had, or damaged.
-    """
+    `seen`. Of a collection, no file of another language than those asked for is needed. UsageError where a name is neither,
+    MissingSource or CorruptSource where a file is not to be had, or damaged."""
     from detector_plugin.transformers.training.saving import Ingredient
     from lm_eval_tasks.detection.labelled_answers import collections, labelled_answers, read_labelled_lines, readable
 

@@ -1,7 +1,12 @@
-"""The calibration that corrects a task's rates, found by the columns of its documents and the detector that tagged them."""
+"""Settings of the detector that tags a task's answers, and the calibration that corrects its rates.
+
+They go from ``--metadata detector= detector_args= calibration= calibration_annotations=`` to columns of the documents. By
+these columns and the detector that tagged the answers the calibration in force is found.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -12,13 +17,17 @@ import numpy as np
 from custom_metrics.hallucination import Estimates, Rates, doubts, estimate, rates
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
+from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.filters import FAILED
+from detector_plugin.loading import calibrated_name, check_detector, has_package
+from lm_eval_tasks.definition import metadata
 
 __all__ = [
     "KINDS_OF_CALIBRATION",
     "NO_CALIBRATION",
     "CalibrationKey",
+    "calibration_of",
     "corrected",
     "counts_of",
     "described",
@@ -26,12 +35,91 @@ __all__ = [
     "in_force",
     "rates_of",
     "say_what_it_rests_on",
+    "settings_of",
 ]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 NO_CALIBRATION = "none"
 """`--metadata calibration=none`: leave the corrected rates out, without a warning."""
+
+
+# Those that no model of the harness has, so that one of them among the rest was meant for the detector.
+_OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens separator base_model".split()}
+
+
+def settings_of(
+    task: str,
+    detector: str,
+    detector_args: Mapping[str, Any] | str | None = None,
+    calibration: str | None = None,
+    calibration_annotations: str | None = None,
+    others: Mapping[str, Any] | None = None,
+) -> dict[str, str]:
+    """The columns that filter, metrics and results read. They are checked now, before any answer is generated.
+
+    Args:
+        task: for messages.
+        detector, detector_args: who tags the answers, see :func:`detector_plugin.load_detector`, and its options.
+        calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
+            ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
+        calibration_annotations: one of ``calibrations.KINDS``; default the first of these that there is.
+        others: the rest of what the user named, mixed with the model's arguments.
+
+    Returns:
+        A text for each of :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as
+        JSON, the calibration's identity, the kind of annotation (empty where any will do).
+
+    Raises:
+        ValueError: an unknown option, or one outside ``detector_args``.
+        UnusableDetector: there is no such detector, as far as that can be known without loading weights.
+        CalibrationError: the calibration cannot be read, or is of another detector.
+    """
+    for name, value in (("detector", detector), ("calibration", calibration)):
+        if isinstance(value, (list, dict)):
+            raise UsageError(f"{task}: {name} takes one value, got {value!r}")
+    if calibration_annotations is not None:
+        metadata.choice("calibration_annotations", calibration_annotations, calibrations.KINDS, task)
+    others = others or {}
+    strayed = _OPTIONS_OF_DETECTORS & others.keys()
+    if "strategy" in others:  # of grounded-baseline, which has a threshold of its own
+        strayed -= {"threshold"}
+    if strayed:
+        raise UsageError(
+            f"{task}: {', '.join(sorted(strayed))} belongs into detector_args; put `;` between its options, or write JSON: "
+            f"at commas the harness cuts"
+        )
+    options = metadata.pairs("detector_args", detector_args, task)
+    written = json.dumps(options, sort_keys=True)
+    check_detector(detector, written)
+    return {
+        "detector": detector,
+        "detector_args": written,
+        "calibration": calibration_of(detector, options, calibration),
+        "calibration_annotations": calibration_annotations or "",
+    }
+
+
+def calibration_of(detector: str, options: Mapping[str, Any], calibration: str | None) -> str:
+    """Identity of the calibration in force; empty where there is none, ``none`` where none is wanted. CalibrationError
+    where the one that was named cannot be read, or is of another detector."""
+    name = calibrated_name(detector, options)
+    if calibration is None:
+        ours = calibrations.shipped().get(name) or calibrations.beside(name)
+        return calibrations.load(ours).identity if ours else ""
+    if calibration == NO_CALIBRATION:
+        return NO_CALIBRATION
+    loaded = calibrations.load(calibration)
+    # A model of the hub may be a folder here: of those, the versions are compared when the detector has been loaded.
+    built_in = [known in calibrations.shipped() or has_package(known) for known in (name, loaded.detector["name"])]
+    if loaded.detector["name"] != name and any(built_in):
+        raise calibrations.CalibrationError(
+            f"calibration {calibration}: it is of detector {loaded.detector['name']!r}, and the detector in use is "
+            f"{name!r}. A detector's errors are its own: measure it with `lm_eval --model hallucination-detector "
+            f"--model_args detector={detector} --tasks mfava_detection_gold --log_samples -o RESULTS`, then "
+            f"`lm-eval-grounded calibrate RESULTS -o FILE`."
+        )
+    return loaded.identity
 
 
 class CalibrationKey(NamedTuple):
@@ -117,12 +205,10 @@ Counts = TypeVar("Counts")
 
 
 def counts_of(values: Iterable[Any], kind: Callable[..., Counts]) -> tuple[Counts, ...]:
-    """What the per-document values of a rate carry, a `kind` each; ``None`` is left out.
-
-    A value is a :class:`custom_metrics.statistics.figures.FloatWithCounts`, a mapping, or, in old samples, a list.
-    """
+    """What the per-document values of a rate carry, a `kind` each, as numbers with counts or as samples have them; ``None``
+    is left out."""
     carried = (value.counts if isinstance(value, FloatWithCounts) else value for value in values if value is not None)
-    return tuple(kind(**value) if isinstance(value, Mapping) else kind(*value) for value in carried)
+    return tuple(kind(**counts) for counts in carried)
 
 
 def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:

@@ -25,37 +25,20 @@ _F1 = Metric(
     sentence="It finds {recall} of the hallucinated words, and {precision} of what it flags is hallucinated: F1 is {value}",
     counted="answers",
 )
+_COUNTED_IN_WORDS = {
+    "precision": "share of the flagged words that are hallucinated",
+    "recall": "share of the hallucinated words that are flagged",
+}
+_SHARES_OF_REPLIES = {
+    "altered_rate": "share of replies with other characters than the answer, white space aside",
+    "lost_rate": "share of replies that are not the answer with tags; they flag no word",
+}
 _METRICS = (
-    Metric(
-        "precision",
-        "custom_metrics.scores.detection.precision",
-        True,
-        _WORDS,
-        definition="share of the flagged words that are hallucinated",
-        unit="score",
+    *(
+        Metric(name, f"custom_metrics.scores.detection.{name}", True, _WORDS, definition=what, unit="score")
+        for name, what in _COUNTED_IN_WORDS.items()
     ),
-    Metric(
-        "recall",
-        "custom_metrics.scores.detection.recall",
-        True,
-        _WORDS,
-        definition="share of the hallucinated words that are flagged",
-        unit="score",
-    ),
-    Metric(
-        "altered_rate",
-        DEFINED_SHARE,
-        False,
-        "all answers",
-        definition="share of replies with other characters than the answer, white space aside",
-    ),
-    Metric(
-        "lost_rate",
-        DEFINED_SHARE,
-        False,
-        "all answers",
-        definition="share of replies that are not the answer with tags; they flag no word",
-    ),
+    *(Metric(name, DEFINED_SHARE, False, "all answers", definition=what) for name, what in _SHARES_OF_REPLIES.items()),
 )
 
 

@@ -33,10 +33,7 @@ class Guess(NamedTuple):
 
 def code_of(tag: str) -> str:
     """The ISO 639 code of a BCP 47 tag; where no table here has it, that of the language next to it (``zh`` for ``wuu``).
-
-    Raises:
-        UsageError: it is not a language tag of the BCP 47 registry.
-    """
+    UsageError where the registry has no such tag."""
     import langcodes
 
     if not langcodes.tag_is_valid(tag):

@@ -24,7 +24,7 @@ from lm_eval_tasks.data.samples import documents_of_samples, record_of_samples
 from lm_eval_tasks.data.tables import read_csv
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
-from lm_eval_tasks.detection.detector_settings import settings_of
+from lm_eval_tasks.detection.calibrated import settings_of
 from lm_eval_tasks.mfava.languages import LANGUAGES, REPOSITORY, SPLIT
 
 if TYPE_CHECKING:

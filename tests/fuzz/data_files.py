@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from detector_plugin.transformers.engines import pooling_api
+from detector_plugin.transformers.engines import server
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data.sources import CorruptSource
@@ -107,19 +107,19 @@ def _run(both: tuple[bytes, bytes]) -> None:
 
 
 def _server(body: bytes) -> None:
-    message = pooling_api.message_of(body)
+    message = server.message_of(body)
     assert len(message) <= 300
     assert message.isprintable()
-    for served in _survived(pooling_api.served_in, body) or ():
+    for served in _survived(server.served_in, body) or ():
         assert served.longest is None or isinstance(served.longest, int)
-    logits = _survived(pooling_api.logits_of, body, "m", 2, 2)
+    logits = _survived(server.logits_of, body, "m", 2, 2)
     assert logits is None or logits.shape == (2, 2)
 
 
 def _survived(read: Any, *arguments: Any) -> Any:
     try:
         return read(*arguments)
-    except pooling_api.Garbage:
+    except server.Garbage:
         return None
 
 

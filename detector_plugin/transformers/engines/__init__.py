@@ -19,7 +19,7 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.transformers.model import Described
 from detector_plugin.transformers.windows import Reading
 
-__all__ = ["Engine", "FailingInput", "Loop", "Setup", "direction_probe", "softmax"]
+__all__ = ["Engine", "FailingInput", "Loop", "Setup", "direction_probe"]
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -103,13 +103,6 @@ class Engine:
         bounded.
         """
         raise NotImplementedError
-
-
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Probabilities of the classes, from one row of logits a token."""
-    shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    made: NDArray[np.float32] = shifted / shifted.sum(-1, keepdims=True)
-    return made
 
 
 class Loop:

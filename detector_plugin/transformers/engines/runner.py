@@ -22,7 +22,7 @@ from detector_plugin.transformers.model import learned_positions, load
 from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.windows import Reading
 
-__all__ = ["Runner", "both_ways", "each_on_a_core", "problem_of_both_ways", "reads_types"]
+__all__ = ["Runner", "both_ways", "each_on_a_core", "padded", "problem_of_both_ways", "reads_types"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -142,22 +142,24 @@ class Runner(Engine):
 
     def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]] | None = None) -> Any:
         torch = library("torch")
-        longest = max(map(len, ids))
-        table = np.full((len(ids), longest), self.padding, np.int64)
-        mask, kinds = np.zeros_like(table), np.zeros_like(table)
-        for place, row in enumerate(ids):
-            table[place, : len(row)] = row
-            mask[place, : len(row)] = 1
-            if types is not None:
-                kinds[place, : len(row)] = types[place]
-        inputs = {"input_ids": torch.from_numpy(table), "attention_mask": torch.from_numpy(mask)}
-        if self.types:
-            inputs["token_type_ids"] = torch.from_numpy(kinds)
-        inputs = {name: value.to(self.device) for name, value in inputs.items()}
+        rows = {"input_ids": ids, "attention_mask": list(map(np.ones_like, ids))}
+        if self.types and types is not None:
+            rows["token_type_ids"] = types
+        inputs = {
+            name: padded(those, torch.long, self.padding if those is ids else 0).to(self.device)
+            for name, those in rows.items()
+        }
         if self.bidirectional:
             inputs["attention_mask"] = both_ways(torch, inputs["attention_mask"], self.model.dtype)
         with torch.inference_mode():
             return self.model(**inputs).logits
+
+
+def padded(rows: Iterable[NDArray[Any]], dtype: Any, fill: float) -> Any:
+    """(rows, longest): rows of any length as one tensor, filled up at their ends."""
+    torch = library("torch")
+    tensors = [torch.from_numpy(row).to(dtype) for row in rows]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
 
 
 def reads_types(model: Any, tokenizer: Any) -> bool:

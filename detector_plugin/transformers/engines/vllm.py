@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.engines import Engine, Loop, Setup, softmax
+from detector_plugin.transformers.engines import Engine, Loop, Setup
 from detector_plugin.transformers.model import LONGEST, positions
 from detector_plugin.transformers.repository import first_line
 from detector_plugin.transformers.windows import Reading
@@ -77,6 +77,8 @@ class VLLM(Engine):
             )
 
     def read(self, readings: Iterable[Reading]) -> Iterator[tuple[Reading, NDArray[np.float32]]]:
+        from scipy.special import softmax
+
         async def ask(reading: Reading) -> NDArray[np.float32]:
             return await self._logits(reading.ids, reading.types if self.types else None)
 
@@ -92,7 +94,7 @@ class VLLM(Engine):
                 ) from error
             if not np.isfinite(logits).all():
                 raise UnusableDetector(f"detector {self.name}: gives no numbers; set the option dtype=float32")
-            yield reading, softmax(logits)
+            yield reading, softmax(logits, axis=-1)
 
     async def _logits(self, ids: NDArray[np.int64], types: NDArray[np.int64] | None) -> NDArray[np.float32]:
         from vllm import PoolingParams

@@ -18,12 +18,11 @@ from detector_plugin.transformers.repository import first_line, library
 from detector_plugin.transformers.token_classifier import TransformersDetector
 from detector_plugin.transformers.training import measuring, saving
 from detector_plugin.transformers.training import trainer as hf_trainer
-from detector_plugin.transformers.training.base import Base, load_base
 from detector_plugin.transformers.training.examples import LABELS, Examples, collated, examples_of
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.saving import Ingredient, Trained
 from detector_plugin.transformers.training.splitting import Parts, synthetic
-from detector_plugin.transformers.training.trainer import TrainingFailed, arguments_of, balanced, precision_of
+from detector_plugin.transformers.training.trainer import Base, TrainingFailed
 
 __all__ = ["train_detector"]
 
@@ -67,14 +66,16 @@ def train_detector(
         raise UsageError("--calibrate: nothing is held out or left out to be measured; set --held_out or --without")
     torch, transformers = library("torch"), library("transformers")
     made = synthetic(parts.learn, made_up, recipe.split_seed) if made_up else []
-    precision = precision_of(recipe)
+    precision = hf_trainer.precision_of(recipe)
     hallucinated = any(document.spans for document in parts.choose)
-    arguments = arguments_of(recipe, precision, folder / saving.CHECKPOINTS, seed, bool(parts.choose), hallucinated)
+    arguments = hf_trainer.arguments_of(
+        recipe, precision, folder / saving.CHECKPOINTS, seed, bool(parts.choose), hallucinated
+    )
     with arguments.main_process_first():
         if arguments.should_save:
-            saving.claim(folder, saving.settings_of(recipe, seed, [*parts.learn, *made, *parts.choose]))
+            saving.claim(folder, recipe, seed, [*parts.learn, *made, *parts.choose])
     transformers.set_seed(seed)
-    base = load_base(recipe, LABELS[recipe.labels], precision, arguments.device)
+    base = hf_trainer.load_base(recipe, LABELS[recipe.labels], precision, arguments.device)
     form, longest = base.settings.form, base.settings.max_length
     assert form is not None and longest is not None  # noqa: PT018 - load_base says both
     encoder = Encoder(base.tokenizer, form, longest)
@@ -150,7 +151,7 @@ def train_detector(
 def _trained(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Examples) -> Any:
     """The trainer, its training done. Where a GPU's memory runs out, half as many examples go at once, twice as often."""
     torch, transformers = library("torch"), library("transformers")
-    weights = balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
+    weights = hf_trainer.balanced(learn.tokens[:-1]) if recipe.class_weights == "balanced" else None
     while True:
         stopping = [transformers.EarlyStoppingCallback(recipe.patience)] if recipe.patience and choose.all else []
         padding = base.tokenizer.pad_token_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ from tqdm import tqdm
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, covered
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.labelled import LabelledAnswer
+from detector_plugin.labelled import LabelledAnswer, shares_of
+from detector_plugin.transformers.engines.runner import padded
 from detector_plugin.transformers.forms import Encoded, Encoder
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts, without_space
@@ -96,11 +97,7 @@ def token_labels(
         hard = np.minimum(hard, 1).astype(np.int16)
     shares = (hard > 0).astype(np.float32)
     if soft and document.soft is not None:
-        marked = np.zeros(len(answer) + 1)
-        for span in document.soft:
-            marked[span.start : span.end] = span.probability
-        sums = np.concatenate([[0], np.cumsum(marked)])
-        shares = np.array([(sums[end] - sums[start]) / max(end - start, 1) for start, end in edges], np.float32)
+        shares = shares_of(document, edges).astype(np.float32)
         # Marked by some, but not by most: whatever category it was, nobody says.
         hard = np.where((hard == 0) & (shares > 0), 1 if labels == "binary" else len(classes), hard).astype(np.int16)
     empty = np.array([start >= end for start, end in edges], bool).reshape(-1)
@@ -135,16 +132,12 @@ def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str
     model reads which text a token is of."""
     import torch
 
-    def column(rows: Iterable[NDArray[Any]], dtype: Any, fill: int) -> Any:
-        tensors = [torch.from_numpy(row).to(dtype) for row in rows]
-        return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
-
     batch = {
-        "input_ids": column((example.ids for example in examples), torch.long, padding),
-        "attention_mask": column((np.ones_like(example.ids) for example in examples), torch.long, 0),
-        "labels": column((example.labels for example in examples), torch.long, IGNORED),
-        "shares": column((example.shares for example in examples), torch.float32, 0),
+        "input_ids": padded((example.ids for example in examples), torch.long, padding),
+        "attention_mask": padded((np.ones_like(example.ids) for example in examples), torch.long, 0),
+        "labels": padded((example.labels for example in examples), torch.long, IGNORED),
+        "shares": padded((example.shares for example in examples), torch.float32, 0),
     }
     if types:
-        batch["token_type_ids"] = column((example.types for example in examples), torch.long, 0)
+        batch["token_type_ids"] = padded((example.types for example in examples), torch.long, 0)
     return batch

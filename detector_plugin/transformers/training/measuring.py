@@ -19,7 +19,7 @@ from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibr
 from detector_plugin.calibration import measured as calibration_of_counts
 from detector_plugin.labelled import REAL, LabelledAnswer
 from detector_plugin.transformers.forms import Encoder
-from detector_plugin.transformers.windows import SMALLEST_ROOM, number_of_windows
+from detector_plugin.transformers.windows import SMALLEST_ROOM, cuts
 
 __all__ = ["Row", "best_threshold", "calibration_of", "measure", "not_calibrated", "short_enough", "table"]
 
@@ -98,7 +98,8 @@ def short_enough(
     for document in documents:
         encoded = encoder.encode(document.reference, document.answer, document.question, document.language)
         room = max(max_length - len(encoded.fixed), SMALLEST_ROOM)
-        if number_of_windows(len(encoded.reference), len(encoded.answer), room) <= MOST_WINDOWS:
+        of_reference, of_answer = cuts(len(encoded.reference), len(encoded.answer), room)
+        if len(of_reference) * len(of_answer) <= MOST_WINDOWS:
             kept.append(document)
         else:
             counts[TOO_LONG] += 1

@@ -42,9 +42,7 @@ class Recipe:
     attention: str = "auto"  # of a decoder; auto: bidirectional in the form paper, else causal
     labels: str = "binary"  # or the six categories of mFAVA
     max_length: int = 4096  # of an input in tokens, at most; less where the model reads less
-    too_long: str = (
-        "cut"  # to the part of the reference that shares the most tokens with the answer; or skip the document
-    )
+    too_long: str = "cut"  # to the part of the reference that shares most tokens with the answer; or skip the document
     adapter: str = "none"  # all weights are trained
     lora_r: int = 32
     lora_alpha: int = 32
@@ -78,11 +76,7 @@ _OURS = set("output_dir remove_unused_columns label_names bf16 fp16 seed data_se
 
 
 def read(name: str) -> Recipe:
-    """A recipe by name.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """A recipe by name; UsageError where there is none."""
     folder = resources.files("detector_plugin.transformers.training").joinpath("recipes")
     files = {entry.name.removesuffix(".yaml"): entry for entry in folder.iterdir() if entry.name.endswith(".yaml")}
     if name not in files:
@@ -93,16 +87,13 @@ def read(name: str) -> Recipe:
 
 
 def overridden(recipe: Recipe, words: Sequence[str], values: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe with other values.
+    """A recipe with other values; UsageError where a name or a value is not known.
 
     Args:
         recipe: the table.
         words: of the command line, ``--name value`` or ``--name=value``; those that are not ours are the trainer's. An
             option without a value is ``true``.
         values: more of ours; ``None`` among them leaves the recipe's value.
-
-    Raises:
-        UsageError: a name or a value that is not known.
     """
     given: list[tuple[str, str | None]] = []
     for word in words:

@@ -20,11 +20,10 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.transformers.model import describe
 from detector_plugin.transformers.repository import first_line
-from detector_plugin.transformers.training.base import Base
 from detector_plugin.transformers.training.measuring import Row, calibration_of, table
 from detector_plugin.transformers.training.recipe import Recipe
 from detector_plugin.transformers.training.splitting import Parts
-from detector_plugin.transformers.training.trainer import TrainingFailed
+from detector_plugin.transformers.training.trainer import Base, TrainingFailed
 
 __all__ = ["FinishedAlready", "Ingredient", "Trained", "claim", "finish", "save", "write_calibration", "write_card"]
 
@@ -69,8 +68,12 @@ class Trained(NamedTuple):
     files: Sequence[Path]  # that were written
 
 
-def settings_of(recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) -> dict[str, Any]:
-    """What decides the weights; a checkpoint of other settings cannot be gone on from."""
+class FinishedAlready(UsageError):
+    """The folder holds the very detector that is asked for."""
+
+
+def claim(folder: Path, recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) -> None:
+    """Make the folder ours, or refuse another training's: weights of other settings cannot be gone on from."""
     digest = hashlib.sha256()
     for document in documents:
         digest.update(repr(document).encode("utf-8", "surrogatepass"))
@@ -79,15 +82,7 @@ def settings_of(recipe: Recipe, seed: int, documents: Sequence[LabelledAnswer]) 
         for name, value in sorted((recipe.trainer or {}).items())
         if not name.startswith(_OF_THE_MACHINE)
     }
-    return {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
-
-
-class FinishedAlready(UsageError):
-    """The folder holds the very detector that is asked for."""
-
-
-def claim(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Make the folder ours, or refuse another training's."""
+    settings = {"documents": digest.hexdigest()[:16], "seed": seed, **recipe.values, "seeds": None, **trainer}
     asked = json.loads(json.dumps(settings))  # as JSON has them: a number that was written is read as it was
 
     def different(known: Mapping[str, Any]) -> str:
@@ -122,11 +117,7 @@ def _replace(place: Path, text: str) -> None:
 
 
 def save(trainer: Any, base: Base, folder: Path) -> None:
-    """Write model, tokenizer and settings, each whole or not at all.
-
-    Raises:
-        TrainingFailed: they cannot be written.
-    """
+    """Write model, tokenizer and settings, each whole or not at all; TrainingFailed where they cannot be written."""
     partial = folder / CHECKPOINTS / "result"
     if trainer.args.should_save:
         shutil.rmtree(partial, ignore_errors=True)

@@ -31,7 +31,7 @@ from lm_eval_tasks.data.atomic import move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.detection.detector_settings import read_options
+from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.harness.detector_task import is_tagged
 from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.runs.results_file import read_results, said_of
@@ -76,7 +76,7 @@ def score(
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
         CorruptSource: a samples file is damaged in the middle.
-        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.detector_settings.settings_of`.
+        UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         OSError: the results could not be written; what was found is kept for the next run.
     """
     here = processes.here()
@@ -86,7 +86,7 @@ def score(
             f"with the other, and at least one"
         )
     if skip_failing:
-        detector_args = {**read_options(detector_args, "score"), "skip_failing": True}
+        detector_args = {**pairs("detector_args", detector_args, "score"), "skip_failing": True}
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
     given = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, given, strict=True) if value is not None}
@@ -282,7 +282,7 @@ class Work(NamedTuple):
 
     def stored(self, detector: Any, number: int = 0, of: int = 1) -> StoredDetector:
         """A detector that does the part of one process, and knows what all have found."""
-        options = read_options(self.metadata.get("detector_args"), "score")
+        options = pairs("detector_args", self.metadata.get("detector_args"), "score")
         mine = self.store(number)
         others = [path for path in self.stores() if path != mine]
         return StoredDetector(detector, mine, options, others, (number, of))

@@ -1,13 +1,18 @@
-"""Spellings made comparable: one form for what two writers, scripts or inflections spell differently."""
+"""What a text is made of: its tokens, in one form for what two writers, scripts or inflections spell differently; and its
+words, sentences and clauses."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 from math import log
 
-__all__ = ["TOKEN", "amounts", "normalise", "stem"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TOKEN", "Layout", "amounts", "normalise", "stem"]
 
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -75,3 +80,69 @@ def stem(token: str) -> str:
         return token[:_STEM_LETTERS]
     bare = "".join(c for c in unicodedata.normalize("NFD", token) if not unicodedata.combining(c))
     return bare[:_STEM_LETTERS]
+
+
+# Words, sentences and clauses
+
+_CLOSERS = "\"'»«”“’)]）」』*"
+_END = re.compile(rf"[.!?…؟۔。！？।][{re.escape(_CLOSERS)}]*(?:\[\d+\])*$")
+_BREAK = re.compile(rf"[,;:،؛，；：、–—][{re.escape(_CLOSERS)}]*$|^[–—-]$")
+# "1. Februar", "J. Smith", "z.B.": a point that ends no sentence.
+_ABBREVIATION = re.compile(r"^[(\"„“«]*(?:\d{1,2}|\w|(?:\w\.)+\w)\.$")
+_ITEM_NUMBER = re.compile(r"^[*_(]*\d{1,2}[.):][*_]*$")
+
+
+class Layout:
+    """Words, sentences and clauses of a text.
+
+    Args:
+        text: with at least one word.
+        places: first and end character of each word.
+
+    Attributes:
+        texts: the words, with their punctuation.
+        n_words: number of them.
+        sentence_of: (n_words,) number of each word's sentence.
+        clause_of: (n_words,) number of each word's clause.
+        sentence_starts: first word of each sentence; rising, begins with 0.
+        clause_starts: first word of each clause.
+        item_numbers: (n_words,) whether a word numbers the item of a list, and states nothing.
+    """
+
+    def __init__(self, text: str, places: list[tuple[int, int]]) -> None:
+        self.texts = [text[start:end] for start, end in places]
+        self.n_words = len(places)
+        new_lines = [False] + ["\n" in text[before:after] for (_, before), (after, _) in pairwise(places)]
+        self.item_numbers = np.array(
+            [_ITEM_NUMBER.match(word) is not None and fresh for word, fresh in zip(self.texts, new_lines, strict=True)],
+            np.bool_,
+        )
+        self.sentence_starts, self.clause_starts = _segment_starts(self.texts, new_lines)
+        self.sentence_words = np.diff(self.sentence_starts, append=self.n_words)
+        self.clause_words = np.diff(self.clause_starts, append=self.n_words)
+        self.sentence_of = np.repeat(np.arange(len(self.sentence_starts)), self.sentence_words)
+        self.clause_of = np.repeat(np.arange(len(self.clause_starts)), self.clause_words)
+
+
+def _segment_starts(words: list[str], new_lines: list[bool]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Index of the first word of each sentence, and of each clause; a sentence's first word also begins a clause."""
+    sentences = [0]
+    clauses = [0]
+    for index in range(1, len(words)):
+        before = words[index - 1]
+        if new_lines[index]:
+            sentences.append(index)
+        elif before[-1].isalnum():
+            continue
+        elif (
+            _END.search(before)
+            and not words[index][0].islower()
+            and not (before[-1] == "." and _ABBREVIATION.match(before))
+        ):
+            sentences.append(index)
+        elif _BREAK.search(before):
+            pass
+        else:
+            continue
+        clauses.append(index)
+    return np.array(sentences, np.intp), np.array(clauses, np.intp)
