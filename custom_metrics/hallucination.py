@@ -31,7 +31,6 @@ from custom_metrics.statistics.random_effects import Errors, detector_errors, ex
 
 __all__ = [
     "Estimates",
-    "Rates",
     "doubts",
     "drawn_rates",
     "estimate",
@@ -47,13 +46,7 @@ def flagged_words(
 ) -> tuple[float, int]:
     """The words of an answer with a character in a span, ``nan`` where the detector failed; and all its words: how many.
 
-    Args:
-        answer: the text.
-        spans: of it, as :func:`custom_metrics.reading.spans.span_of` reads them; ``None`` where the detector failed.
-        language: ISO 639 code; decides what a word is.
-
-    Raises:
-        ValueError: an item of `spans` is not a span.
+    Spans are as :func:`custom_metrics.reading.spans.span_of` reads and refuses them, ``None`` where the detector failed.
     """
     places = words(answer, language)
     if spans is None:
@@ -90,38 +83,28 @@ class Estimates(NamedTuple):
     rogan_gladen: Figure
 
 
-class Rates(NamedTuple):
-    """The same without bounds; ``nan`` where not defined."""
-
-    detected: float
-    estimated: float
-    rogan_gladen: float
-
-
 def rates(
     wild: NDArray[Any],
     calibration: NDArray[Any] | None = None,
     precision: float = math.nan,
     recall: float = math.nan,
     pooled: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
-) -> Rates:
-    """The values of :func:`estimate`, which says what the arguments are, without its bootstrap."""
+) -> tuple[float, float, float]:
+    """The values of :func:`estimate`, which says what the arguments are, without its bootstrap; ``nan`` where not
+    defined."""
     flagged, total = np.asarray(wild).reshape(-1, 2).sum(axis=0)
     if not total:
-        return Rates(math.nan, math.nan, math.nan)
+        return math.nan, math.nan, math.nan
     share = flagged / total
     if pooled is not None:
         true_positive_rate, false_positive_rate, ratio = expected(pooled)
         value = rogan_gladen_rate(share, true_positive_rate, false_positive_rate)
-        return Rates(share, ratio * share, value if true_positive_rate > false_positive_rate else math.nan)
+        return share, ratio * share, value if true_positive_rate > false_positive_rate else math.nan
     if calibration is None:
-        return Rates(share, estimated_rate(precision, recall, flagged, total), math.nan)
+        return share, estimated_rate(precision, recall, flagged, total), math.nan
     counts = WordCounts(*np.asarray(calibration).reshape(-1, 4).sum(axis=0))
-    return Rates(
-        share,
-        estimated_rate(counts.precision, counts.recall, flagged, total),
-        rogan_gladen_rate(share, counts.recall, counts.false_positive_rate),
-    )
+    estimated = estimated_rate(counts.precision, counts.recall, flagged, total)
+    return share, estimated, rogan_gladen_rate(share, counts.recall, counts.false_positive_rate)
 
 
 def estimate(
@@ -145,7 +128,6 @@ def estimate(
             which the detector's errors are drawn. ``None`` where only precision and recall are known (the paper's Table
             10): the bounds then hold the answers' uncertainty alone, and there is no false positive rate.
         precision, recall: used where there is no `calibration`.
-        iterations, seed: of the bootstrap.
         pooled: instead of `calibration`, for a language without one: word counts of answers in other languages, by
             language and model, see :func:`custom_metrics.statistics.random_effects.predicted`. The bounds then hold how
             much the detector's errors differ between languages and models.
@@ -158,21 +140,18 @@ def estimate(
     wild = np.asarray(wild).reshape(-1, 2)
     if not wild[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
-    point = rates(wild, calibration, precision, recall, pooled)
+    share, equation_1, rogan_gladen = rates(wild, calibration, precision, recall, pooled)
     flagged_again, total_again = resampled_sums(wild, iterations, seed).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_again / total_again
     errors = detector_errors(calibration, precision, recall, pooled, iterations, seed, clusters)
-    detected = Figure(point.detected, *spread(shares))
+    detected = Figure(share, *spread(shares))
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
-    estimated = np.minimum(errors.draws[:, 2] * shares, max(1.0, point.estimated))
-    return Estimates(
-        detected,
-        UNDEFINED if math.isnan(point.estimated) else Figure(point.estimated, *spread(estimated)),
-        _corrected(point.rogan_gladen, shares, errors, pooled is not None),
-    )
+    drawn = np.minimum(errors.draws[:, 2] * shares, max(1.0, equation_1))
+    estimated = UNDEFINED if math.isnan(equation_1) else Figure(equation_1, *spread(drawn))
+    return Estimates(detected, estimated, _corrected(rogan_gladen, shares, errors, pooled is not None))
 
 
 UNLIKELY = 0.2
@@ -217,10 +196,8 @@ FAR = 2.0
 def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     """Reasons not to trust the corrected rates; empty where there is none.
 
-    - The detector hardly tells hallucinated words from others: TPR - FPR is under 0.1, and every error of the calibration
-      is multiplied by more than ten.
-    - The flagged share is more than twice, or less than half, that of the calibration corpus: the answers are unlike what
-      the detector was measured on, and Equation 1, which scales the calibration's prevalence, is far from home.
+    They are a TPR - FPR under 0.1, by which every error of the calibration is multiplied by more than ten; and a flagged
+    share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
     """
     if math.isnan(flagged_share):
         return ["there is not a word to count"]

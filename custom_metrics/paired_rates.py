@@ -12,7 +12,7 @@ detected ones do. This holds if the detector errs alike on the answers of both m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,8 +109,7 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
         raise ValueError(f"unknown rate {rate!r}; known are {', '.join(RATES)}")
     if rate == RATES[0]:
         return compare_ratios([(part.first, part.second) for part in strata])
-    corrected = [_Corrected.of(part, rate) for part in strata]
-    known = [part for part in corrected if part is not None]
+    known = [*_corrected(strata, rate)]
     if not known:
         return NO_DIFFERENCE
     pivots = pivots_of([part.slope * (part.values[:, :1] - part.values[:, 1:]) for part in known])
@@ -120,10 +119,11 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
     drawn = np.zeros(2 * ITERATIONS)
     possible = np.ones(2 * ITERATIONS, dtype=bool)
     for place, part in enumerate(known):
-        centred = part.values - part.shares
+        shares = part.values.mean(axis=0)
+        centred = part.values - shares
         shift = np.concatenate([counts @ centred for counts in draws(len(centred), place)])
         shift = shift / len(centred) * stretch
-        both, can_be = part.rates(part.shares + np.concatenate([shift, -shift]), rate)
+        both, can_be = part.rates(shares + np.concatenate([shift, -shift]), rate)
         drawn += (both[:, 0] - both[:, 1]) / len(known)
         possible &= can_be
     first, second = map(float, np.mean([part.observed for part in known], axis=0))
@@ -145,28 +145,11 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
 class _Corrected(NamedTuple):
     """Flagged shares of two models in a language, and how they are corrected."""
 
-    part: RateStratum
     errors: Errors
+    expected: bool
     values: Floats  # (articles, 2) linearised flagged shares
-    shares: Floats  # (2,) their means
     observed: Floats  # (2,) corrected rates
     slope: float  # of the rate at the expected errors: what a difference of flagged shares is multiplied by
-
-    @classmethod
-    def of(cls, part: RateStratum, rate: str) -> _Corrected | None:
-        """``None`` where a rate is not defined."""
-        errors = part.errors
-        if errors is None or not len(part.first):
-            return None
-        values = np.column_stack([linearised(counts[:, 0], counts[:, 1]) for counts in (part.first, part.second)])
-        shares = values.mean(axis=0)
-        observed, slope = errors.ratio * shares, errors.ratio
-        if rate == RATES[2]:
-            true_positives, false_positives, _, _ = errors
-            observed = np.array([rogan_gladen_rate(share, true_positives, false_positives) for share in shares])
-            slope = 1 / (true_positives - false_positives) if true_positives > false_positives else math.nan
-        undefined = np.isnan(observed).any() or math.isnan(slope)
-        return None if undefined else cls(part, errors, values, shares, observed, slope)
 
     def rates(self, shares: Floats, rate: str) -> tuple[Floats, Any]:
         """Corrected rates of drawn shares (2 * ITERATIONS, 2), with the same draw of errors for both; and which can be."""
@@ -174,6 +157,22 @@ class _Corrected(NamedTuple):
         if rate != RATES[2]:
             return np.asarray(ratios * shares), np.ones(len(shares), dtype=bool)
         rates, fits = drawn_rates(shares, true_positives, false_positives)
-        can_be = fits.all(axis=1) if self.part.expected else (true_positives > false_positives)[:, 0]
+        can_be = fits.all(axis=1) if self.expected else (true_positives > false_positives)[:, 0]
         # Where next to no draw of the errors goes with a model's answers, nothing is known of its rate.
         return rates, can_be & bool(np.mean(fits, axis=0).min() >= UNLIKELY)
+
+
+def _corrected(strata: Sequence[RateStratum], rate: str) -> Iterator[_Corrected]:
+    """The languages in which both models' rates are defined."""
+    for first, second, errors, expected in strata:
+        if errors is None or not len(first):
+            continue
+        values = np.column_stack([linearised(counts[:, 0], counts[:, 1]) for counts in (first, second)])
+        shares = values.mean(axis=0)
+        true_positives, false_positives, slope, _ = errors
+        observed = slope * shares
+        if rate == RATES[2]:
+            slope = 1 / (true_positives - false_positives) if true_positives > false_positives else math.nan
+            observed = np.array([rogan_gladen_rate(share, true_positives, false_positives) for share in shares])
+        if not (np.isnan(observed).any() or math.isnan(slope)):
+            yield _Corrected(errors, expected, values, observed, slope)

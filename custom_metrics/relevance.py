@@ -71,11 +71,7 @@ def _one_line(text: str) -> str:
 
 
 def nomiracl_label(response: str | None) -> str:
-    """The label that the released NoMIRACL parser gives an answer.
-
-    Returns:
-        ``"Yes, answer is present"``, ``"I don't know"`` or ``"Invalid"``; the last also for ``None``.
-    """
+    """The label that the released NoMIRACL parser gives an answer; ``"Invalid"`` for ``None``."""
     text = _one_line(response) if isinstance(response, str) else ""
     answered, abstained = ANSWER.lower() in text, NO_ANSWER.lower() in text
     if answered or abstained:
@@ -109,8 +105,7 @@ def robust_label(
     Args:
         response: the model's answer.
         language: ISO 639 code of the prompt's language, which is read first; ``None`` reads all languages.
-        question: what was asked; without it, fewer kinds of no answer can be found.
-        passages: what the prompt gave, as it stands there.
+        question, passages: as they stand in the prompt; without them, fewer kinds of no answer can be found.
     """
     final = final_answer(response)
     text = behind_prompt(final, question, passages)
@@ -185,15 +180,9 @@ def _by_the_phrases(text: str, lowered: str, language: str | None) -> str | None
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
-    """Per-document values of the NoMIRACL metrics.
-
-    Args:
-        doc: a document of ``lm_eval_tasks.nomiracl.dataset`` (``subset``, ``label``).
-        results: one label, as the filter ``nomiracl_label`` gives it.
-
-    Returns:
-        Every metric for every document: 1.0, 0.0, or ``None`` where the document is not in the denominator. ``accuracy``,
-        whether this answer is right, comes first.
+    """Every metric of a document of ``lm_eval_tasks.nomiracl.dataset`` with one label, as the filter ``nomiracl_label``
+    gives it: 1.0, 0.0, or ``None`` where the document is not in the denominator. ``accuracy``, whether this answer is
+    right, comes first.
     """
     label = results[0]
     read = label != INVALID

@@ -216,21 +216,6 @@ def test_an_answer_abstains_in_another_language_than_asked_for(
     assert looked_at in ([], [excerpt(text)])
 
 
-@pytest.mark.parametrize(
-    ("text", "abstains"),
-    [
-        ("I don't know The Lord Of The Rings.", True),
-        ("I Don't Know How She Does It is a film.", False),  # a title
-        ("I Don't Know", True),  # no title, but the whole text
-        ("The Lord Of The Rings.", False),
-        ("I don't know it.", True),
-    ],
-)
-def test_a_title_is_a_name_and_no_statement(text: str, abstains: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    speak(monkeypatch)
-    assert is_abstention(text, "en") is abstains
-
-
 # ----------------------------------------------------------------------------------------------------------- yes and no
 
 

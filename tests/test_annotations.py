@@ -106,16 +106,6 @@ def test_what_is_rendered_is_read_again(written: tuple[str, list[Span]]) -> None
     assert not report.repaired
 
 
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
-@given(TEXTS)
-def test_anything_can_be_read(annotated: str) -> None:
-    """Nothing raises; spans lie in the text; reading a second time what was read changes nothing."""
-    text, spans = parse(annotated)
-    assert all(0 <= span.start < span.end <= len(text) for span in spans)
-    again = parse(render(text, spans))
-    assert again == (text, merged(spans))
-
-
 @pytest.mark.one_python("how time grows")
 def test_a_hundred_thousand_tags_are_read_in_one_pass() -> None:
     text, spans = parse("<entity>a</entity> " * 100_000)

@@ -58,26 +58,6 @@ def test_documents_say_which_passage_is_the_gold_one(hub: str) -> None:
     assert len(answerable) == 300
 
 
-@pytest.mark.parametrize(
-    ("answerable", "answer", "accuracy", "price"),
-    [
-        (True, "The Moon pulls the water.", None, 0.0),
-        (True, "unanswerable", None, 1.0),
-        (False, "unanswerable", 1.0, None),
-        (False, "I'm sorry, but the passage does not mention the height.", 1.0, None),
-        (False, "It is 300 metres high.", 0.0, None),
-        (False, "", 0.0, None),
-        (False, None, 0.0, None),
-    ],
-)
-def test_abstention_counts_for_unanswerable_and_costs_for_answerable_questions(
-    answerable: bool, answer: str | None, accuracy: float | None, price: float | None
-) -> None:
-    values = process_results({"answerable": answerable, "answers": ["x"], "groundings": ["x"]}, [answer])
-    assert values["unanswerable_accuracy"] == accuracy
-    assert values["answerable_abstention_rate"] == price
-
-
 @pytest.mark.parametrize("answer", ["a" * 1_000_000, "\x00\x1b[31m" * 1000, "。" * 200_000, "word " * 200_000])
 def test_monstrous_answers_are_scored(answer: str) -> None:
     doc = {"answerable": True, "answers": ["a b c"], "groundings": ["a b c d"]}

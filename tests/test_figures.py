@@ -21,7 +21,7 @@ from custom_metrics.scores import detection, judging
 from custom_metrics.scores.aggregations import Aggregation, defined_mean, defined_share
 from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import bootstrap_mean, percentile_bounds, resampled_sums, spread, wilson
+from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread, wilson
 from custom_metrics.statistics.strata import mean_of_shares, mean_of_strata
 from detector_plugin.calibration import load
 from lm_eval_tasks.mfava import estimation
@@ -153,7 +153,6 @@ def test_a_spread_has_percentiles_and_the_standard_deviation(
         found = spread(np.array(resampled, dtype=float))
     assert found == pytest.approx(expected, nan_ok=True, abs=1e-12)
     assert all(type(part) is float for part in found)
-    assert percentile_bounds(np.array(resampled, dtype=float)) == pytest.approx(expected[:2], nan_ok=True, abs=1e-12)
 
 
 @settings(deadline=None, max_examples=30)

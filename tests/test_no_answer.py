@@ -12,10 +12,8 @@ from string import ascii_lowercase
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from custom_metrics.reading.no_answer import KINDS, behind_prompt, no_answer
+from custom_metrics.reading.no_answer import behind_prompt, no_answer
 from custom_metrics.reading.noise import commonness, is_noise, latin
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
@@ -181,10 +179,6 @@ def test_a_text_is_an_answer_or_of_one_kind(text: str, kind: str | None) -> None
     assert no_answer(text, QUESTION, PASSAGES) == kind
 
 
-def test_every_kind_has_cases() -> None:
-    assert {kind for _, kind in CASES} == {*KINDS, None}
-
-
 def test_the_next_passage_has_the_number_after_the_last() -> None:
     assert no_answer("[4] Bonn: Bonn war Regierungssitz.", QUESTION, PASSAGES[:3]) == "prompt"
     assert no_answer("[3] Bonn: Bonn war Regierungssitz.", QUESTION, PASSAGES[:3]) is None
@@ -330,18 +324,22 @@ def test_of_48631_released_answers_these_are_no_answer(shared: Path) -> None:
                 query_id, query, *_ = line.split("\t")
                 topics[code, query_id] = query
     kinds: Counter[str] = Counter()
-    asked = total = 0
+    labels: Counter[tuple[str, str]] = Counter()  # strict, and robust
+    asked = 0
     for code in RELEASED:
         path = shared / "reference" / "nomiracl_outputs" / f"{code}.jsonl.gz"
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for row in map(json.loads, lines):
                 question = topics.get((code, row["query_id"]))
-                total += 1
                 asked += question is not None
-                if robust_label(row["response"], code, question) == INVALID:
+                labels[row["label"], label := robust_label(row["response"], code, question)] += 1
+                if label == INVALID:
                     text = final_answer(row["response"])
                     kinds[no_answer(text, question) or no_answer(behind_prompt(text, question)) or "asks back"] += 1
-    assert (total, asked) == (48_631, 41_591)
+    assert (labels.total(), asked) == (48_631, 41_591)
+    # what is said plainly stays; the rest is "No, answer is present" and answers that repeat an instruction
+    for label, kept in ((NO_ANSWER, 0.98), (ANSWER, 0.99)):
+        assert labels[label, label] > kept * sum(n for (strict, _), n in labels.items() if strict == label)
     assert kinds == {"asks back": 2892, "empty": 158, "failure": 33, "prompt": 144, "loop": 80, "noise": 12}
 
 
@@ -355,12 +353,6 @@ def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
             read += 1
             assert robust_label(row["text"], path.stem) != INVALID, row["text"]
     assert read > 3_800
-
-
-@settings(deadline=None)
-@given(st.text(max_size=400), st.one_of(st.none(), st.text(max_size=60)), st.lists(st.text(max_size=60), max_size=3))
-def test_any_text_is_of_a_kind_or_none(text: str, question: str | None, passages: list[str]) -> None:
-    assert no_answer(text, question, passages) in {*KINDS, None}
 
 
 @pytest.mark.one_python("how time grows")

@@ -321,9 +321,3 @@ def test_a_perfect_detector_corrects_nothing() -> None:
     for name in ("first", "second", "difference", "low", "high"):
         assert getattr(corrected, name) == pytest.approx(getattr(flagged, name), rel=1e-9), name
     assert corrected.p == pytest.approx(flagged.p, abs=0.002)
-
-
-@pytest.mark.parametrize(("precision", "recall"), [(0.5, 0.0), (NAN, 0.5), (0.5, NAN), (NAN, NAN)])
-def test_a_calibration_without_precision_or_recall_says_nothing(precision: float, recall: float) -> None:
-    assert detector_errors(precision=precision, recall=recall) is None
-    assert compare_rates([RateStratum(articles(1), articles(2))], RATES[1]).n == 0

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from custom_metrics.harness.filters import NomiraclLabel
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, process_results, robust_label
 
 CASES = [
@@ -134,35 +130,17 @@ def test_a_label_goes_by_what_is_said_first_and_in_which_language(response: str,
     assert robust_label(response, language) == label
 
 
-def released(shared: Path, language: str) -> list[dict[str, str]]:
-    with gzip.open(shared / "reference" / "nomiracl_outputs" / f"{language}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 RELEASED = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")
 
 
 def test_strict_labels_equal_all_released_ones(shared: Path) -> None:
-    rows = [row for language in RELEASED for row in released(shared, language)]
+    rows = []
+    for language in RELEASED:
+        with gzip.open(shared / "reference/nomiracl_outputs" / f"{language}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            rows += map(json.loads, lines)
     assert len(rows) == 48_631
     wrong = [row for row in rows if nomiracl_label(row["response"]) != row["label"]]
     assert wrong == []
-
-
-@pytest.mark.one_python("how good the patterns are; the code reads the cases above")
-def test_robust_labels_leave_hardly_any_answer_invalid_and_keep_what_is_said_plainly(shared: Path) -> None:
-    changed: Counter[tuple[str, str]] = Counter()
-    for language in RELEASED:
-        for row in released(shared, language):
-            changed[row["label"], robust_label(row["response"], language)] += 1
-    total = changed.total()
-    invalid = sum(n for (_, robust), n in changed.items() if robust == INVALID)
-    strict_invalid = sum(n for (strict, _), n in changed.items() if strict == INVALID)
-    assert strict_invalid / total > 0.15
-    assert invalid / total < 0.08  # hardly any but LLAMA-2's "Please answer the question"
-    # what is said plainly stays; the rest is "No, answer is present" and answers that repeat an instruction
-    assert changed[NO_ANSWER, NO_ANSWER] / sum(n for (s, _), n in changed.items() if s == NO_ANSWER) > 0.98
-    assert changed[ANSWER, ANSWER] / sum(n for (s, _), n in changed.items() if s == ANSWER) > 0.99
 
 
 @pytest.mark.parametrize(
@@ -183,27 +161,3 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
     # Every metric for every document, and first whether it is right.
     assert list(values) == ["accuracy", "hallucination_rate", "error_rate", "invalid_rate"]
     assert expected.items() <= values.items()
-
-
-@settings(deadline=None)  # the first call reads the phrase tables
-@given(st.one_of(st.none(), st.text(max_size=300)), st.sampled_from([None, "de", "zh", "xx"]))
-def test_any_text_gets_a_label(response: str | None, language: str | None) -> None:
-    labels = {ANSWER, NO_ANSWER, INVALID}
-    assert nomiracl_label(response) in labels
-    assert robust_label(response, language) in labels
-
-
-@pytest.mark.parametrize(
-    "text", ["a" * 1_000_000, "\n" * 1_000_000, "<think>" * 140_000, "[" * 1_000_000, ". " * 500_000]
-)
-def test_a_response_of_a_megabyte_is_survived(text: str) -> None:
-    assert robust_label(text, "de") in {ANSWER, NO_ANSWER, INVALID}
-
-
-def test_the_filter_reads_every_response_of_every_document() -> None:
-    docs = [{"language": "de"}, {"language": "de"}]
-    resps = [["Ich weiß es nicht.", "Paris"], [None]]
-    assert NomiraclLabel(parser="robust").apply(resps, docs) == [[NO_ANSWER, ANSWER], [INVALID]]
-    assert NomiraclLabel().apply(resps, docs) == [[INVALID, INVALID], [INVALID]]
-    with pytest.raises(ValueError, match="parser must be 'strict' or 'robust', got 'loose'"):
-        NomiraclLabel(parser="loose")

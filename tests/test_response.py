@@ -84,11 +84,6 @@ def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
         assert final_answer(text) == text
 
 
-@given(st.text(alphabet="<>|/think[]INSTuser:\n ", max_size=300))
-def test_an_answer_is_always_a_text(text: str) -> None:
-    assert isinstance(final_answer(text), str)
-
-
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize(
     "unit",

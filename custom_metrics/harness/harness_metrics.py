@@ -18,11 +18,6 @@ __all__ = ["abstention"]
 
 @register_metric(metric="abstention", higher_is_better=False, aggregation="mean")  # type: ignore[untyped-decorator]
 def abstention(references: Sequence[str], predictions: Sequence[str | None], language: str | None = None) -> float:
-    """Share of predictions that abstain. The references are ignored.
-
-    Args:
-        references: given by the harness.
-        predictions: the model's answers to one document.
-        language: code of their language, from the YAML's ``metric_list`` entry; default all languages.
-    """
+    """Share of predictions that abstain, in the language of the YAML's ``metric_list`` entry; default all languages. The
+    references are ignored."""
     return sum(is_abstention(final_answer(p), language) for p in predictions) / len(predictions)

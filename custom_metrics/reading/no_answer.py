@@ -18,9 +18,6 @@
                   question nor its passages nor English use; only where a question is given
 ================  =====================================================================================================
 
-Random letters stay an answer where they are few (names are as rare), and so do random Chinese characters and Korean
-syllables, and real words in random order: to know those would need a list of words.
-
 A text that the passages hold word for word is an answer, whatever it looks like ("Boom Boom Boom Boom"); only the kind
 `prompt` is an exception. "Paris", "[3]", "1945", "H2O", "東京" are answers to any question.
 """
@@ -87,10 +84,7 @@ def behind_prompt(text: str, question: str | None = None, passages: Sequence[str
     on with passages, or with a question of its own. Then what stands behind "OUTPUT:" or "Answer:" counts, or one of the
     prompt's two phrases.
 
-    Args:
-        text: as :func:`custom_metrics.reading.response.final_answer` leaves it.
-        question: of the document.
-        passages: of the document, as they stand in the prompt.
+    Passages are those of the document, as they stand in the prompt.
     """
     if text.startswith(_OFTEN):
         return text
@@ -170,9 +164,7 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
     may stand in the question: "An error occurred in the navigation system" answers what is wrong with the system. A text
     that begins as an exception of Python ("RateLimitError: ...") or as a JSON object with an error is a failure as a whole.
 
-    Args:
-        text: the answer; one of more than 200 characters is read only for exceptions and JSON.
-        question: what was asked.
+    Of more than 200 characters only these are looked for.
     """
     start = text.lstrip()
     if (start[:1] == "{" and _ERROR_BODY.match(start)) or _PYTHON_ERROR.match(start):
@@ -218,10 +210,9 @@ def _loops(text: str) -> bool:
         numbers = all(word.isdigit() for word in words[:unit])
         return any(map(_SUBSTANCE.search, words[:unit])) and (not numbers or len(words) >= 2 * _COPIES * unit)
     joined = "".join(_LETTERS.findall(folded[: _FEW_TO * 2]))
-    if _period(joined, _LONGEST_UNIT):
-        enough = _SAME_DIGITS if joined.isdigit() else _SAME_LETTER  # four copies of two letters are more than that
-        if len(joined) >= enough:
-            return True
+    enough = _SAME_DIGITS if joined.isdigit() else _SAME_LETTER  # four copies of two letters are more than that
+    if len(joined) >= enough and _period(joined, _LONGEST_UNIT):
+        return True
     if len(joined) >= _FEW_FROM and not joined.isdigit():
         joined = joined[:_FEW_TO]
         if len({*pairwise(joined)}) < _FEW * (len(joined) - 1):
@@ -340,13 +331,8 @@ def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> boo
 def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:
     """The kind of a text that is no answer; ``None`` for an answer, also for a wrong one and for an abstention.
 
-    Args:
-        text: as :func:`custom_metrics.reading.response.final_answer` leaves it; the first :data:`READ` characters are read.
-        question: what was asked. Without it, the kinds that need it (see the module) are not looked for.
-        passages: what the prompt gave with the question.
-
-    Returns:
-        One of :data:`KINDS`, or ``None``.
+    Of the text, as :func:`custom_metrics.reading.response.final_answer` leaves it, the first :data:`READ` characters are
+    read. Without the question, the kinds that need it (see the module) are not looked for.
     """
     text = text[:READ]
     if not _SUBSTANCE.search(text):

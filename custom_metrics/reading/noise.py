@@ -99,13 +99,7 @@ def commonness() -> dict[str, int]:
 
 
 def is_noise(text: str, question: str | None = None, passages: Sequence[str] = ()) -> bool:
-    """Whether a text makes no words (see the module). Its first 300 characters are read.
-
-    Args:
-        text: what a model said.
-        question: what it was asked.
-        passages: what it was given with the question.
-    """
+    """Whether a text makes no words (see the module). Its first 300 characters are read."""
     head = text[:_READ]
     characters = len("".join(head.split()))
     if not head.isprintable() or "\ufffd" in head:
@@ -133,7 +127,9 @@ def is_noise(text: str, question: str | None = None, passages: Sequence[str] = (
         many = len({*marks}) >= _MARKS and len(_ODD & {*marks}) >= _ODD_MARKS and 5 * len(marks) >= characters
         if many and not _COMMAND.search(head):
             return not _shares_a_word(head, question, passages)
-    return not folded.isascii() and _is_noise_of_letters(head, question, passages)
+    if folded.isascii():
+        return False
+    return mixes_scripts(head, question, passages) or _has_other_triples(head, question, passages)
 
 
 def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> bool:
@@ -143,9 +139,7 @@ def _shares_a_word(text: str, question: str | None, passages: Sequence[str]) -> 
     return any(word in known for word in _WORD.findall(text.casefold()))
 
 
-def _is_noise_of_letters(text: str, question: str | None, passages: Sequence[str]) -> bool:
-    if mixes_scripts(text, question, passages):
-        return True
+def _has_other_triples(text: str, question: str | None, passages: Sequence[str]) -> bool:
     top = next((script for script, _ in scripts(text).most_common(1)), "")
     if top not in _ALPHABETS or question is None or not passages:
         return False
@@ -225,13 +219,14 @@ def mixes_scripts(text: str, question: str | None = None, passages: Sequence[str
         touches += run.joined and sizes[1] > 1 and not alone and not both <= together
     if touches >= 2 and _WORDS_A_TOUCH * touches >= len(runs):
         return True
-    many = len(counts) >= _SCRIPTS and (touches > 0 or len(runs) >= _FEWEST_WORDS)
-    if many:
-        changes = sum(before.script != run.script for before, run in pairwise(runs))
-        third = len(runs) - sum(count for _, count in counts.most_common(2))
-        if touches or (third > 2 and 4 * changes >= len(runs) and 10 * third >= len(runs)):
-            return True
-    return bool(touches or many) and question is not None and not _shares_a_word(text, question, passages)
+    three = len(counts) >= _SCRIPTS
+    changes = sum(before.script != run.script for before, run in pairwise(runs))
+    third = len(runs) - sum(count for _, count in counts.most_common(2))
+    often = len(runs) >= _FEWEST_WORDS and third > 2 and 4 * changes >= len(runs) and 10 * third >= len(runs)
+    if three and (touches or often):
+        return True
+    some = touches or (three and len(runs) >= _FEWEST_WORDS)
+    return bool(some) and question is not None and not _shares_a_word(text, question, passages)
 
 
 @lru_cache(maxsize=16384)

@@ -135,5 +135,4 @@ def after_reasoning(text: str) -> str:
     closing = deque(_CLOSING.finditer(text), maxlen=1)
     if closing:
         text = text[closing[0].end() :]
-    opening = _OPENING.search(text)
-    return text if opening is None else text[: opening.start()]
+    return _OPENING.split(text, maxsplit=1)[0]

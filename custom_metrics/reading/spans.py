@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from operator import index
 from typing import NamedTuple
@@ -16,18 +17,12 @@ HALLUCINATION = "hallucination"
 
 
 class Span(NamedTuple):
-    """Part of a text: the characters from `start` up to, not including, `end`, and what is wrong with them.
-
-    Attributes:
-        start, end: in characters.
-        category: one of ``CATEGORIES``, or ``HALLUCINATION``.
-        probability: in [0, 1], that something is wrong with them; 1 where a detector gives none.
-    """
+    """Part of a text: the characters from `start` up to, not including, `end`, and what is wrong with them."""
 
     start: int
     end: int
-    category: str = HALLUCINATION
-    probability: float = 1.0
+    category: str = HALLUCINATION  # or one of CATEGORIES
+    probability: float = 1.0  # that something is wrong with them; 1 where a detector gives none
 
 
 def span_of(value: Sequence[object]) -> Span:
@@ -56,14 +51,9 @@ def span_of(value: Sequence[object]) -> Span:
 def covered(words: Sequence[tuple[int, int]], spans: Iterable[Span]) -> list[str | None]:
     """The category of each word: that of the shortest span any of its characters is in; ``None`` outside all spans.
 
-    Args:
-        words: (start, end) in characters, in order, not overlapping.
-        spans: in any order, may overlap.
+    Words are (start, end) in characters, in order and not overlapping; spans are in any order and may overlap.
     """
-    from bisect import bisect_left, bisect_right
-
-    starts = [start for start, _ in words]
-    ends = [end for _, end in words]
+    starts, ends = [start for start, _ in words], [end for _, end in words]
     found: list[str | None] = [None] * len(words)
     # The longest first, so that a shorter one inside it has the last word.
     for span in sorted(spans, key=lambda s: (s.start - s.end, s.start)):

@@ -10,11 +10,11 @@ Those that do become one (see :func:`merged`).
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -55,14 +55,11 @@ _SENTENCE_END = re.compile(r"[.!?。！？।۔؟]+|\n")
 
 @dataclass
 class ParseReport:
-    """Counts of repairs, summed over the texts that were parsed with it.
+    """How many texts were parsed with it, how many spans were read, and what was repaired how often.
 
-    Attributes:
-        texts: how many were parsed.
-        spans: how many were read.
-        repaired: what was wrong, and how often: ``misspelt category``, ``capitalised category``, ``opening tag that
-            closes``, ``doubled opening tag``, ``closing tag of another category``, ``closing tag alone``, ``unclosed tag``,
-            ``empty span``, ``cut tag``, ``markup removed``, ``probability that is none``.
+    Repairs are ``misspelt category``, ``capitalised category``, ``opening tag that closes``, ``doubled opening tag``,
+    ``closing tag of another category``, ``closing tag alone``, ``unclosed tag``, ``empty span``, ``cut tag``, ``markup
+    removed`` and ``probability that is none``.
     """
 
     texts: int = 0
@@ -80,12 +77,8 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
     - A ``<`` that opens no tag is text, except as the last word of the text, where it is a tag that was cut off.
     - A tag without ``probability``, or with one that is no number in [0, 1], has probability 1.
 
-    Args:
-        annotated: the tagged text; ``None`` counts as empty.
-        report: where the repairs are counted.
-
-    Returns:
-        The text without tags, and the spans in it in order of start and end; spans may nest and cross.
+    ``None`` counts as empty. Repairs are counted in the `report`. Spans are in order of start and end; they may nest and
+    cross.
     """
     report = ParseReport() if report is None else report
     report.texts += 1
@@ -149,24 +142,22 @@ def parse(annotated: str | None, report: ParseReport | None = None) -> tuple[str
 
 
 def render(text: str, spans: Iterable[Span]) -> str:
-    """Tagged text of a text and its spans; :func:`parse` gives both back.
+    """Tagged text of a text and its spans, in any order; :func:`parse` gives both back.
 
-    Args:
-        text: any text; a ``<`` that could open a tag is written ``&lt;``.
-        spans: in any order; see :func:`merged` for those that are empty, overlap or touch. A probability under 1 becomes
-            an attribute of the tag.
+    A ``<`` that could open a tag is written ``&lt;``, and a probability under 1 becomes an attribute of the tag. Spans that
+    are empty, overlap or touch: see :func:`merged`.
     """
-    opening: dict[int, list[Span]] = {}
-    closing: dict[int, list[Span]] = {}
+    opening: dict[int, list[Span]] = defaultdict(list)
+    closing: dict[int, list[Span]] = defaultdict(list)
     for span in merged(spans):
-        opening.setdefault(span.start, []).append(span)
-        closing.setdefault(span.end, []).append(span)
+        opening[span.start].append(span)
+        closing[span.end].append(span)
     pieces: list[str] = []
     position = 0
     for at in sorted({*opening, *closing}):
         pieces.append(_escaped(text, position, at))
-        pieces += [f"</{span.category}>" for span in sorted(closing.get(at, ()), key=lambda s: (-s.start, s.category))]
-        for span in sorted(opening.get(at, ()), key=lambda s: (-s.end, s.category)):
+        pieces += [f"</{span.category}>" for span in sorted(closing[at], key=lambda s: (-s.start, s.category))]
+        for span in sorted(opening[at], key=lambda s: (-s.end, s.category)):
             # repr has every digit, so that what is parsed is what was rendered
             attribute = f' probability="{float(span.probability)!r}"' if span.probability < 1 else ""
             pieces.append(f"<{span.category}{attribute}>")
@@ -217,19 +208,15 @@ def tag_counts(annotated: str | None) -> Counter[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Spans carried over to another version of their text.
+    """Spans carried over to another version of their text, in characters of that.
 
-    Attributes:
-        spans: in characters of the original.
-        kind: ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: so little of the
-            original is in the text that the spans mean nothing, and there are none.
-        similarity: share of the characters (without white space) of both that they have in common, in order; 1.0 for two
-            empty texts.
+    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: so little of the
+    original is in the text that the spans mean nothing, and there are none.
     """
 
     spans: list[Span]
     kind: str
-    similarity: float
+    similarity: float  # share of the characters (without white space) of both that they have in common, in order
 
 
 LOST_BELOW = 0.5
@@ -268,13 +255,12 @@ def _counterparts(text: str, mine: list[int], original: str, theirs: list[int]) 
             for block in Levenshtein.opcodes(a, b).as_matching_blocks()
             for step in range(block.size)
         }
-    words = [[match.span() for match in re.finditer(r"\S{1,100}", whole)] for whole in (text, original)]
-    a_words, b_words = ([whole[s:e] for s, e in found] for whole, found in zip((text, original), words, strict=True))
-    pairs = {}
-    for block in Levenshtein.opcodes(a_words, b_words).as_matching_blocks():
+    a_words, b_words = ([*re.finditer(r"\S{1,100}", whole)] for whole in (text, original))
+    pairs: dict[int, int] = {}
+    for block in Levenshtein.opcodes([word[0] for word in a_words], [word[0] for word in b_words]).as_matching_blocks():
         for step in range(block.size):
-            (start, end), (other, _) = words[0][block.a + step], words[1][block.b + step]
-            pairs.update({start + offset: other + offset for offset in range(end - start)})
+            word, other = a_words[block.a + step], b_words[block.b + step]
+            pairs.update(zip(range(*word.span()), range(*other.span()), strict=True))
     return pairs
 
 
@@ -297,12 +283,9 @@ def _probability(tag: str, report: ParseReport) -> float:
     match = _PROBABILITY.search(tag)
     if match is None:
         return 1.0
-    try:
-        probability = float(match[1])
-    except ValueError:
-        probability = math.nan
-    if 0 <= probability <= 1:
-        return probability
+    with suppress(ValueError):
+        if 0 <= (probability := float(match[1])) <= 1:
+            return probability
     report.repaired["probability that is none"] += 1
     return 1.0
 

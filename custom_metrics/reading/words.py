@@ -30,12 +30,8 @@ def segmenter(language: str | None) -> str:
 
 
 def words(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """The words of a text as (start, end) in characters; none is empty or holds white space.
-
-    Args:
-        text: of any length.
-        language: ISO 639 code; decides the segmenter.
-    """
+    """The words of a text as (start, end) in characters; none is empty or holds white space. The language's ISO 639 code
+    decides the segmenter."""
     runs = [run.span() for run in _RUN.finditer(text)]
     name = segmenter(language)
     if name == "whitespace":

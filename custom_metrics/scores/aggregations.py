@@ -17,10 +17,7 @@ __all__ = ["Aggregation", "defined_mean", "defined_share"]
 class Aggregation:
     """A function from the values of all documents to a figure. The harness calls it and gets the figure's value.
 
-    Args:
-        name: as task YAMLs know it.
-        figure: from one value a document to the figure, ``nan`` where it is not defined.
-        rows: from the same values to the figure's linearised ones; ``None``: it has none.
+    Task YAMLs know it by its name; `rows` are the figure's linearised values, where it has these.
     """
 
     def __init__(

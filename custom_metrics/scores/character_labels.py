@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custom_metrics.scores import detection
 from custom_metrics.statistics.figures import FloatWithCounts
@@ -36,53 +35,44 @@ def rho(annotated: Iterable[tuple[int, int, float]], found: Iterable[tuple[int, 
     both sides do, else 0.0. So "nothing here" and "all of this" count the same. A prediction of one span over the whole
     text scores 0.0 where people marked a part.
 
-    Args:
-        annotated, found: (start, end, probability) in characters; where spans overlap the last one holds, outside it is 0.
-        length: of the text in characters; the labels of an empty text are constant.
+    Spans are (start, end, probability) in characters; where they overlap the last one holds, outside it is 0. The labels of
+    an empty text are constant.
 
     Raises:
-        ValueError: a span reaches beyond the text.
+        ValueError: a span reaches beyond the text of that length.
     """
     from scipy.stats import rankdata
 
-    theirs, ours = _per_character(annotated, length), _per_character(found, length)
+    theirs, ours = np.zeros(length), np.zeros(length)
+    for labels, spans in ((theirs, annotated), (ours, found)):
+        for start, end, probability in spans:
+            if not 0 <= start <= end <= length:
+                raise ValueError(f"the span {start} to {end} is not in a text of {length} characters")
+            labels[start:end] = probability
     constant = [len(np.unique(np.round(labels, _DECIMALS))) <= 1 for labels in (theirs, ours)]
     if any(constant):
         return float(all(constant))
     return float(np.corrcoef(rankdata(theirs), rankdata(ours))[0, 1])
 
 
-def _per_character(spans: Iterable[tuple[int, int, float]], length: int) -> NDArray[np.float64]:
-    labels = np.zeros(length)
-    for start, end, probability in spans:
-        if not 0 <= start <= end <= length:
-            raise ValueError(f"the span {start} to {end} is not in a text of {length} characters")
-        labels[start:end] = probability
-    return labels
-
-
 # ------------------------------------------------------------------------------------------------ the harness's metrics
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of a Mu-SHROOM task.
+    """Per-document values of a Mu-SHROOM task: ``iou`` and ``rho``, which carry the passage, and what
+    :func:`custom_metrics.scores.detection.process_results` returns, of the same tagged text.
 
-    Args:
-        doc: ``answer``, ``language``, ``spans`` (hard labels) and ``soft_labels`` (``start``, ``end``, ``prob``).
-        results: one tagged text, as :func:`custom_metrics.scores.detection.process_results` reads it. Every span is a
-            hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest.
-
-    Returns:
-        The answer's ``iou`` and ``rho``, which carry the passage, and what
-        :func:`custom_metrics.scores.detection.process_results` returns.
+    The document's ``spans`` are hard labels, its ``soft_labels`` have ``start``, ``end`` and ``prob``. Every span found
+    is a hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest.
     """
     hard, found, kind = detection.annotated_and_found(doc, results)
     soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
     sure_last = sorted(found, key=lambda span: span.probability)
-    overlap = iou(((span.start, span.end) for span in hard), ((span.start, span.end) for span in found))
+    overlap = iou((span[:2] for span in hard), (span[:2] for span in found))
     correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
+    passage = doc.get("passage", "")
     return {
-        "iou": FloatWithCounts(overlap, cluster=doc.get("passage", "")),
-        "rho": FloatWithCounts(correlation, cluster=doc.get("passage", "")),
+        "iou": FloatWithCounts(overlap, cluster=passage),
+        "rho": FloatWithCounts(correlation, cluster=passage),
         **detection.word_values(doc, hard, found, kind),
     }

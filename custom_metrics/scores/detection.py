@@ -85,15 +85,9 @@ class WordCounts(NamedTuple):
 
 def count_words(text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]) -> WordCounts:
     """Count the words of one text. Spans are in characters of it."""
-    return _counted((a is not None, b is not None) for a, b in _categories(text, language, gold, found))
-
-
-def _categories(
-    text: str, language: str | None, gold: Sequence[Span], found: Sequence[Span]
-) -> list[tuple[str | None, str | None]]:
-    """Of each word the annotators' category and the detector's; ``None`` outside of their spans."""
     places = words(text, language)
-    return list(zip(covered(places, gold), covered(places, found), strict=True))
+    pairs = zip(covered(places, gold), covered(places, found), strict=True)
+    return _counted((a is not None, b is not None) for a, b in pairs)
 
 
 def _counted(words: Iterable[tuple[bool, bool]]) -> WordCounts:
@@ -110,8 +104,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     Args:
         doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, is the same for
             documents that hang together, such as one text that several people marked.
-        results: one tagged text, as an LLM or a detector gives it. A text that differs from the answer is aligned to it.
-            One that has next to nothing in common with the answer flags no word, and counts in ``lost_rate``.
+        results: one tagged text. One that differs from the answer is aligned to it; one that has next to nothing in common
+            with it flags no word, and counts in ``lost_rate``.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
@@ -122,7 +116,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 
 def word_values(doc: Mapping[str, Any], gold: Sequence[Span], found: Sequence[Span], kind: str) -> dict[str, Any]:
-    """The values of :func:`process_results`, from the spans of :func:`annotated_and_found`."""
+    """The values of :func:`process_results`, from what :func:`annotated_and_found` gives."""
     counts = count_words(doc["answer"], doc["language"], gold, found)
     return _values(counts, list(counts), kind, doc)
 
@@ -131,7 +125,8 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``. A true positive has the
     same category on both sides."""
     gold, found, kind = annotated_and_found(doc, results)
-    pairs = _categories(doc["answer"], doc["language"], gold, found)
+    places = words(doc["answer"], doc["language"])
+    pairs = [*zip(covered(places, gold), covered(places, found), strict=True)]
     counts = [_counted((a == category, b == category) for a, b in pairs) for category in CATEGORIES]
     return _values(WordCounts(*map(sum, zip(*counts, strict=True))), [*map(list, counts)], kind, doc)
 
@@ -157,7 +152,7 @@ def annotated_and_found(doc: Mapping[str, Any], results: Sequence[Any]) -> tuple
 
 
 def _above_and_below(metric: str, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What is above and below the line in a metric of counts (..., 4)."""
+    """Numerator and denominator of a metric of counts (..., 4)."""
     tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
     return {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[metric]
 
@@ -214,15 +209,11 @@ def _aggregation(metric: str) -> Aggregation:
 
 _METRICS = ("f1", "precision", "recall")
 f1, precision, recall = map(_aggregation, _METRICS)
-"""A metric of word counts summed over documents."""
 
 
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
-    """``<metric>_<category>`` to the figure of that category alone.
-
-    Args:
-        values: counts of each document by category, as :func:`process_category_results` has them under ``precision``.
-    """
+    """``<metric>_<category>`` to the figure of that category alone, from the counts of each document by category
+    (:func:`process_category_results`, ``precision``)."""
     counts, clusters = _frozen(values)
     return {
         f"{metric}_{category}": _figure(tuple(of_document[place] for of_document in counts), clusters, metric)

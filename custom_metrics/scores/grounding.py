@@ -100,14 +100,9 @@ def _score(common: int, wanted: int, given: int) -> Score:
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float | None]:
     """Quality of one answer to an answerable question.
 
-    Args:
-        answer: the model's answer.
-        references: gold answers; empty ones do not count.
-        groundings: the texts it may be taken from: the gold passage, or each of the retrieved passages.
-
-    Returns:
-        ``rougeL`` (F-measure), ``recall`` (of ROUGE-1) and ``rougeLp`` (ROUGE-L F-measure against the grounding text it
-        is nearest to) in [0, 1], ``length`` in characters. ``None`` for what has no reference or no grounding text.
+    It is ``rougeL`` (F-measure) and ``recall`` (of ROUGE-1) against the gold answers that are not empty, ``rougeLp``
+    (ROUGE-L F-measure against the grounding text it is nearest to: the gold passage, or one of the retrieved) in [0,
+    1], and ``length`` in characters. ``None`` for what has no reference or no grounding text.
     """
     references = [reference for reference in references if reference.strip()]
     best = max((rouge1([reference], answer) for reference in references), key=lambda s: s.fmeasure, default=None)
@@ -125,15 +120,12 @@ def k_precision(answer: str, groundings: Sequence[str], language: str | None = N
 
     It is counted as ROUGE-1 precision against all passages together: a token counts as often as the passages hold it.
 
-    Args:
-        answer: the model's answer.
-        groundings: the texts that the model was given; without any the share is 0.
-        language: ISO 639 code of the answer. Tokens are those of ``rouge_score``, runs of ASCII letters and digits: always
-            with ``"en"``; else unless they leave out most letters of the answer. Then they are the words of the language
-            (:func:`word_tokens`); ``None`` takes Japanese for what has kana, Chinese for other Han.
+    Tokens are those of ``rouge_score``, runs of ASCII letters and digits: always with the language ``"en"``; else
+    unless they leave out most letters of the answer. Then they are the words of the language (:func:`word_tokens`);
+    ``None`` takes Japanese for what has kana, Chinese for other Han.
 
     Returns:
-        A share in [0, 1]; ``nan`` for an answer without a token.
+        A share in [0, 1], 0 without groundings; ``nan`` for an answer without a token.
 
     Raises:
         TypeError: `groundings` is one text.
@@ -175,17 +167,11 @@ def retrieval_quality(ranked: Sequence[str], relevant: Collection[str]) -> dict[
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
-    """Per-document values of the CLAPnq metrics.
+    """Every metric of a document of ``lm_eval_tasks.clapnq.dataset``, ``None`` where it is not in the denominator.
 
-    Args:
-        doc: a document of ``lm_eval_tasks.clapnq.dataset``.
-        results: one answer.
-
-    Returns:
-        Every metric for every document, ``None`` where the document is not in the denominator: answer quality and
-        ``answerable_abstention_rate`` over answerable questions, ``unanswerable_accuracy`` over the others,
-        ``k_precision`` over the answers to either that do not abstain and have a token. The first number is the document's
-        own score: ``rougeL``, or ``unanswerable_accuracy`` where the question cannot be answered.
+    Answer quality and ``answerable_abstention_rate`` are over answerable questions, ``unanswerable_accuracy`` over the
+    others, ``k_precision`` over the answers to either that do not abstain and have a token. The first number is the
+    document's own score: ``rougeL``, or ``unanswerable_accuracy`` where the question cannot be answered.
     """
     answer = results[0] if isinstance(results[0], str) else ""
     abstained = is_abstention(answer, "en")
@@ -203,12 +189,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 
 def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float | None]:
-    """As :func:`process_results`, with the quality of the retrieval.
-
-    Returns:
-        Also, over answerable questions whose gold passage is in the corpus: ``ndcg@10`` (which carries
-        :func:`retrieval_quality`), ``recall@10``, and ``gold_retrieved`` (was a gold passage among those given?).
-    """
+    """As :func:`process_results`; and, over answerable questions whose gold passage is in the corpus: ``ndcg@10`` (which
+    carries :func:`retrieval_quality`), ``recall@10``, and ``gold_retrieved`` (was a gold passage among those given?)."""
     values = process_results(doc, results)
     if not doc["answerable"] or not doc["gold_ids"]:
         return {**values, **dict.fromkeys(("ndcg@10", "recall@10", "gold_retrieved"))}
@@ -222,14 +204,11 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
 
 
 def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
-    """The finer figures of a task with retrieval: name, figure, and the documents that count.
+    """The finer figures of a task with retrieval, from the values of all documents by metric: name, figure, and the
+    documents that count.
 
-    Args:
-        values: metric to the values of all documents, which stand in the same order everywhere.
-
-    Yields:
-        ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
-        questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
+    They are ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
+    questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
     found = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:

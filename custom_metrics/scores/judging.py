@@ -120,10 +120,8 @@ def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], a
 def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Values of one rating, ``"1"`` to ``"4"`` or ``"unread"``, of a document's ``answer`` by its ``aspect``.
 
-    Returns:
-        Each aspect's rating (``None`` for the other aspect, and where it could not be read), ``f_plus_a`` and
-        ``unread_rate`` (over all ratings; both tuples for their aggregations), ``abstention_rate``
-        (over answers: with faithfulness only).
+    They are each aspect's rating (``None`` for the other aspect, and where it could not be read), ``f_plus_a`` and
+    ``unread_rate`` (tuples for their aggregations), and ``abstention_rate`` (over answers: with faithfulness only).
     """
     rating = float(results[0]) if str(results[0]).isdecimal() else None
     aspect = doc["aspect"]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums
+from custom_metrics.statistics.intervals import resampled_sums, spread
 
 __all__ = [
     "FEWEST",
@@ -62,11 +62,7 @@ def equal_share(tables: Table) -> Table:
 
 def cohen_kappa(tables: Table, weights: Table | None = None) -> Table:
     """Cohen's kappa (Cohen 1960), or with weights of the disagreements his weighted kappa (1968): 1 - observed / expected
-    disagreement; ``nan`` where none is expected.
-
-    Args:
-        tables: (..., labels, labels).
-        weights: (labels, labels), not negative, 0 on the diagonal; default: every disagreement weighs the same.
+    disagreement; ``nan`` where none is expected. Weights (labels, labels) are not negative, and 0 on the diagonal.
     """
     cells = np.asarray(tables)
     disagreement = 1 - np.eye(cells.shape[-1]) if weights is None else np.asarray(weights)
@@ -105,10 +101,7 @@ def estimate(tables: Table, statistic: Statistic) -> Figure:
     """A statistic of summed tables, with 95 % percentile bounds of a cluster bootstrap.
 
     Both are ``nan`` where not defined, the bounds also of fewer than two clusters, which say nothing of how they differ.
-
-    Args:
-        tables: (clusters, labels, labels): one table for each document, or for each item that was rated.
-        statistic: of tables (..., labels, labels), giving (...).
+    Tables (clusters, labels, labels) are one for each document, or for each item that was rated.
     """
     clusters = np.asarray(tables)
     value = float(statistic(clusters.sum(axis=0)))
@@ -123,7 +116,7 @@ def estimate(tables: Table, statistic: Statistic) -> Figure:
         block = np.zeros((len(sums[start : start + step]), flat.shape[1]))
         block[:, used] = sums[start : start + step]
         resampled.append(statistic(block.reshape(-1, *clusters.shape[1:])))
-    return Figure(value, *percentile_bounds(np.concatenate(resampled)))
+    return Figure(value, *spread(np.concatenate(resampled))[:2])
 
 
 def _ratio(top: Table, bottom: Table) -> Table:

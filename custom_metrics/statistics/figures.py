@@ -51,9 +51,7 @@ class Rows(NamedTuple):
     """A figure of a stratum as rows, whose mean it is."""
 
     values: NDArray[Any]  # (rows,), or (rows, columns) of several figures; nan for a row that does not count
-    clusters: Sequence[
-        Any
-    ]  # of each row the name of its cluster, which other rows and strata may have; empty: it has none
+    clusters: Sequence[Any]  # the name of each row's cluster, which other rows and strata may have; empty: it has none
 
 
 class FloatWithCounts(float):
@@ -92,10 +90,8 @@ def mean_figure(values: Sequence[float | None]) -> Figure:
     """The mean of the documents' values.
 
     Bounds come from a bootstrap. The standard error is the harness's: s/sqrt(n) with s over n - 1. Of documents that hang
-    together both are over their clusters, and the standard error is that of a ratio of sums (Taylor linearisation).
-
-    Args:
-        values: one a document; ``None`` where it is not in the denominator.
+    together both are over their clusters, and the standard error is that of a ratio of sums (Taylor linearisation). A value
+    is ``None`` where the document is not in the denominator.
     """
     from custom_metrics.statistics.intervals import bootstrap_mean, resampled_sums, spread  # with numpy
 

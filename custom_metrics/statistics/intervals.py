@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "RESAMPLES",
-    "SEED",
-    "bootstrap_mean",
-    "newcombe",
-    "percentile_bounds",
-    "resampled_sums",
-    "spread",
-    "sums_by_cluster",
-    "wilson",
-]
+__all__ = ["RESAMPLES", "SEED", "bootstrap_mean", "newcombe", "resampled_sums", "spread", "sums_by_cluster", "wilson"]
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 
@@ -59,13 +49,8 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     """The difference of two independent shares with 95 % bounds: Newcombe's hybrid score interval (Newcombe 1998, "Interval
     estimation for the difference between independent proportions", Statistics in Medicine 17, method 10).
 
-    For shares over the same documents it is wider than a paired interval, so it errs on the careful side.
-
-    Returns:
-        The first share less the second, lower and upper bound, all in [-1, 1]; all ``nan`` where a denominator is 0.
-
-    Raises:
-        ValueError: more successes than trials, or fewer than none.
+    For shares over the same documents it is wider than a paired interval, so it errs on the careful side. The first share
+    less the second, lower and upper bound are all ``nan`` where a denominator is 0; errors are those of :func:`wilson`.
     """
     low, high = wilson(successes, trials)
     other_low, other_high = wilson(other_successes, other_trials)
@@ -83,18 +68,15 @@ def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
     array = array[~np.isnan(array)]
     if array.size == 0:
         return math.nan, math.nan
-    return percentile_bounds(resampled_sums(array[:, None])[:, 0] / array.size)
+    return spread(resampled_sums(array[:, None])[:, 0] / array.size)[:2]
 
 
 def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:
-    """Resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn with replacement.
+    """(iterations, quantities) resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn
+    with replacement; the same for the same clusters and seed.
 
-    Args:
-        clusters: (clusters, quantities), not empty: each row is what one document (or article) adds to the sums. The order
-            of the rows changes nothing, because ranks of a distributed run bring them in an order of their own.
-
-    Returns:
-        (iterations, quantities); the same for the same clusters and seed.
+    Of (clusters, quantities), not empty, each row is what one document (or article) adds to the sums. The order of the rows
+    changes nothing, because ranks of a distributed run bring them in an order of their own.
     """
     array = np.asarray(clusters, dtype=float)
     array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
@@ -137,8 +119,3 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     low, high = np.percentile(defined, [2.5, 97.5])
     return float(low), float(high), float(np.std(defined, ddof=1)) if defined.size > 1 else math.nan
-
-
-def percentile_bounds(resampled: NDArray[Any]) -> tuple[float, float]:
-    """Only the bounds of :func:`spread`."""
-    return spread(resampled)[:2]

@@ -68,13 +68,6 @@ class PairedDifference(NamedTuple):
     method: str  # what the bounds and p come from
     p_exact: float = math.nan  # of the exact test, where `p` is its mid-p version
 
-    def as_json(self) -> dict[str, Any]:
-        """``null`` for what is not defined."""
-        return {
-            name: None if isinstance(part, float) and not math.isfinite(part) else part
-            for name, part in self._asdict().items()
-        }
-
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
 """Of models without a document in common."""
@@ -112,11 +105,8 @@ def compare_means(strata: Sequence[tuple[Any, Any]], method: str = BOOTSTRAP) ->
     Args:
         strata: of each language, the two models' values: a number of each document, in the same order; ``nan`` where a
             document is not in the model's denominator. Documents count that are in both. A language without one is left
-            out.
+            out. Errors are those of :func:`paired`.
         method: what to call it.
-
-    Raises:
-        ValueError: see :func:`paired`.
     """
     pairs = [paired(*pair) for pair in strata]
     pairs = [values for pair in pairs if len(values := pair[~np.isnan(pair).any(axis=1)])]

@@ -41,10 +41,8 @@ _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0
 def compare_shares(strata: Sequence[tuple[Any, Any]]) -> PairedDifference:
     """The difference of two shares, or of their means over languages, in which each language counts the same.
 
-    Args:
-        strata: of each language, the two models' values: 1.0 (in the share) or 0.0 of each document, in the same order;
-            ``nan`` where a document is not in the model's denominator. Documents count that are in both. A language without
-            one is left out.
+    Strata are as those of :func:`custom_metrics.statistics.paired_difference.compare_means`, of values 1.0 (in the
+    share) or 0.0.
 
     Raises:
         ValueError: values are neither 1 nor 0, nor ``nan``, or not of equally many documents.

@@ -81,10 +81,7 @@ def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Seq
     What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws of a single cluster,
     which says nothing of how clusters differ.
 
-    Args:
-        documents: (answers, 4) word counts (tp, fp, fn, tn).
-        iterations, seed: of the draws.
-        clusters: of each answer, a name of what it hangs together with, such as its text; default each by itself.
+    Arguments are as of :func:`detector_errors`.
 
     Raises:
         ValueError: counts that are not four a document, or below 0; not as many clusters as answers.
@@ -120,9 +117,7 @@ def annotated(documents: NDArray[Any], iterations: int, seed: int, clusters: Seq
 def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int, seed: int) -> Errors:
     """The errors to expect in a language and on a model that are not among the annotated ones.
 
-    Args:
-        languages: code to model to (answers, 4) word counts (tp, fp, fn, tn).
-        iterations, seed: of the draws.
+    Of each language and model there are (answers, 4) word counts (tp, fp, fn, tn).
 
     Raises:
         ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
@@ -141,7 +136,8 @@ def predicted(languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: i
 
 def expected(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> tuple[float, float, float]:
     """What :func:`predicted` expects, without draws: true and false positive rate, and precision over recall."""
-    centre = _centre([_scales_of(found) for found in _cells_by_language(languages)])
+    # each language counts the same, and each model in it
+    centre = np.mean([_scales_of(found).mean(axis=0) for found in _cells_by_language(languages)], axis=0)
     true_positive_rate, false_positive_rate, ratio = map(float, _rates(centre[None])[0])
     return true_positive_rate, false_positive_rate, ratio
 
@@ -165,16 +161,11 @@ def _cells_by_language(languages: Mapping[str, Mapping[str, NDArray[Any]]]) -> l
     return by_language
 
 
-def _centre(values: Sequence[Floats]) -> Floats:
-    """The mean over languages and models: each language counts the same, and each model in it."""
-    return np.asarray(np.array([found.mean(axis=0) for found in values]).mean(axis=0))
-
-
 def _new_cell(values: Sequence[Floats], chances: Sequence[Floats], iterations: int, rng: np.random.Generator) -> Floats:
     """Draws of some outcomes in a new cell, from each language's (models, outcomes) and their covariances due to chance."""
     counts = np.array([len(found) for found in values])
     means = np.array([found.mean(axis=0) for found in values])
-    centre = _centre(values)
+    centre = means.mean(axis=0)
     chance = np.mean([found.mean(axis=0) for found in chances], axis=0)
     apart = np.concatenate([found - mean for found, mean in zip(values, means, strict=True)])
     among_freedom, within_freedom = len(counts) - 1, int(counts.sum()) - len(counts)
@@ -210,9 +201,8 @@ def _rates(scales: Floats) -> Floats:
 
 def _chance(cell: Floats, seed: int) -> Floats:
     """(3, 3) covariance of a cell's scales that is due to which answers it holds."""
-    if len(cell) < 2:
-        return np.zeros((3, 3))
-    return np.asarray(np.cov(_scales(resampled_sums(cell, _INNER, seed)), rowvar=False))
+    resampled = _scales(resampled_sums(cell, _INNER, seed))
+    return np.cov(resampled, rowvar=False) if len(cell) > 1 else np.zeros((3, 3))
 
 
 def _positive(matrix: Floats) -> Floats:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.intervals import Z95, wilson
+from custom_metrics.statistics.intervals import Z95, sums_by_cluster, wilson
 from custom_metrics.statistics.paired_difference import Floats
 from custom_metrics.statistics.units import is_wide
 
@@ -68,12 +68,9 @@ def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -
             known.append((values, [names[row] or (place, row) for row in np.flatnonzero(some).tolist()]))
     if not known:
         return []
-    numbers: dict[Any, int] = {}
-    places = [[numbers.setdefault(name, len(numbers)) for name in names] for _, names in known]
-    rows = np.zeros((len(numbers), known[0][0].shape[1]))
-    for (part, _), of_part in zip(known, places, strict=True):
-        np.add.at(rows, of_part, (part - part.mean(axis=0)) / len(part))
-    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(numbers) / len(known))]
+    apart = np.concatenate([(part - part.mean(axis=0)) / len(part) for part, _ in known])
+    rows = sums_by_cluster(apart, [name for _, names in known for name in names])
+    return [np.mean([part.mean(axis=0) for part, _ in known], axis=0) + rows * (len(rows) / len(known))]
 
 
 def error_across(strata: Sequence[Rows]) -> float:
@@ -136,13 +133,8 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     (:mod:`custom_metrics.statistics.units`) say where the rate can be, not how far it scatters. They do not average
     out: their distances are summed.
 
-    Args:
-        figures: of the strata. Undefined ones are left out.
-        error: standard error of the mean; default that of independent strata.
-
-    Returns:
-        A figure whose ``n`` is the sum of theirs. Undefined where no stratum is defined. Bounds, or the standard error, are
-        ``nan`` where a stratum has none.
+    Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
+    stratum has none.
     """
     defined = [figure for figure in figures if not math.isnan(figure.value)]
     if len(defined) <= 1:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from custom_metrics.hallucination import Estimates, Rates, doubts, estimate, rates
+from custom_metrics.hallucination import Estimates, doubts, estimate, rates
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
@@ -211,7 +211,9 @@ def counts_of(values: Iterable[Any], kind: Callable[..., Counts]) -> tuple[Count
     return tuple(kind(**counts) for counts in carried)
 
 
-def rates_of(wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None) -> Rates:
+def rates_of(
+    wild: np.ndarray[Any, Any], calibration: calibrations.LanguageCalibration | None
+) -> tuple[float, float, float]:
     """The same without bounds, which take the time."""
     return rates(wild, **{name: said for name, said in _errors(calibration).items() if name != "clusters"})
 

@@ -24,7 +24,7 @@ from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou, rho
 from custom_metrics.scores.detection import WordCounts, count_words
-from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
+from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin import lexical
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable, text_groups
 from detector_plugin.lexical.training import weights_name
@@ -110,7 +110,7 @@ def summary(
         texts = [documents[n].article or documents[n].reference for n in numbers]
         tp, fp, fn, _ = resampled_sums(sums_by_cluster(each, texts)).T
         with np.errstate(invalid="ignore"):
-            low, high = percentile_bounds(2 * tp / (2 * tp + fp + fn))
+            low, high = spread(2 * tp / (2 * tp + fp + fn))[:2]
         row = {
             "documents": len(numbers),
             "precision": 100 * counts.precision,

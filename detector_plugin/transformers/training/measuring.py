@@ -14,7 +14,7 @@ from custom_metrics.reading.spans import covered
 from custom_metrics.reading.words import words
 from custom_metrics.scores.character_labels import iou
 from custom_metrics.scores.detection import WordCounts, count_words
-from custom_metrics.statistics.intervals import percentile_bounds, resampled_sums, sums_by_cluster
+from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin.calibration import ANNOTATIONS, Calibration, LanguageCalibration, too_few
 from detector_plugin.calibration import measured as calibration_of_counts
 from detector_plugin.labelled import REAL, LabelledAnswer
@@ -79,7 +79,7 @@ class Row(NamedTuple):
             return math.nan, math.nan
         tp, fp, fn, _ = resampled_sums(sums).T
         with np.errstate(invalid="ignore"):  # 0/0
-            return percentile_bounds(2 * tp / (2 * tp + fp + fn))
+            return spread(2 * tp / (2 * tp + fp + fn))[:2]
 
     @property
     def errors(self) -> LanguageCalibration:
