@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
 from lm_eval_tasks.results.report.numbers import bounds, shown
-from lm_eval_tasks.results.reproduce import commands_behind
+from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
 __all__ = ["made", "numbers", "origins"]
@@ -32,7 +32,7 @@ def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
         files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
             try:
-                commands, notes = commands_behind(path)
+                commands, notes = commands_of(read_recorded(path))
             except (OSError, ValueError) as error:
                 commands, notes = [], [str(error).replace(str(path), path.name)]
             where = {"model": model, "folder": path.parent.name, "file": path.name}

@@ -21,7 +21,7 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.results.reproduce.recorded import RecordedRun, commands_of, read_recorded
 from lm_eval_tasks.runs.results_file import said_of
 
-__all__ = ["Compared", "Reproduction", "commands_behind", "reproduce", "table"]
+__all__ = ["Compared", "Reproduction", "reproduce", "table"]
 
 SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unknown")
 
@@ -95,15 +95,6 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
     if reasons:
         notes.append(f"Not comparable with the published figures: {'; '.join(reasons)}.")
     return Reproduction(list(run.configs), commands, notes, compared, fetch)
-
-
-def commands_behind(path: Path) -> tuple[list[str], list[str]]:
-    """The commands that made a results file, and what they cannot say. No file of its documents is looked at.
-
-    Raises:
-        ValueError, OSError: as of :func:`reproduce`.
-    """
-    return commands_of(read_recorded(path))
 
 
 def table(reproduction: Reproduction) -> str:
