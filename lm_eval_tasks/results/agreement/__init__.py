@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,8 +66,6 @@ def compare(
         OSError: a file cannot be read.
         CorruptSource, ValueError: its content cannot be used, or no two raters judged the same item.
     """
-    if kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r}; known are {', '.join(KINDS)}")
     if kind == "ratings" and (text_column or language):
         raise ValueError("--text and --language are for tagged texts; did you mean --kind tags?")
     if len(files) < 2:
@@ -86,13 +84,24 @@ def compare(
     notes: list[str] = []
     raters = []
     for name, rows, column in zip(names, tables, columns, strict=True):
-        said: list[tuple[str, Key, Any]] = []
+        ratings: dict[Key, Any] = {}
+        repeated = 0
         for where, row in rows:
-            tags = kind == "tags"
-            key = id_of(where, row, identity), "" if tags else str(row.get("aspect") or "").strip()
-            of_row = tagged_of(where, row, column, text_column, language) if tags else rating_of(where, row.get(column))
-            said.append((where, key, of_row))
-        raters.append(Rater(name, _by_item(name, said, notes)))
+            if kind == "tags":
+                key = id_of(where, row, identity), ""
+                rating: Any = tagged_of(where, row, column, text_column, language)
+            else:
+                key = id_of(where, row, identity), str(row.get("aspect") or "").strip()
+                rating = rating_of(where, row.get(column))
+            repeated += key in ratings
+            if ratings.get(key) is None:  # a readable rating wins over an unread one
+                ratings[key] = rating
+            elif rating not in (None, ratings[key]):
+                both = f"{quoted(ratings[key])} before, {quoted(rating)} here"
+                raise ValueError(f"{where}: {named(key)} stands here a second time and differs ({both})")
+        if repeated:
+            notes.append(f"{name}: {repeated} rows say again what was said before; they count once.")
+        raters.append(Rater(name, ratings))
     pairs = _pairs_of(raters, notes)
     results = compare_tags(pairs, text_column, notes) if kind == "tags" else compare_ratings(pairs, raters, notes)
     return Comparison(kind, (*results, *means(results)), tuple(dict.fromkeys(notes)))
@@ -116,22 +125,6 @@ def _numbered(names: Sequence[str], tables: Sequence[list[Row]]) -> list[list[Ro
         )
     log.info("no file has a column `id`: rows with the same number are taken for the same document")
     return [[(where, {**row, "id": f"row {number}"}) for number, (where, row) in enumerate(rows, 1)] for rows in tables]
-
-
-def _by_item(rater: str, said: Iterable[tuple[str, Key, Any]], notes: list[str]) -> dict[Key, Any]:
-    """One rating of each item, from where it stands, its item and the rating. A readable rating wins over an unread one."""
-    ratings: dict[Key, Any] = {}
-    repeated = 0
-    for where, key, rating in said:
-        repeated += key in ratings
-        if ratings.get(key) is None:
-            ratings[key] = rating
-        elif rating not in (None, ratings[key]):
-            both = f"{quoted(ratings[key])} before, {quoted(rating)} here"
-            raise ValueError(f"{where}: {named(key)} stands here a second time and differs ({both})")
-    if repeated:
-        notes.append(f"{rater}: {repeated} rows say again what was said before; they count once.")
-    return ratings
 
 
 def _pairs_of(raters: Sequence[Rater], notes: list[str]) -> list[Pair]:

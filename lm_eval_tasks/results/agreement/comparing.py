@@ -4,10 +4,10 @@ word, as in the mFAVA paper's Figure 2."""
 from __future__ import annotations
 
 import logging
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -185,9 +185,8 @@ def means(results: Iterable[Result]) -> list[Result]:
     found = []
     for group, pairs in groups.items():
         if len(pairs) > 1:
-            values = {
-                name: math.fsum(p.estimates[name].value for p in pairs) / len(pairs) for name in pairs[0].estimates
+            estimates = {
+                name: Figure(fmean(pair.estimates[name].value for pair in pairs)) for name in pairs[0].estimates
             }
-            estimates = {name: Figure(value) for name, value in values.items()}
             found.append(Result(f"mean of {len(pairs)} pairs", group, {}, estimates))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from custom_metrics.usage.printable import shell_word
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.runs.results_file import leaves_of, read_results, record_of, said_of
+from lm_eval_tasks.runs.results_file import leaves_of, mapping, read_results, record_of, said_of
 
 __all__ = ["OUTPUT", "RecordedRun", "commands_of", "read_recorded"]
 
@@ -28,19 +28,17 @@ class RecordedRun:
         results: the whole content.
         configs: task to its configuration, in the order they were run.
         records: task to the provenance of its numbers.
+        untraceable: tasks without such a record.
+        config: model, arguments, seeds and limit, as the harness writes them.
         metadata: the options that were given with ``--metadata``.
     """
 
     results: Mapping[str, Any]
     configs: Mapping[str, Mapping[str, Any]]
     records: Mapping[str, Mapping[str, Any]]
+    untraceable: Sequence[str]
+    config: Mapping[str, Any]
     metadata: Mapping[str, Any]
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Model, arguments, seeds and limit, as the harness writes them."""
-        config: Mapping[str, Any] = self.results["config"]
-        return config
 
 
 def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
@@ -51,7 +49,7 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
         OSError: it cannot be read.
     """
     results = read_results(path)
-    names = _in_order(results)
+    names = [name for name in results.get("n-samples") or results["configs"] if name in results["configs"]]
     if task is not None:
         groups = results.get("group_subtasks") or {}
         leaves = set(leaves_of(task, groups))
@@ -60,7 +58,11 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
             raise ValueError(f"{path} has no task {task}; it has {', '.join([*groups, *results['configs']])}")
     records = {name: record for name in names if (record := record_of(results["configs"][name]))}
     if not records:
-        raise ValueError(f"{path}{_why_untraceable(results['configs'], names)}")
+        for name in names:
+            if why := mapping(said_of(results["configs"][name], "provenance")).get("failed"):
+                raise ValueError(f"{path}: where the numbers of {name} come from could not be written down then: {why}")
+        raise ValueError(f"{path} has no results of {provenance.PACKAGE}: its tasks are {', '.join(names) or 'none'}")
+    untraceable = [name for name in names if name not in records]
     configs = {name: results["configs"][name] for name in records}
     metadata: dict[str, Any] = {}
     for name, config in configs.items():
@@ -69,20 +71,7 @@ def read_recorded(path: Path, task: str | None = None) -> RecordedRun:
         if not isinstance(given, Mapping):
             given = provenance.metadata_given(config, results["config"].get("model_args"))
         metadata |= given
-    return RecordedRun(results, configs, records, metadata)
-
-
-def _in_order(results: Mapping[str, Any]) -> list[str]:
-    """The tasks of a results file, in the order they were run."""
-    return [name for name in results.get("n-samples") or results["configs"] if name in results["configs"]]
-
-
-def _why_untraceable(configs: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> str:
-    for name in names:
-        record = said_of(configs[name], "provenance")
-        if isinstance(record, Mapping) and record.get("failed"):
-            return f": where the numbers of {name} come from could not be written down then: {record['failed']}"
-    return f" has no results of {provenance.PACKAGE}: its tasks are {', '.join(names) or 'none'}"
+    return RecordedRun(results, configs, records, untraceable, results["config"], metadata)
 
 
 # ------------------------------------------------------------------------------------------------------------ commands
@@ -112,8 +101,10 @@ def commands_of(run: RecordedRun, task: str | None = None, mirror: str | None = 
             "The run wrote down no command line: a program started it (simple_evaluate), or its answers came without a "
             "results file."
         )
-    if not task and (others := [name for name in _in_order(run.results) if name not in run.configs]):
-        notes.append(f"The run had tasks that say nothing of where their numbers come from: {', '.join(others)}.")
+    if run.untraceable:
+        notes.append(
+            f"The run had tasks that say nothing of where their numbers come from: {', '.join(run.untraceable)}."
+        )
     if any(provenance.BLANK in word for word in words):
         notes.append(f"{provenance.BLANK} stands for a secret that was not written down.")
     if config.get("model_sha"):
