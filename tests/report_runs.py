@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +68,8 @@ def hostile_runs(two_models: Path, shared_once: SharedOnce) -> Path:
         for path in (folder / "baseline-lexical").glob("results_*.json"):
             results = json.loads(path.read_text("utf-8"))
             results["model_name"] = f"evil/{HOSTILE['handler']}"
-            results["config"]["model_args"]["strategy"] = HOSTILE["script"]
+            for config in results["configs"].values():
+                config["metadata"]["command_line"] = shlex.join(["lm_eval", "--model_args", HOSTILE["script"]])
             path.write_text(json.dumps(results), "utf-8")
 
     return shared_once("hostile_runs", make)

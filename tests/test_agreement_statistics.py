@@ -87,14 +87,6 @@ def test_many_tables_at_once_are_each_as_alone(tables: list[Any]) -> None:
         assert together == pytest.approx([float(statistic(one)) for one in tables], nan_ok=True)
 
 
-def test_a_label_that_nobody_uses_changes_nothing() -> None:
-    used = np.array([[4, 1], [2, 6]])
-    wide = np.zeros((4, 4))
-    wide[np.ix_([0, 3], [0, 3])] = used
-    assert cohen_kappa(wide) == cohen_kappa(used)
-    assert kendall_tau_b(wide) == kendall_tau_b(used)
-
-
 @pytest.mark.parametrize(
     ("scores", "last_row"),
     [

@@ -189,12 +189,6 @@ def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pyte
     assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
 
 
-def test_answers_that_are_neither_labels_nor_own_words_are_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
-    requests = [SimpleNamespace(doc={}, resps=[""], filtered_resps={"tags": ""})] * 20
-    outcome.warn_broken("t", [{"name": "tags", "filter": [{"function": "take_first"}]}], requests, generated=False)
-    assert not caplog.text
-
-
 @pytest.mark.parametrize(
     ("text", "language", "loops"),
     [

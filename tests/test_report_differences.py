@@ -78,17 +78,6 @@ def test_published_figures_stand_beside_and_plots_are_written(
     assert len(written) > 3
 
 
-def test_other_formats(two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(two_models), "--format", "markdown"]) == 0
-    text = capsys.readouterr().out
-    assert text == golden("two_models.md", text)
-
-    assert main(["report", str(two_models / "baseline-lexical"), "--model-card", "-o", str(tmp_path / "card.md")]) == 0
-    assert (tmp_path / "card.md").read_text("utf-8").startswith("---\nmodel-index:\n- name: ")
-    assert main(["report", str(two_models), "--model-card"]) == 2
-    assert "a model card is of one model; here are 2" in capsys.readouterr().err
-
-
 def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     two_models: Path, tmp_path: Path
 ) -> None:

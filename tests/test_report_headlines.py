@@ -19,7 +19,7 @@ from lm_eval_tasks.mfava.languages import LANGUAGES
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.report.families import families
 from lm_eval_tasks.results.report.headlines import Headline, headlines, metrics_beside
-from lm_eval_tasks.results.report.numbers import bounds, shown, with_bounds
+from lm_eval_tasks.results.report.numbers import with_bounds
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task
@@ -221,14 +221,6 @@ def test_the_mean_over_parallel_languages_has_the_groups_standard_error() -> Non
         (family,) = families(replace(run("m", tasks), group_results={"mushroom": results}))
         mean = family.mean("f1")
         assert (mean.value, mean.high - mean.low) == pytest.approx((0.5, expected))
-
-
-def test_numbers() -> None:
-    """Percent for shares, three decimals for scores, two for ratings, none for lengths."""
-    values = {"error_rate": 0.2083, "rougeL_missed": 0.30049, "length": 190.6, "faithfulness": 3.456, "f1": math.nan}
-    texts = [shown(value, metric_of(metric).unit) for metric, value in values.items()]
-    assert texts == ["20.8 %", "0.300", "191", "3.46", "undefined"]
-    assert bounds(Figure(0.5), "share") == ""
 
 
 @pytest.mark.parametrize(

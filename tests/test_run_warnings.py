@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from lm_eval.models.dummy import DummyLM
 
-from custom_metrics.broken_run import Prompting
+from custom_metrics.broken_run import Prompting, faults
 from lm_eval_tasks.harness.run_warnings import not_copies, unread
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.report.answers import read_task, signs_of_run
@@ -92,7 +92,7 @@ def test_the_report_gives_no_hint_that_the_run_rules_out(tmp_path: Path) -> None
 
     def said(folder: Path) -> str:
         (task,) = read_runs([folder])[0].tasks.values()
-        return signs_of_run(task, read_task).faults
+        return faults(signs_of_run(task, read_task), task.settings.prompting)
 
     assert (said(prompted), said(replayed)) == tuple(HINTS[at][2].removesuffix(".") for at in (0, 2))
     (path,) = prompted.glob("results_*.json")

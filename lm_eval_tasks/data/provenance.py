@@ -193,12 +193,9 @@ def versions() -> dict[str, str]:
 
 
 def command_line() -> str | None:
-    """The command line that started this process, with secrets blanked; ``None`` where that is not ``lm_eval``, or where a
-    file has the settings (``--config``)."""
+    """The command line that started this process, with secrets blanked; ``None`` where that is not ``lm_eval``."""
     program, *words = sys.argv or [""]
     if Path(program).name not in ("lm_eval", "lm-eval") and Path(program).parts[-2:] != ("lm_eval", "__main__.py"):
-        return None
-    if any(word.startswith(("--config", "-C")) for word in words):
         return None
     if words[:1] == ["run"]:  # which the harness adds where nobody said it
         del words[0]

@@ -7,15 +7,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import Any
 
-from custom_metrics.broken_run import Labels, Sign, count, faults, kind_of
+from custom_metrics.broken_run import Labels, Sign, Signs, count, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.harness.run_warnings import answered
 from lm_eval_tasks.results.report.documents import derive_documents
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 
-__all__ = ["READINGS", "Read", "Signs", "read_once", "read_task", "signs_of_run"]
+__all__ = ["READINGS", "Read", "read_once", "read_task", "signs_of_run"]
 
 READINGS = ("strict", "robust")
 """The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
@@ -60,24 +60,15 @@ def read_once(runs: Iterable[Run]) -> Read:
     return read
 
 
-class Signs(NamedTuple):
-    """What is wrong with the answers of a task: faults of a run that looks broken, empty where it does not; and how many
-    answers there are, where all are equal, else 0."""
-
-    faults: str = ""
-    equal: int = 0
-
-
 def signs_of_run(task: TaskRun, read: Read) -> Signs:
-    """What is wrong with the answers of a task; nothing where none were logged, or signs are known of none such.
+    """The signs of a broken run in the answers of a task; of no answers where none were logged, or they are of another
+    kind than those that signs are known of.
 
     Raises:
         CorruptSource: the samples file is damaged in the middle.
     """
-    if task.samples is None or not _looked_at(task):
-        return Signs()
-    signs = count(_signs(read(task), _is_labelled(task)))
-    return Signs(faults(signs, task.settings.prompting), signs.total if signs.are_equal else 0)
+    looked_at = task.samples is not None and _looked_at(task)
+    return count(_signs(read(task), _is_labelled(task)) if looked_at else ())
 
 
 def _is_labelled(task: TaskRun) -> bool:

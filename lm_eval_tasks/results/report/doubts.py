@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from custom_metrics.broken_run import FEWEST_EQUAL, MOST_INVALID
+from custom_metrics.broken_run import FEWEST_EQUAL, MOST_INVALID, Signs, faults
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
@@ -18,7 +18,7 @@ from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.harness.run_warnings import FEW, NOTEWORTHY
-from lm_eval_tasks.results.report.answers import READINGS, Signs
+from lm_eval_tasks.results.report.answers import READINGS
 from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import shown
 from lm_eval_tasks.runs import TaskRun
@@ -76,10 +76,10 @@ def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str,
     found: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
         signs, doubts_of_task = broken[language], [*_of_task(task, metric, family.filter)]
-        if signs.equal:
-            doubts_of_task.append(("alike", EQUAL, f"{signs.equal}"))
-        if signs.faults:
-            doubts_of_task.append(("broken", "the run looks broken", signs.faults))
+        if signs.are_equal:
+            doubts_of_task.append(("alike", EQUAL, f"{signs.total}"))
+        if wrong := faults(signs, task.settings.prompting):
+            doubts_of_task.append(("broken", "the run looks broken", wrong))
         for kind, summary, detail in doubts_of_task:
             found.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in found.items()]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import Unit, is_measurable
+from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.results.report.answers import Read, read_task, signs_of_run
 from lm_eval_tasks.results.report.doubts import Doubt, doubts_of, one_sided
@@ -58,34 +58,29 @@ class Headline:
         return self.measured.name
 
     @property
-    def unit(self) -> Unit:
-        """Of its values."""
-        return self.measured.unit
-
-    @property
     def is_measurable(self) -> bool:
         """Whether the number may be shown (:mod:`custom_metrics.statistics.units`)."""
-        return is_measurable(self.figure, self.unit)
+        return is_measurable(self.figure, self.measured.unit)
 
     @property
     def value(self) -> str:
         """The number; that it is not measurable, with its bounds, where it is not."""
-        return not_measurable(self.figure, self.unit) or shown(self.figure.value, self.unit)
+        return not_measurable(self.figure, self.measured.unit) or shown(self.figure.value, self.measured.unit)
 
     @property
     def bounds(self) -> str:
         """The bounds that stand beside the value; empty where there are none, or they are in its place."""
-        return bounds(self.figure, self.unit) if self.is_measurable else ""
+        return bounds(self.figure, self.measured.unit) if self.is_measurable else ""
 
     @property
     def text(self) -> str:
         """The number with its bounds, or that it is not measurable."""
-        return with_bounds(self.figure, self.unit)
+        return with_bounds(self.figure, self.measured.unit)
 
     @property
     def by_language(self) -> dict[str, str]:
         """Language to its number with bounds, where the number is a mean over languages."""
-        return {language: with_bounds(figure, self.unit) for language, figure in self.languages.items()}
+        return {language: with_bounds(figure, self.measured.unit) for language, figure in self.languages.items()}
 
 
 def headlines(runs: Sequence[Run], read: Read = read_task) -> list[Headline]:
@@ -106,12 +101,12 @@ def headlines_of_family(model: str, family: Family, read: Read = read_task) -> l
     """The headlines of tasks that differ in their language alone; `read` as of :func:`headlines`."""
     broken = {language: signs_of_run(task, read) for language, task in family.tasks.items()}
     is_alike = all(
-        one_sided(task, family.filter)[0] or broken[language].equal for language, task in family.tasks.items()
+        one_sided(task, family.filter)[0] or broken[language].are_equal for language, task in family.tasks.items()
     )
-    table, found = family.any.table, []
+    table, listed = family.any.table, []
     for metric in _metrics_of(family):
         figures, mean = family.figures(metric.name), family.mean(metric.name)
-        found.append(
+        listed.append(
             Headline(
                 model=model,
                 benchmark=title_of(family.any),
@@ -127,7 +122,7 @@ def headlines_of_family(model: str, family: Family, read: Read = read_task) -> l
                 is_alike=is_alike,
             )
         )
-    return found
+    return listed
 
 
 def _metrics_of(family: Family) -> list[Metric]:
@@ -135,17 +130,16 @@ def _metrics_of(family: Family) -> list[Metric]:
     stand in for it, it is the first that is defined, or the last."""
     task, listed = family.any, {metric.name for metric in family.any.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
-    alternatives: list[list[Metric]] = []
+    chosen: list[Metric] = []
+    places: dict[str | None, int] = {}  # in `chosen`, of a metric or of what stands in for it
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
         if metric.sentence:
-            preferred = [group for group in alternatives if group[-1].name == metric.fallback_for]
-            if preferred:
-                preferred[0].append(metric)
-            else:
-                alternatives.append([metric])
-
-    defined = ([metric for metric in group if not math.isnan(family.mean(metric.name).value)] for group in alternatives)
-    return [of_group[0] if of_group else group[-1] for of_group, group in zip(defined, alternatives, strict=True)]
+            places[metric.name] = place = places.get(metric.fallback_for, len(chosen))
+            if place == len(chosen):
+                chosen.append(metric)
+            elif math.isnan(family.mean(chosen[place].name).value):
+                chosen[place] = metric
+    return chosen
 
 
 def metrics_beside(metric: Metric) -> list[str]:

@@ -15,7 +15,7 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.compare.rendering import FORMATS
 from lm_eval_tasks.results.report.answers import read_once
 from lm_eval_tasks.results.report.headlines import Headline, headlines
-from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT, with_bounds
+from lm_eval_tasks.results.report.numbers import UNDEFINED_TEXT
 from lm_eval_tasks.results.report.provenance import made
 from lm_eval_tasks.runs import Run, labels
 
@@ -92,7 +92,7 @@ def _table(headlines: Sequence[Headline], notes: dict[str, int]) -> Iterator[str
 def _cell(one: Headline | None, notes: dict[str, int]) -> str:
     if one is None:
         return _ABSENT
-    text = with_bounds(one.figure, one.unit).replace("[", "\\[").replace("]", "\\]")
+    text = one.text.replace("[", "\\[").replace("]", "\\]")
     numbers = sorted(notes.setdefault(doubt.text, len(notes) + 1) for doubt in one.doubts)
     marked = f" <sup>{', '.join(map(str, numbers))}</sup>" if numbers else ""
     return text + marked if text != UNDEFINED_TEXT and one.is_measurable else f"*{text}*{marked}"

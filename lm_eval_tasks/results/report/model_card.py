@@ -12,7 +12,7 @@ from lm_eval_tasks.results.report.families import Family, families, language_nam
 from lm_eval_tasks.results.report.headlines import Headline, headlines_of_family
 from lm_eval_tasks.runs import Run
 
-__all__ = ["eval_results", "model_card"]
+__all__ = ["model_card"]
 
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
 _SAMPLE = "a miniature of it that lm-eval-grounded wrote, not the published data"
@@ -20,26 +20,20 @@ _DIGITS = 6
 
 
 def model_card(run: Run) -> str:
-    """The YAML block of a run, between lines of three dashes, for the top of a model card.
-
-    What is not measurable (:mod:`custom_metrics.statistics.units`) is left out, and stands in a comment with its bounds.
-    """
+    """The YAML block of a run, between lines of three dashes, for the top of a model card: the headlines of each language,
+    and their mean. The format wants a value, so undefined ones are left out, and so is what is not measurable
+    (:mod:`custom_metrics.statistics.units`), which stands in a comment with its bounds."""
     from huggingface_hub import ModelCardData
 
-    results = eval_results(run)
+    listed = [*_headlines(run)]
+    results = [_result(one, part) for one, part in listed if one.is_measurable]
     card = ModelCardData(model_name=run.model, eval_results=results).to_yaml() if results else "model-index: []"
-    for one, part in _headlines(run):
+    for one, part in listed:
         if not one.is_measurable:
             said = f"{one.metric} of {part.name} ({one.filter}), {one.text}"
             on_one_line = "".join(each if each.isprintable() else "\ufffd" for each in said)
             card += f"\n# left out: {on_one_line}"
     return f"---\n{card}\n---\n"
-
-
-def eval_results(run: Run) -> list[Any]:
-    """The headlines of a run as ``huggingface_hub.EvalResult``: of each language, and their mean. The format wants a value,
-    so undefined ones are left out, and those that are not measurable."""
-    return [_result(one, part) for one, part in _headlines(run) if one.is_measurable]
 
 
 def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
@@ -55,6 +49,7 @@ def _headlines(run: Run) -> Iterator[tuple[Headline, Family]]:
 
 
 def _result(one: Headline, family: Family) -> Any:
+    """A headline as ``huggingface_hub.EvalResult``."""
     from huggingface_hub import EvalResult
 
     task, provenance = family.any, family.any.provenance

@@ -8,19 +8,6 @@ from collections.abc import Sequence
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, is_measurable
 
-__all__ = [
-    "NO_BREAK",
-    "UNDEFINED_TEXT",
-    "bounds",
-    "few",
-    "not_measurable",
-    "points",
-    "range_of",
-    "shown",
-    "unbroken",
-    "with_bounds",
-]
-
 UNDEFINED_TEXT = "undefined"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 

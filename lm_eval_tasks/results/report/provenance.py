@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, without_point
 from lm_eval_tasks.results.report.numbers import bounds, shown
-from lm_eval_tasks.results.reproduce import commands_behind
+from lm_eval_tasks.results.reproduce.recorded import commands_of, read_recorded
 from lm_eval_tasks.runs import Run, TaskRun
 
 __all__ = ["made", "numbers", "origins"]
-
-
-class PublicFile(NamedTuple):
-    """A file that documents were made of."""
-
-    repository: str
-    revision: str
-    path: str
-    sha256: str
 
 
 def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
@@ -32,7 +24,7 @@ def made(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
         files = Counter(task.results_file for task in run.tasks.values() if task.results_file is not None)
         for path, tasks in files.items():
             try:
-                commands, notes = commands_behind(path)
+                commands, notes = commands_of(read_recorded(path))
             except (OSError, ValueError) as error:
                 commands, notes = [], [str(error).replace(str(path), path.name)]
             where = {"model": model, "folder": path.parent.name, "file": path.name}
@@ -72,16 +64,18 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[dict[str, Any]]
 
 def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
     """What the tasks of a benchmark depend on. Models of which the same holds share a record."""
-    found: dict[tuple[Any, ...], list[str]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for model, task in _tasks(runs, benchmark):
-        files = tuple(
-            PublicFile(*(str(entry.get(key) or "") for key in PublicFile._fields))
-            for entry in task.provenance.get("files") or ()
-            if isinstance(entry, Mapping)
-        )
-        found.setdefault((task.task, tuple(_facts(task)), files, tuple(task.not_comparable)), []).append(model)
-    names = ("task", "facts", "files", "not_comparable")
-    return [{**dict(zip(names, key, strict=True)), "models": models} for key, models in found.items()]
+        files = [entry for entry in task.provenance.get("files") or () if isinstance(entry, Mapping)]
+        keys = ("repository", "revision", "path", "sha256")
+        record = {
+            "task": task.task,
+            "facts": [*_facts(task)],
+            "files": [{key: str(entry.get(key) or "") for key in keys} for entry in files],
+            "not_comparable": [*task.not_comparable],
+        }
+        records.setdefault(json.dumps(record), {**record, "models": []})["models"].append(model)
+    return [*records.values()]
 
 
 def _facts(task: TaskRun) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from lm_eval_tasks.data.digests import sha256_of
 from lm_eval_tasks.results.reproduce.recorded import RecordedRun, commands_of, read_recorded
 from lm_eval_tasks.runs.results_file import said_of
 
-__all__ = ["Compared", "Reproduction", "commands_behind", "reproduce", "table"]
+__all__ = ["Compared", "Reproduction", "reproduce", "table"]
 
 SAME, DIFFERS, ABSENT, UNKNOWN = STATES = ("same", "differs", "not here", "unknown")
 
@@ -89,21 +89,13 @@ def reproduce(path: Path, task: str | None = None, mirror: str | None = None) ->
         run = replace(run, metadata={**run.metadata, "mirror": mirror})
     commands, notes = commands_of(run, task, mirror)
     public, of_mirror, fetch = _public_files(run, mirror or run.metadata.get("mirror"))
-    compared = [*_versions(run), *public, *_local_files(run, path), *_encoders(run), *_detectors(run)]
+    others = (*_local_files(run, path), *_encoders(run), *_detectors(run))
+    compared = {each.what: each for each in (*_versions(run), *public, *others)}
     notes += of_mirror
     reasons = dict.fromkeys(reason for record in run.records.values() for reason in record.get("not_comparable", ()))
     if reasons:
         notes.append(f"Not comparable with the published figures: {'; '.join(reasons)}.")
-    return Reproduction(list(run.configs), commands, notes, compared, fetch)
-
-
-def commands_behind(path: Path) -> tuple[list[str], list[str]]:
-    """The commands that made a results file, and what they cannot say. No file of its documents is looked at.
-
-    Raises:
-        ValueError, OSError: as of :func:`reproduce`.
-    """
-    return commands_of(read_recorded(path))
+    return Reproduction(list(run.configs), commands, notes, [*compared.values()], fetch)
 
 
 def table(reproduction: Reproduction) -> str:
@@ -160,15 +152,11 @@ def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], 
         for entry in record.get("files") or ()
         if isinstance(entry, Mapping)
     }
+    also_at = {(file.repository, file.path): file.also_at for file in sources.files()}
     compared, missing = [], []
     for (repository, path), entry in sorted(entries.items()):
-        revision = str(entry.get("revision"))
-        try:
-            file = sources.find(repository, path)
-        except KeyError:  # of another version of this package
-            file = sources.SourceFile(str(entry.get("host")), repository, revision, path, "")
-        if file.revision != revision:  # which a mirror may hold
-            file = sources.SourceFile(file.host, repository, revision, path, "", file.also_at)
+        host, revision = str(entry.get("host")), str(entry.get("revision"))
+        file = sources.SourceFile(host, repository, revision, path, "", also_at.get((repository, path), ""))
         try:
             local = sources.local_copy(file, folder)
         except ValueError:  # what is no name of a repository
@@ -180,14 +168,13 @@ def _public_files(run: RecordedRun, place: str | None) -> tuple[list[Compared], 
     return compared, notes, sources.fetch_command(missing, into) if missing else ""
 
 
-def _local_files(run: RecordedRun, path: Path) -> list[Compared]:
+def _local_files(run: RecordedRun, path: Path) -> Iterator[Compared]:
     """Files of the user's: where ``--metadata`` or the model's arguments named them, or beside the results at `path`."""
     arguments = run.config.get("model_args")
     scored = next((place for config in run.configs.values() if (place := said_of(config, "samples"))), None)
     places = {"samples": scored, **(arguments if isinstance(arguments, Mapping) else {}), **run.metadata}
     entries = [entry for record in run.records.values() for entry in record.get("local_files") or ()]
     entries += run.config.get("answers_from") or []
-    compared = {}
     for entry in entries:
         option, name = str(entry.get("option")), str(entry.get("name"))
         named = places.get(option) or []
@@ -197,23 +184,20 @@ def _local_files(run: RecordedRun, path: Path) -> list[Compared]:
             candidates += [whole / name, whole, *map(Path, glob.glob(str(whole), recursive=True))]
         candidates.append(path.parent / Path(name).name)
         local = next((file for file in candidates if file.name == Path(name).name and file.is_file()), None)
-        what = f"{option}: {name}"
-        compared[what] = Compared.of_file(what, entry.get("sha256"), local)
-    return list(compared.values())
+        yield Compared.of_file(f"{option}: {name}", entry.get("sha256"), local)
 
 
-def _encoders(run: RecordedRun) -> list[Compared]:
-    """Models that made the vectors of passages, each once."""
+def _encoders(run: RecordedRun) -> Iterator[Compared]:
+    """Models that made the vectors of passages."""
     retrievals = [record.get("retrieval") or {} for record in run.records.values()]
     halves = [half for retrieval in retrievals for half in retrieval.get("halves") or ()]
     entries = [entry for entry in (*retrievals, *halves) if entry.get("weights")]
     if not entries:
-        return []
+        return
     from huggingface_hub import snapshot_download
 
     from lm_eval_tasks.clapnq.retrieval import encoder as encoding
 
-    compared = {}
     for entry in entries:
         what = f"encoder {entry.get('model')}@{str(entry.get('revision'))[:12]}"
         there = f"sha256 there: {entry['weights']} (of its files' sums)"
@@ -222,36 +206,33 @@ def _encoders(run: RecordedRun) -> list[Compared]:
             if encoder.folder is None:
                 cached = snapshot_download(encoder.repository, revision=encoder.revision, local_files_only=True)
                 encoder = replace(encoder, folder=Path(cached))
-            compared[what] = Compared.of(what, entry["weights"], encoding.weights_of(encoder)[1])
+            yield Compared.of(what, entry["weights"], encoding.weights_of(encoder)[1])
         except sources.CorruptSource as error:
-            compared[what] = Compared(DIFFERS, what, (there, f"here: {error}"))
+            yield Compared(DIFFERS, what, (there, f"here: {error}"))
         except (OSError, ValueError) as error:  # no such folder, or not in the cache
-            compared[what] = Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
-    return list(compared.values())
+            yield Compared(ABSENT, what, (there, f"here: {str(error).splitlines()[0]}"))
 
 
-def _detectors(run: RecordedRun) -> list[Compared]:
-    """Detector and calibration of each task, and the detector that was evaluated, each once."""
+def _detectors(run: RecordedRun) -> Iterator[Compared]:
+    """Detector and calibration of each task, and the detector that was evaluated."""
     from detector_plugin.calibration import CalibrationError, load
 
-    compared = []
     evaluated, arguments = run.config.get("detector"), run.config.get("model_args")
     if isinstance(evaluated, Mapping):
         named = arguments.get("detector") if isinstance(arguments, Mapping) else None
-        compared.append(_compare_detector(evaluated, named))
+        yield _compare_detector(evaluated, named)
     for task, record in run.records.items():
         detector, calibration = record.get("detector"), record.get("calibration")
         if isinstance(detector, Mapping):
-            compared.append(_compare_detector(detector, said_of(run.configs[task], "detector")))
+            yield _compare_detector(detector, said_of(run.configs[task], "detector"))
         if isinstance(calibration, Mapping):
             of_detector = detector.get("name") if isinstance(detector, Mapping) else None
             what = f"calibration {calibration.get('file')}"
             try:
                 here = load(str(said_of(run.configs[task], "calibration") or of_detector)).sha256
-                compared.append(Compared.of(what, calibration.get("sha256"), here))
+                yield Compared.of(what, calibration.get("sha256"), here)
             except CalibrationError as error:
-                compared.append(Compared(ABSENT, what, (str(error),)))
-    return list({each.what: each for each in compared}.values())
+                yield Compared(ABSENT, what, (str(error),))
 
 
 def _compare_detector(entry: Mapping[str, Any], named: Any) -> Compared:

@@ -21,18 +21,6 @@ from lm_eval_tasks.results.report.documents.document import KINDS, Document
 from lm_eval_tasks.results.report.documents.readers import TaskReader, reader_of
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun, digest_of
 
-__all__ = [
-    "KINDS",
-    "AskedDocuments",
-    "Candidate",
-    "Document",
-    "TaskDocuments",
-    "chosen",
-    "derive_documents",
-    "most_hallucinated",
-    "read_documents",
-]
-
 _TURNS = ("hallucinated", "wrong", "disagree", "invalid", "abstained", "")  # the last is of the documents of no kind
 _TOP = 0.1  # of a task's answers are called its most hallucinated
 _KINDS, _LABEL, _SHARE = "kinds", "stance", "share"
@@ -52,28 +40,27 @@ class TaskDocuments(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
-class Candidate(NamedTuple):
-    """A document that may be shown: a digest of what it asks, kinds of the answers to it, and the largest share of
-    flagged words of one; ``nan`` where no detector read any."""
+def chosen(
+    contents: Sequence[bytes], kinds: Sequence[frozenset[str]], shares: Sequence[float], number: int | None
+) -> list[int]:
+    """The places of at most `number` documents, in the order of their turns; of all, as they stand, for ``None``.
 
-    content: str | bytes
-    kinds: frozenset[str]
-    share: float
-
-
-def chosen(candidates: Sequence[Candidate], number: int | None) -> list[int]:
-    """The places of at most `number` candidates, in the order of their turns; of all, as they stand, for ``None``."""
+    Args:
+        contents: digests of what they ask.
+        kinds: of the answers to each.
+        shares: the largest share of flagged words of an answer to each; ``nan`` where no detector read any.
+    """
     if number is None:
-        return list(range(len(candidates)))
+        return list(range(len(contents)))
     queues = []  # of each kind, the first last
     for kind in _TURNS:
-        places = [at for at, each in enumerate(candidates) if (kind in each.kinds if kind else not each.kinds)]
-        places.sort(key=lambda at: candidates[at].content, reverse=True)
+        places = [at for at, each in enumerate(kinds) if (kind in each if kind else not each)]
+        places.sort(key=contents.__getitem__, reverse=True)
         if kind == "hallucinated":
-            places.sort(key=lambda at: candidates[at].share)
+            places.sort(key=shares.__getitem__)
         queues.append(places)
     found: dict[int, None] = {}
-    while len(found) < min(number, len(candidates)):
+    while len(found) < min(number, len(contents)):
         for queue in queues:
             while queue and queue[-1] in found:
                 queue.pop()
@@ -172,10 +159,9 @@ class AskedDocuments:
         """
         task = next(iter(self._tasks.values()))
         kinds = [*map(_kinds, self._of_documents.tolist())]
-        candidates = [*map(Candidate, self._contents.tolist(), kinds, self._share.tolist())]
         counts = Counter(kind for of_document in kinds for kind in of_document)
         reader, documents = reader_of(task), []
-        for document in chosen(candidates, number):
+        for document in chosen(self._contents.tolist(), kinds, self._share.tolist(), number):
             rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
             asked = [(model, row, _kinds(bits)) for model, row, bits in rows if row >= 0]
             laid_out = reader.lay_out({model: self._answers[model][row] for model, row, _ in asked})

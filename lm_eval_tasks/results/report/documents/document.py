@@ -11,20 +11,6 @@ from urllib.parse import urlsplit
 
 from custom_metrics.reading.spans import HALLUCINATION, Span, span_of
 
-__all__ = [
-    "KINDS",
-    "Document",
-    "Passage",
-    "Piece",
-    "ShownAnswer",
-    "Text",
-    "address_of",
-    "listed",
-    "spans_in",
-    "tagged",
-    "text_of",
-]
-
 QUESTION_LENGTH = 2_000
 ANSWER_LENGTH = 8_000
 PASSAGE_LENGTH = 4_000

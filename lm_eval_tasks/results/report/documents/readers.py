@@ -194,7 +194,6 @@ class MfavaReader(TaskReader):
     """A question asked without its Wikipedia page, and the answer held against that page."""
 
     FACTS = ("response_words", "hallucinated_words", "repetition_rate")
-    _QUARTER = 0.25
     _written = TaskReader._marked
 
     def judge(self, answer: Answer) -> ShownAnswer:
@@ -205,7 +204,7 @@ class MfavaReader(TaskReader):
         if share is None:
             return ShownAnswer("not read", "no detector has read it", "unsure")
         said = ("nothing flagged", "good") if share == 0 else (f"{shown(share, 'share')} of the words flagged", "bad")
-        return ShownAnswer(str(math.ceil(share / self._QUARTER)), *said, share=share)
+        return ShownAnswer(str(math.ceil(4 * share)), *said, share=share)
 
     def _asked(self, answer: Answer) -> Document:
         doc = answer.doc
@@ -222,7 +221,6 @@ class DetectionReader(TaskReader):
     """An answer that somebody marked, and the same answer as a detector tagged it."""
 
     FACTS = ("iou", "rho", "f1")
-    _HALF = 0.5
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The label is how well detectors agree with the people, in halves: ``wrong`` is less than half, ``invalid`` that
@@ -233,7 +231,7 @@ class DetectionReader(TaskReader):
         agreement = overlap if overlap is not None else self._value(answer, "f1")
         if agreement is None:
             return ShownAnswer("", "agreement unknown")
-        is_good = agreement >= self._HALF
+        is_good = agreement >= 0.5
         kinds = _kinds("" if is_good else "wrong")
         return ShownAnswer(str(is_good), f"agreement {agreement:.2f}", "good" if is_good else "bad", kinds)
 
@@ -344,11 +342,8 @@ def why_robust(response: str, label: str, language: str, question: str) -> str:
 def why_abstention(text: str, language: str) -> str:
     """The phrases that make an answer an abstention; empty where none is found."""
     table = language if language and known(language) else None
-    found = []
     for explanation in explain(text[:_LONGEST], table):
-        if not explanation.abstains:
-            continue
         words = dict.fromkeys(match.text for sentence in explanation.sentences for match in sentence.matches)
-        found.append(", ".join(f"“{each}”" for each in list(words)[:4]))
-    phrases = next((each for each in found if each), "")
-    return f"Phrases that decided: {phrases}." if phrases else ""
+        if explanation.abstains and words:
+            return f"Phrases that decided: {', '.join(f'“{each}”' for each in [*words][:4])}."
+    return ""

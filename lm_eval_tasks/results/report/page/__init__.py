@@ -20,7 +20,7 @@ from typing import Any
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.results.report.answers import Read
 from lm_eval_tasks.results.report.differences import differences, published_tables
-from lm_eval_tasks.results.report.documents import KINDS
+from lm_eval_tasks.results.report.documents.document import KINDS
 from lm_eval_tasks.results.report.families import families, language_name, title_of
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.report.page.summary import examples, summaries

@@ -10,22 +10,6 @@ from typing import Any, NamedTuple
 from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.results.report.families import MEAN, language_name
 
-__all__ = [
-    "COLOURS",
-    "INK",
-    "MARKERS",
-    "Axis",
-    "language_label",
-    "legend",
-    "look",
-    "marks",
-    "panels",
-    "readable",
-    "segments",
-    "short_names",
-    "wrapped",
-]
-
 INK = "#010203"
 """Stands for the colour of text and axes, which each picture replaces by its own."""
 

@@ -20,23 +20,6 @@ from lm_eval_tasks.results.report.families import Family
 from lm_eval_tasks.results.report.numbers import few
 from lm_eval_tasks.results.report.plots.drawing import INK, readable
 
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "Entry",
-    "Model",
-    "Plot",
-    "Row",
-    "by_language",
-    "by_task",
-    "cells",
-    "columns_of",
-    "is_unknown",
-    "not_drawn",
-    "rows_of",
-    "save",
-]
-
 LIGHT, DARK = "#16191f", "#e9ecf1"
 """Ink of a picture: for a light and for a dark ground."""
 
